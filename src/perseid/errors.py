@@ -1,0 +1,149 @@
+"""Every error Perseid raises on purpose, in one tree.
+
+An error knows what is wrong, where, what was available, and what to write instead. Its text shows the line
+with a caret; the same facts are attributes, for tools.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Place(Protocol):
+    """A stretch of source text; lines and columns count from 1."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def line(self) -> int: ...
+    @property
+    def column(self) -> int: ...
+
+
+class PerseidError(Exception):
+    """The root: catch this to catch everything Perseid raises on purpose."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\n  = {self.hint}"
+
+
+class PatternError(PerseidError):
+    """Something is wrong with a pattern: the text says where."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Place | None = None,
+        hint: str | None = None,
+        nearest: str | None = None,
+        source: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.span = span
+        self.nearest = nearest
+        self.source = source
+
+    @property
+    def line(self) -> int | None:
+        return None if self.span is None else self.span.line
+
+    @property
+    def column(self) -> int | None:
+        return None if self.span is None else self.span.column
+
+    def locate(self, source: str) -> PatternError:
+        """Attach the text the span points into, if none is attached yet."""
+        if self.source is None:
+            self.source = source
+        return self
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.span is not None:
+            lines.append(f" --> line {self.span.line}, column {self.span.column}")
+            lines.extend(self._excerpt())
+        if self.nearest is not None:
+            lines.append(f"  = did you mean {self.nearest!r}?")
+        if self.hint is not None:
+            lines.append(f"  = {self.hint}")
+        return "\n".join(lines)
+
+    def _excerpt(self) -> list[str]:
+        if self.source is None or self.span is None:
+            return []
+        rows = self.source.split("\n")
+        if not 1 <= self.span.line <= len(rows):
+            return []
+        row = rows[self.span.line - 1].rstrip("\r")
+        first = self.span.column - 1
+        width = max(1, min(self.span.end - self.span.start, max(1, len(row) - first)))
+        # A very long line would bury the caret: show a stretch around it.
+        left = max(0, first - 60) if len(row) > 140 else 0
+        shown = row[left : left + 140].replace("\t", " ")
+        number = str(self.span.line)
+        gutter = " " * len(number)
+        dots = "…" if left else ""
+        pad = " " * (first - left + len(dots))
+        return [f"{gutter} |", f"{number} | {dots}{shown}", f"{gutter} | {pad}{'^' * min(width, 60)}"]
+
+
+class PatternSyntaxError(PatternError):
+    """The text is not a pattern."""
+
+
+class UnknownNameError(PatternError):
+    """A name that nothing in the pattern or its schema has."""
+
+
+class ScopeError(PatternError):
+    """A name that exists but cannot be used here."""
+
+
+class TypeMismatchError(PatternError):
+    """An operation on values it does not go with."""
+
+
+class MeaningError(PatternError):
+    """A pattern that reads well and means nothing: it can never match, or has no definite meaning."""
+
+
+class LimitError(PatternError):
+    """Larger or deeper than the limits that keep hostile input harmless."""
+
+
+class UnsupportedError(PerseidError):
+    """A pattern that is right and that this engine cannot run, with the reason."""
+
+
+class NotYetError(UnsupportedError):
+    """A kind of stream whose engine is still to come."""
+
+
+class BindingError(PerseidError):
+    """Parameters, lists or relations given at use that do not fit what the pattern declares."""
+
+
+class EventDataError(PerseidError):
+    """Events that cannot be read: a missing time, an unknown column, a wrong shape."""
+
+
+class MissingExtraError(PerseidError):
+    """An optional part is not installed; the message is the line that installs it."""
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most like ``name``, if one is like it at all."""
+    pool = sorted(set(candidates))
+    by_lower = {c.lower(): c for c in pool}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None

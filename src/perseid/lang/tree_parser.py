@@ -1,0 +1,445 @@
+"""Reading tree patterns: text to :class:`~perseid.lang.tree_patterns.TreePattern`, errors in plain words.
+
+The text comes from people and from strangers: it is measured before it is parsed, and nothing here recurses
+on it, so the only errors are :class:`PatternSyntaxError` and :class:`LimitError`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache
+from importlib import resources
+from typing import NoReturn, TypeAlias, TypeVar, cast
+
+from lark import Lark, Token, v_args
+from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
+from lark.tree import Meta
+from lark.visitors import Transformer_NonRecursive
+
+from perseid.errors import LimitError, MeaningError, PatternError, PatternSyntaxError
+from perseid.lang.expressions import Span
+from perseid.lang.tree_patterns import (
+    MAX_EXPONENT,
+    MAX_NUMBER_LENGTH,
+    Axis,
+    Comparison,
+    ComparisonOp,
+    Constant,
+    Exists,
+    LastPosition,
+    NameTest,
+    Position,
+    SiblingAlternation,
+    SiblingExpr,
+    SiblingLink,
+    SiblingRepeat,
+    SiblingSequence,
+    TreeNode,
+    TreePattern,
+    TreePredicate,
+    print_name,
+    walk,
+)
+
+MAX_LENGTH = 20_000
+MAX_DEPTH = 100
+
+_BRACKETS = {"[": "]", "(": ")", "{": "}"}
+_DELIMITERS = re.compile(r"""'[^']*'|"[^"]*"|['"\[\](){}]""")
+_SHOWN = re.compile(r"[^\W\d]\w*|\d+|[=!<>&|:/*-]+|.", re.DOTALL)
+_SIGNS = {"≤": "<=", "≥": ">=", "≠": "!="}
+_AXIS_HINT = "every step begins with / (a child) or // (a descendant)"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTree:
+    """A pattern, and what was read differently from how it was written."""
+
+    pattern: TreePattern
+    warnings: tuple[str, ...] = ()
+
+
+def parse_tree(text: str, *, offset: Span | None = None) -> ParsedTree:
+    """Read a tree pattern. ``offset`` is where the text stands in a larger one: errors then point there."""
+    source = _Source(text, offset)
+    try:
+        return _parse(source)
+    except PatternError as error:
+        # A larger text is attached by whoever holds it.
+        raise error if offset is not None else error.locate(text) from None
+
+
+class _Source:
+    """The text, and the places in it as people count them."""
+
+    def __init__(self, text: str, offset: Span | None) -> None:
+        self.text = text
+        self._offset = offset
+        self._lines = [0, *(m.end() for m in re.finditer("\n", text))]
+
+    def span(self, start: int, end: int) -> Span:
+        line = bisect_right(self._lines, start)
+        return Span(start, end, line, start - self._lines[line - 1] + 1)
+
+    def outer(self, start: int, end: int) -> Span:
+        """The same stretch, counted in the larger text if there is one."""
+        inner, base = self.span(start, end), self._offset
+        if base is None:
+            return inner
+        column = inner.column + (base.column - 1 if inner.line == 1 else 0)
+        return Span(base.start + start, base.start + end, base.line + inner.line - 1, column)
+
+    def fail(self, message: str, start: int, end: int, hint: str | None = None) -> NoReturn:
+        raise PatternSyntaxError(message, span=self.outer(start, end), hint=hint)
+
+    def exceed(self, message: str, start: int, end: int, hint: str | None = None) -> NoReturn:
+        raise LimitError(message, span=self.outer(start, end), hint=hint)
+
+
+@cache
+def _grammar() -> Lark:
+    text = resources.files("perseid.lang").joinpath("tree.lark").read_text("utf-8")
+    return Lark(text, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=False)
+
+
+def _parse(source: _Source) -> ParsedTree:
+    _measure(source)
+    builder = _Builder(source)
+    try:
+        root = cast(SiblingExpr, builder.transform(_grammar().parse(source.text)))
+    except UnexpectedInput as error:
+        _explain(source, error)
+    except VisitError as error:
+        raise error.orig_exc from None
+    builder.check_names()
+    pattern = TreePattern(root, span=source.span(0, len(source.text)))
+    _check_depth(source, pattern)
+    return ParsedTree(pattern, builder.warnings())
+
+
+def _measure(source: _Source) -> None:
+    """Length, quotes and brackets, before anything is built."""
+    text = source.text
+    if len(text) > MAX_LENGTH:
+        source.exceed(f"the tree pattern is longer than {MAX_LENGTH:,} characters", MAX_LENGTH, len(text))
+    if not text.strip():
+        source.fail("the tree pattern is empty", 0, len(text), "write a path, for instance //order->o")
+    opened: list[re.Match[str]] = []
+    for found in _DELIMITERS.finditer(text):
+        sign = found.group()
+        if sign in ("'", '"'):
+            source.fail("a text is not closed", found.start(), len(text), f"end it with {sign}")
+        elif sign in _BRACKETS:
+            opened.append(found)
+            if len(opened) > MAX_DEPTH:
+                source.exceed(f"brackets are nested deeper than {MAX_DEPTH}", *found.span())
+        elif sign in _BRACKETS.values():
+            _close(source, opened, found)
+    if opened:
+        sign = opened[-1].group()
+        source.fail(f"{sign} is never closed", *opened[-1].span(), f"end it with {_BRACKETS[sign]}")
+
+
+def _close(source: _Source, opened: list[re.Match[str]], found: re.Match[str]) -> None:
+    if not opened:
+        source.fail(f"{found.group()} closes nothing", *found.span(), "remove it, or open it before")
+    wanted = _BRACKETS[opened.pop().group()]
+    if found.group() != wanted:
+        source.fail(
+            f"{found.group()} stands where {wanted} is due", *found.span(), f"close with {wanted} first"
+        )
+
+
+def _check_depth(source: _Source, pattern: TreePattern) -> None:
+    """Whoever walks, compares or prints the tree later may recurse on it: keep it shallow."""
+    for part, depth in walk(pattern):
+        if depth > MAX_DEPTH and part.span is not None:
+            source.exceed(f"the pattern is deeper than {MAX_DEPTH} levels", part.span.start, part.span.end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Return:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Bracket:
+    predicate: TreePredicate
+
+
+@dataclass(frozen=True, slots=True)
+class _Siblings:
+    expr: SiblingExpr
+
+
+_Modifier: TypeAlias = "_Return | _Bracket | _Siblings"
+_Bounds: TypeAlias = "tuple[int, int | None]"
+
+
+@v_args(meta=True)
+class _Builder(Transformer_NonRecursive[Token, object]):
+    """Builds the tree from the leaves up; one for each text, as it collects names and warnings."""
+
+    def __init__(self, source: _Source) -> None:
+        super().__init__()
+        self._source = source
+        self._names: list[tuple[int, Token]] = []
+        self._warnings: list[tuple[int, str]] = []
+
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(text for _, text in sorted(self._warnings))
+
+    def check_names(self) -> None:
+        seen: set[str] = set()
+        for start, name in sorted(self._names):
+            if name in seen:
+                self._source.fail(
+                    f"two nodes are returned as {str(name)!r}",
+                    start,
+                    start + len(name),
+                    "give each returned node its own name",
+                )
+            seen.add(name)
+
+    def _build(self, meta: Meta, make: Callable[[Span], T]) -> T:
+        """Make a node; what it refuses about itself is reported at its place."""
+        try:
+            return make(self._source.span(meta.start_pos, meta.end_pos))
+        except MeaningError as error:
+            self._source.fail(error.message, meta.start_pos, meta.end_pos, error.hint)
+        except LimitError as error:
+            self._source.exceed(error.message, meta.start_pos, meta.end_pos, error.hint)
+
+    def start(self, meta: Meta, found: list[SiblingExpr]) -> SiblingExpr:
+        return found[0]
+
+    def alternation(self, meta: Meta, found: list[SiblingExpr]) -> SiblingExpr:
+        return self._build(meta, lambda span: SiblingAlternation(tuple(found), span=span))
+
+    def sequence(self, meta: Meta, found: list[SiblingExpr | Token]) -> SiblingExpr:
+        items = cast("list[SiblingExpr]", found[::2])
+        links = tuple(SiblingLink(link) for link in cast("list[Token]", found[1::2]))
+        return self._build(meta, lambda span: SiblingSequence(tuple(items), links, span=span))
+
+    def repeat(self, meta: Meta, found: tuple[SiblingExpr, _Bounds]) -> SiblingExpr:
+        item, (low, high) = found
+        return self._build(meta, lambda span: SiblingRepeat(item, low, high, span=span))
+
+    def star(self, meta: Meta, found: list[Token]) -> _Bounds:
+        return 0, None
+
+    def plus(self, meta: Meta, found: list[Token]) -> _Bounds:
+        return 1, None
+
+    def optional(self, meta: Meta, found: list[Token]) -> _Bounds:
+        return 0, 1
+
+    def exactly(self, meta: Meta, found: list[Token]) -> _Bounds:
+        bound = self._whole(found[0], "a repetition")
+        return bound, bound
+
+    def at_least(self, meta: Meta, found: list[Token]) -> _Bounds:
+        return self._whole(found[0], "a repetition"), None
+
+    def at_most(self, meta: Meta, found: list[Token]) -> _Bounds:
+        return 0, self._whole(found[1], "a repetition")
+
+    def between(self, meta: Meta, found: list[Token]) -> _Bounds:
+        return self._whole(found[0], "a repetition"), self._whole(found[2], "a repetition")
+
+    def path(self, meta: Meta, found: list[TreeNode]) -> TreeNode:
+        if len(found) > MAX_DEPTH:
+            self._source.exceed(f"a path has more than {MAX_DEPTH} steps", meta.start_pos, meta.end_pos)
+        rest: TreeNode | None = None
+        for node in reversed(found):
+            rest = self._chain(node, rest)
+        assert rest is not None
+        return rest
+
+    def _chain(self, node: TreeNode, rest: TreeNode | None) -> TreeNode:
+        if rest is None:
+            return node
+        if node.is_attribute and rest.span is not None:
+            self._source.fail(
+                f"the path goes on after the attribute @{print_name(node.test)}",
+                rest.span.start,
+                rest.span.end,
+                "an attribute has no children: it ends its path",
+            )
+        return replace(node, next=rest)
+
+    def dotted(self, meta: Meta, found: tuple[Token, TreeNode]) -> TreeNode:
+        return replace(found[1], span=self._source.span(meta.start_pos, meta.end_pos))
+
+    def bare_step(self, meta: Meta, found: list[Token | NameTest | _Modifier]) -> TreeNode:
+        """A step without its axis: right after ``[`` it is a child, elsewhere it is not understood."""
+        node = self._node(meta, Axis.CHILD, found)
+        name = ("@" if node.is_attribute else "") + print_name(node.test)
+        start = meta.start_pos
+        before = self._source.text[:start].rstrip()[-1:]
+        if before != "[":
+            hint = f"{_AXIS_HINT}: write //{name}"
+            if before == ":":
+                hint = (
+                    f"write :/{name} for a sibling; a namespace prefix and its name stand together, p:{name}"
+                )
+            self._source.fail(f"/ or // is missing before {name}", start, start + len(name), hint)
+        # XPath writes [@id] so, and it has no other reading.
+        if not node.is_attribute:
+            place = self._source.outer(start, start + len(name))
+            text = f"line {place.line}, column {place.column}: [{name} is read as [/{name}, a child"
+            self._warnings.append((start, text))
+        return node
+
+    def step(self, meta: Meta, found: list[Token | NameTest | _Modifier]) -> TreeNode:
+        return self._node(meta, Axis(cast(Token, found[0])), found[1:])
+
+    def _node(self, meta: Meta, axis: Axis, found: list[Token | NameTest | _Modifier]) -> TreeNode:
+        is_attribute = isinstance(found[0], Token)
+        test, *modifiers = found[1:] if is_attribute else found
+        names: list[str] = []
+        predicates: list[TreePredicate] = []
+        siblings: list[SiblingExpr] = []
+        for modifier in modifiers:
+            match modifier:
+                case _Return(name):
+                    names.append(name)
+                case _Siblings(expr):
+                    siblings.append(expr)
+                case _Bracket(predicate):
+                    self._check_order(predicate, siblings)
+                    predicates.append(predicate)
+        self._at_most_one(meta, names, "return name", "keep one of the names")
+        self._at_most_one(meta, siblings, "( )", "write a second one as a predicate: [/a:/b]")
+        return self._build(
+            meta,
+            lambda span: TreeNode(
+                axis,
+                cast(NameTest, test),
+                is_attribute,
+                names[0] if names else None,
+                tuple(predicates),
+                siblings[0] if siblings else None,
+                span=span,
+            ),
+        )
+
+    def _check_order(self, predicate: TreePredicate, siblings: list[SiblingExpr]) -> None:
+        # A pattern keeps [ ] before ( ): moving a position there could change what it counts.
+        if siblings and isinstance(predicate, Position | LastPosition) and predicate.span is not None:
+            self._source.fail(
+                "a position stands after ( )",
+                predicate.span.start,
+                predicate.span.end,
+                "write the position before the parentheses: /a[1](/b:/c)",
+            )
+
+    def _at_most_one(self, meta: Meta, found: list[T], what: str, hint: str) -> None:
+        if len(found) > 1:
+            self._source.fail(f"a step has more than one {what}", meta.start_pos, meta.end_pos, hint)
+
+    def test(self, meta: Meta, found: list[Token]) -> NameTest:
+        prefix, colon, local = found[0].rpartition(":")
+        return self._build(meta, lambda span: NameTest(local, prefix if colon else None, span=span))
+
+    def return_name(self, meta: Meta, found: list[Token]) -> _Return:
+        name = found[1]
+        self._names.append((meta.end_pos - len(name), name))
+        return _Return(str(name))
+
+    def bracket(self, meta: Meta, found: list[TreePredicate]) -> _Bracket:
+        return _Bracket(found[0])
+
+    def siblings(self, meta: Meta, found: list[SiblingExpr]) -> _Siblings:
+        return _Siblings(found[0])
+
+    def exists(self, meta: Meta, found: list[SiblingExpr]) -> Exists:
+        return self._build(meta, lambda span: Exists(found[0], span=span))
+
+    def comparison(self, meta: Meta, found: tuple[TreeNode | Token, Token, Constant]) -> Comparison:
+        left, sign, value = found
+        path = None if isinstance(left, Token) else left
+        op = cast(ComparisonOp, _SIGNS.get(sign, str(sign)))
+        return self._build(meta, lambda span: Comparison(path, op, value, span=span))
+
+    def position(self, meta: Meta, found: list[Token]) -> Position:
+        index = self._whole(found[0], "a position")
+        return self._build(meta, lambda span: Position(index, span=span))
+
+    def last_position(self, meta: Meta, found: list[Token]) -> LastPosition:
+        return self._build(meta, lambda span: LastPosition(span=span))
+
+    def constant(self, meta: Meta, found: list[Token]) -> Constant:
+        token = found[0]
+        if token.type == "STRING":
+            quote = token[0]
+            return token[1:-1].replace(quote * 2, quote)
+        return self._number(token)
+
+    def _number(self, token: Token) -> int | Decimal:
+        start = token.start_pos or 0
+        _, _, exponent = token.lower().partition("e")
+        # Python itself refuses to convert what is far too long; the nodes look at the value more closely.
+        if len(token) > 2 * MAX_NUMBER_LENGTH or len(exponent.lstrip("+-0")) > len(str(MAX_EXPONENT)):
+            self._source.exceed("the number is too long", start, start + len(token))
+        return Decimal(token) if {".", "e", "E"} & set(token) else int(token)
+
+    def _whole(self, token: Token, what: str) -> int:
+        value = self._number(token)
+        if not isinstance(value, int):
+            start = token.start_pos or 0
+            self._source.fail(f"{what} is a whole number, not {token}", start, start + len(token))
+        return value
+
+
+def _explain(source: _Source, error: UnexpectedInput) -> NoReturn:
+    at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+    start = len(source.text.rstrip()) if at_end else (error.pos_in_stream or 0)
+    expected: set[str] = set(getattr(error, "accepts", None) or getattr(error, "allowed", None) or ())
+    found = _SHOWN.match(source.text, start)
+    if at_end or found is None:
+        source.fail("the tree pattern ends too early", start, start, _due(expected))
+    word = found.group()
+    hint = _hint(source.text, start, word) or _due(expected)
+    source.fail(f"{word!r} is not understood here", start, start + len(word), hint)
+
+
+def _hint(text: str, start: int, word: str) -> str | None:
+    """What people who write this usually mean."""
+    before = text[:start].rstrip()[-1:]
+    if word == "=" and before == "=":
+        return "one = compares for equality"
+    if word == ">" and before == "<":
+        return "write != for 'not equal'"
+    if word.lower() in ("and", "&", "&&"):
+        return "write conditions that must all hold side by side: [/a > 1][/b]"
+    if word.lower() in ("or", "||"):
+        return "alternatives are joined by one |: [/a|/b]"
+    if word in ("\u2018", "\u2019", "\u201c", "\u201d"):
+        return "texts stand in straight quotes, 'so' or \"so\""
+    if word in ("*", "+", "?", "{", "**") and before in ("*", "+", "?", "}"):
+        return "put parentheses around what is repeated already: (/a*)+"
+    if word.startswith("/") and before in ("*", "+", "?", "}", ")"):
+        return "a path cannot go on after a group or a repetition: write it out inside"
+    return None
+
+
+def _due(expected: set[str]) -> str:
+    """What could stand here, from the most particular to the most general."""
+    if "VARIABLE" in expected:
+        return "after -> comes the name to return the node by: ->total"
+    if "STRING" in expected:
+        return "compare with a number or a text in quotes: /total > 100, /city = 'Paris'"
+    if "QNAME" in expected and "AXIS" not in expected:
+        return "after / comes a tag name, * for any, or @ and an attribute name"
+    if "COMMA" in expected or ("NUMBER" in expected and "AXIS" not in expected):
+        return "repetitions are written {2}, {2,}, {,5} or {2,5}"
+    if "QNAME" in expected or expected == {"AXIS"}:
+        return _AXIS_HINT
+    return "a step can be followed by ->name, [ ], ( ), / or //, and joined to others by : :: or |"

@@ -1,0 +1,180 @@
+"""Parameters get their values: ``:threshold`` becomes a constant before a pattern is compiled."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from perseid.errors import BindingError, UnknownNameError, nearest
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICRO = dt.timedelta(microseconds=1)
+_KINDS: dict[str, tuple[str, ...]] = {
+    "int": ("integer",),
+    "integer": ("integer",),
+    "bigint": ("integer",),
+    "long": ("integer",),
+    "double": ("double", "integer", "decimal"),
+    "float": ("double", "integer", "decimal"),
+    "decimal": ("decimal", "integer"),
+    "string": ("string",),
+    "boolean": ("boolean",),
+    "bool": ("boolean",),
+    "timestamp": ("timestamp",),
+    "date": ("date",),
+    "duration": ("duration",),
+}
+
+
+def literal_of(value: object) -> ex.Literal:
+    """A Python value as a constant of the language."""
+    match value:
+        case None:
+            return ex.Literal("null", None)
+        case bool():
+            return ex.Literal("boolean", value)
+        case int():
+            if not -(2**63) <= value < 2**63:
+                raise BindingError(f"{value} does not fit in 64 bits.")
+            return ex.Literal("integer", value)
+        case Decimal() if value.is_finite():
+            return ex.Literal("decimal", value)
+        case float():
+            return ex.Literal("double", value)
+        case str():
+            return ex.Literal("string", value)
+        case dt.datetime():
+            aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+            return ex.Literal("timestamp", (aware - _EPOCH) // _MICRO)
+        case dt.date():
+            return ex.Literal("date", (value - _EPOCH.date()).days)
+        case dt.timedelta():
+            return ex.Literal("duration", value // _MICRO)
+    raise BindingError(
+        f"A parameter cannot be a {type(value).__name__}.",
+        hint="Give a number, a text, a truth value, a time, a duration or a list of these.",
+    )
+
+
+def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> ast.Pattern:
+    """The pattern with its parameters replaced by values, defaults included; none may be left open."""
+    values = dict(values or {})
+    declared = {p.name: p for p in pattern.parameters}
+    for name in values:
+        if name not in declared:
+            near = nearest(name, declared)
+            raise BindingError(
+                f"Pattern {pattern.name} has no parameter {name!r}."
+                + (f" Did you mean {near!r}?" if near else f" It has: {', '.join(declared) or 'none'}.")
+            )
+    bound: dict[str, tuple[ex.Literal, ...]] = {}
+    for name, parameter in declared.items():
+        if name in values:
+            bound[name] = _value(pattern, parameter, values[name])
+        elif parameter.default is not None:
+            bound[name] = (parameter.default,)
+        else:
+            raise BindingError(
+                f"Pattern {pattern.name} needs a value for :{name} ({parameter.type}).",
+                hint=f"Give it at use: .bind({name}=…).",
+            )
+    check_declared(pattern)
+    return replace(_substitute(pattern, bound), parameters=())
+
+
+def check_declared(pattern: ast.Pattern) -> None:
+    """Every ``:name`` of the pattern is declared in its head."""
+    declared = {p.name for p in pattern.parameters}
+    for param in _params(pattern):
+        if param.name not in declared:
+            raise UnknownNameError(
+                f"The parameter :{param.name} is not declared.",
+                span=param.span,
+                nearest=nearest(param.name, declared),
+                hint=f"Declare it in the head: pattern {pattern.name}({param.name} double).",
+            )
+
+
+def _params(node: Any) -> list[ex.Param]:
+    if isinstance(node, ex.Param):
+        return [node]
+    if isinstance(node, tuple):
+        return [p for child in node for p in _params(child)]
+    if is_dataclass(node):
+        return [p for f in fields(node) if f.name != "span" for p in _params(getattr(node, f.name))]
+    return []
+
+
+def _value(pattern: ast.Pattern, parameter: ast.Parameter, value: object) -> tuple[ex.Literal, ...]:
+    is_list = parameter.type.startswith(("list of ", "array<"))
+    if is_list != isinstance(value, (list, tuple, set, frozenset)):
+        raise BindingError(
+            f"Parameter {parameter.name} of pattern {pattern.name} is declared as {parameter.type}, "
+            f"not as {'one value' if is_list else 'a list'}."
+        )
+    items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+    literals = tuple(literal_of(v) for v in items) if is_list else (literal_of(value),)  # type: ignore[union-attr]
+    wanted = parameter.type.removeprefix("list of ").removeprefix("array<").removesuffix(">").split("(")[0]
+    for literal in literals:
+        if literal.kind != "null" and wanted in _KINDS and literal.kind not in _KINDS[wanted]:
+            raise BindingError(
+                f"Parameter {parameter.name} of pattern {pattern.name} is declared as {parameter.type}; "
+                f"{literal.value!r} is {_a(literal.kind)}."
+            )
+    return literals
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _signed(literal: ex.Literal) -> ex.Expr:
+    """Negative constants are written with a minus sign, as the parser reads them."""
+    if literal.kind in ("integer", "decimal", "double", "duration") and str(literal.value).startswith("-"):
+        return ex.Unary("-", ex.Literal(literal.kind, -literal.value))  # type: ignore[operator]
+    return literal
+
+
+def _substitute(node: Any, bound: Mapping[str, tuple[ex.Literal, ...]]) -> Any:
+    if isinstance(node, ex.InList) and len(node.items) == 1 and isinstance(node.items[0], ex.Param):
+        literals = bound[node.items[0].name]
+        items = tuple(_signed(v) for v in literals) or (ex.Literal("null", None),)
+        return replace(node, value=_substitute(node.value, bound), items=items)
+    if isinstance(node, ex.Param):
+        literals = bound[node.name]
+        if len(literals) != 1:
+            raise BindingError(f"The list :{node.name} can only stand behind 'in'.")
+        return _signed(literals[0])
+    if isinstance(node, tuple):
+        return tuple(_substitute(child, bound) for child in node)
+    if isinstance(node, ast.Link):
+        return replace(node, after=_duration(node.after, bound), within=_duration(node.within, bound))
+    if isinstance(node, ast.TimeWindow):
+        return ast.TimeWindow(_duration(node.duration, bound))  # type: ignore[arg-type]
+    if is_dataclass(node) and not isinstance(node, (ex.Span, ex.Literal, ex.Ref)):
+        changes: dict[str, Any] = {}
+        for f in fields(node):
+            value = getattr(node, f.name)
+            if f.name in ("duration", "holds_for"):
+                changes[f.name] = _duration(value, bound)
+            elif f.name != "span" and (isinstance(value, tuple) or is_dataclass(value)):
+                changes[f.name] = _substitute(value, bound)
+        return replace(node, **changes) if changes else node  # type: ignore[type-var]
+    return node
+
+
+def _duration(value: ast.Duration | None, bound: Mapping[str, tuple[ex.Literal, ...]]) -> ast.Duration | None:
+    if not isinstance(value, ex.Param):
+        return value
+    literal = bound[value.name][0]
+    if literal.kind != "duration" or not isinstance(literal.value, int) or literal.value < 0:
+        raise BindingError(
+            f":{value.name} stands for a length of time and was given {literal.value!r}.",
+            hint="Give a datetime.timedelta, or declare it as 'duration = 10 minutes'.",
+        )
+    return literal.value

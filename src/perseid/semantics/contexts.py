@@ -1,0 +1,223 @@
+"""Event contexts: which partial matches may use an event (paper 2, Section 4.4; Snoop for three of them).
+
+Here a partial match is one path, kept in a list per partition; each event is offered to the list in order.
+A partial match that can go on with several options takes the preferred one and never comes back.
+
+  chronicle         an event goes to the oldest partial match that can use it, otherwise it may start one;
+  immediate         chronicle, and an event that none can use and that starts none ends them all;
+  strict immediate  at most one partial match; an event it cannot use ends it and may itself start another;
+  continuous        every start opens a partial match, and an event goes to all that can use it;
+  recent            a partial match is not used up, and a newer one at the same state replaces it;
+  cumulative        one partial match, which also gathers every further event of the steps it has passed.
+
+Under chronicle and immediate a round that a reluctant repetition could do without does not take an event that
+could start a new partial match: ``A+? -> B`` on A A B B gives two matches, ``A+ -> B`` one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perseid.lang.ast import Selection
+from perseid.semantics.oracle import Accept, Found, Judge, Option, Path
+
+END_OF_TIME = 2**63
+
+
+def contextual_matches(judge: Judge) -> list[Found]:
+    """All matches of one partition under the pattern's context."""
+    simulation = _Simulation(judge)
+    for position in range(len(judge.events)):
+        simulation.offer(position)
+    simulation.settle(len(judge.events), END_OF_TIME if judge.horizon is None else judge.horizon + 1)
+    judge.undecided.extend(path.taken[0][1] for path in simulation.partials)
+    return simulation.found
+
+
+class _Simulation:
+    def __init__(self, judge: Judge) -> None:
+        assert judge.pattern.context is not None
+        self.judge = judge
+        self.partials: list[Path] = []
+        self.found: list[Found] = []
+        self.rule = {
+            Selection.CHRONICLE: self._chronicle,
+            Selection.IMMEDIATE: self._immediate,
+            Selection.STRICT_IMMEDIATE: self._strict_immediate,
+            Selection.CONTINUOUS: self._continuous,
+            Selection.RECENT: self._recent,
+            Selection.CUMULATIVE: self._cumulative,
+        }[judge.pattern.context]
+
+    def offer(self, position: int) -> None:
+        moment = self.judge.events[position].time
+        self.settle(position, moment)
+        self.rule(position)
+        self.settle(position + 1, moment)
+
+    # --- completion ------------------------------------------------------------------------------------------
+
+    def settle(self, seen: int, now: int) -> None:
+        """Complete and drop what is decided once the events before ``seen`` have passed and it is ``now``."""
+        kept = []
+        for path in self.partials:
+            verdict = self._verdict(path, seen, now)
+            if verdict is None:
+                kept.append(path)
+            elif isinstance(verdict, Found):
+                self.found.append(verdict)
+        self.partials = kept
+
+    def _verdict(self, path: Path, seen: int, now: int) -> Found | bool | None:
+        """A match; or False where the partial match is over; or None where it goes on."""
+        start = path.taken[0][1]
+        waiting = late = False
+        for option in self.judge.options(path):
+            if isinstance(option, Accept):
+                done = self._accept(option.path, start, seen, now)
+                if done is None:
+                    waiting = True
+                elif isinstance(done, Found) and not waiting:
+                    return done
+            elif not self._dead(option, path, seen):
+                closing = self.judge.closing(option, start, False)
+                if closing is not None and closing < now:
+                    late = True
+                else:
+                    waiting = True
+        if waiting:
+            return None
+        if late and self.judge.pattern.report_timeouts:
+            return Found(path, self.judge.window_end(start), "timed out")
+        return False
+
+    def _accept(self, path: Path, start: int, seen: int, now: int) -> Found | bool | None:
+        """A match; or False where it never will be one; or None where an absence is not over."""
+        judge = self.judge
+        closing = judge.window_end(start)
+        end = max([path.clock, *(closing if w.until is None else w.until for w in path.watches)])
+        if end > closing:
+            return False
+        if judge.pattern.holds_for is not None and end - judge.events[start].time < judge.pattern.holds_for:
+            return False
+        if not all(judge.holds(guard, path) for guard in judge.pattern.guards):
+            return False
+        for watch in path.watches:
+            limit = closing if watch.until is None else watch.until
+            high = sum(1 for e in judge.events[:seen] if e.time <= limit)
+            if judge.occurs(watch.body, path, watch.position + 1, high, watch.since):
+                return False
+        return Found(path, end) if not path.watches or end < now else None
+
+    def _dead(self, option: Option, path: Path, seen: int) -> bool:
+        """Has something passed that keeps this option from ever taking an event?"""
+        judge = self.judge
+        passed = range(path.last + 1, seen)
+        if any(judge.stops(until, option.path, p) for until in option.path.untils for p in passed):
+            return True
+        return any(judge.violated(option, p) for p in passed)
+
+    # --- use -------------------------------------------------------------------------------------------------
+
+    def _usable(self, path: Path, position: int) -> Option | None:
+        """The preferred option with which this partial match can use the event."""
+        start = path.taken[0][1]
+        for option in self.judge.options(path):
+            if (
+                isinstance(option, Option)
+                and self.judge.live(option, path, position, start, False)
+                and not self._dead(option, path, position)
+                and self.judge.fits(option, position)
+            ):
+                return option
+        return None
+
+    def _start(self, position: int) -> Path | None:
+        return next(self.judge.begin(position), None)
+
+    def _go_on(self, path: Path, option: Option, position: int) -> None:
+        """Replace a partial match by itself with the event; ``must`` may end it instead."""
+        after = self.judge.take(option, position)
+        at = self.partials.index(path)
+        self.partials[at : at + 1] = [] if after is None else [after]
+
+    # --- the contexts ----------------------------------------------------------------------------------------
+
+    def _chronicle(self, position: int) -> bool:
+        """True where the event was used or started something."""
+        fresh = self._start(position)
+        for path in self.partials:
+            option = self._usable(path, position)
+            if option is not None and not (option.path.spare and fresh is not None):
+                self._go_on(path, option, position)
+                return True
+        if fresh is not None:
+            self.partials.append(fresh)
+        return fresh is not None
+
+    def _immediate(self, position: int) -> bool:
+        used = self._chronicle(position)
+        if not used:
+            self.partials.clear()
+        return used
+
+    def _strict_immediate(self, position: int) -> bool:
+        for path in self.partials:
+            option = self._usable(path, position)
+            if option is not None:
+                self._go_on(path, option, position)
+                return True
+        self.partials.clear()
+        fresh = self._start(position)
+        if fresh is not None:
+            self.partials.append(fresh)
+        return fresh is not None
+
+    def _continuous(self, position: int) -> bool:
+        used = False
+        for path in list(self.partials):
+            option = self._usable(path, position)
+            if option is not None:
+                self._go_on(path, option, position)
+                used = True
+        fresh = self._start(position)
+        if fresh is not None:
+            self.partials.append(fresh)
+        return used or fresh is not None
+
+    def _recent(self, position: int) -> bool:
+        newer = []
+        for path in self.partials:
+            option = self._usable(path, position)
+            after = None if option is None else self.judge.take(option, position)
+            if after is not None:
+                newer.append(after)
+        fresh = self._start(position)
+        if fresh is not None:
+            newer.append(fresh)
+        states = {self._state(path): path for path in [*self.partials, *newer]}
+        self.partials = list(states.values())
+        return bool(newer)
+
+    def _state(self, path: Path) -> tuple[int, ...]:
+        """Where a partial match stands: the steps it could take next."""
+        return tuple(o.step if isinstance(o, Option) else -1 for o in self.judge.options(path))
+
+    def _cumulative(self, position: int) -> bool:
+        if not self.partials:
+            fresh = self._start(position)
+            self.partials = [] if fresh is None else [fresh]
+            return fresh is not None
+        path = self.partials[0]
+        option = self._usable(path, position)
+        if option is not None:
+            self._go_on(path, option, position)
+            return True
+        for step in dict.fromkeys(step for step, _ in reversed(path.taken)):
+            if self.judge.fits(Option(step, path), position):
+                taken = (*path.taken, (step, position))
+                moment = self.judge.events[position].time
+                gathered = replace(path, taken=taken, current={**path.current, step: position}, clock=moment)
+                self.partials = [gathered]
+                return True
+        return False

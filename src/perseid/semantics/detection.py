@@ -1,0 +1,284 @@
+"""From patterns and events to matches: partitions, patterns that feed patterns, outputs, suppression.
+
+What finds the matches of one partition is given as a function, so that the oracle and every engine are asked
+in exactly the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from perseid.errors import BindingError, MeaningError
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.semantics import core as c
+from perseid.semantics import values as v
+from perseid.semantics.evaluate import evaluate
+from perseid.semantics.events import Event, arrange, match_id
+from perseid.semantics.scope import Bindings, MatchScope, attribute_path
+
+
+@dataclass(frozen=True, slots=True)
+class RawMatch:
+    """What an engine finds in one partition: which event (by position) stands at which step."""
+
+    taken: tuple[tuple[int, int], ...]
+    end: int
+    kind: str = "match"
+    unified: Mapping[str, object] = field(default_factory=dict)
+
+
+class Matcher(Protocol):
+    """Finds the matches of one partition; the second value is the time up to which there are no others."""
+
+    def __call__(
+        self,
+        pattern: c.CorePattern,
+        events: Sequence[Event],
+        *,
+        horizon: int | None,
+        strictly_later: bool,
+        relations: Mapping[str, v.Relation],
+    ) -> tuple[list[RawMatch], int | None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One match, or one timed-out attempt where the pattern reports them."""
+
+    pattern: str
+    match_id: str
+    kind: str
+    key: Mapping[str, Any]
+    start: int
+    end: int
+    """Microseconds since 1970 UTC; a timed absence at the end counts, so ``end`` may be after the last event."""
+    bindings: Mapping[str, tuple[Event, ...]]
+    """The events of each named step, in order."""
+    contributing: tuple[tuple[int, Event], ...]
+    values: Mapping[str, Any]
+    """The returned columns."""
+    evidence: tuple[Mapping[str, Any], ...] | None = None
+    evidence_dropped: int = 0
+    op: str = "+"
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """Everything a run over finite events gives: the matches and what was counted beside them."""
+
+    matches: tuple[Match, ...]
+    suppressed: int = 0
+    evidence_dropped: int = 0
+
+
+def feeding_order(patterns: Sequence[c.CorePattern]) -> list[c.CorePattern]:
+    """The patterns with every producer before its consumers; a circle is an error."""
+    by_name = {p.name: p for p in patterns}
+    order: list[c.CorePattern] = []
+    state: dict[str, str] = {}
+
+    def visit(pattern: c.CorePattern, trail: tuple[str, ...]) -> None:
+        if state.get(pattern.name) == "done":
+            return
+        if pattern.name in trail:
+            circle = " feeds ".join([*trail[trail.index(pattern.name) :], pattern.name])
+            raise MeaningError(f"Patterns feed each other in a circle: {circle}.", hint="Break the circle.")
+        for producer in feeds(pattern, by_name):
+            visit(by_name[producer], (*trail, pattern.name))
+        state[pattern.name] = "done"
+        order.append(pattern)
+
+    for pattern in patterns:
+        visit(pattern, ())
+    return order
+
+
+def feeds(pattern: c.CorePattern, names: Iterable[str]) -> list[str]:
+    """Which of these patterns this one takes matches of, as events."""
+    wanted = [s.kind.name for s in pattern.steps if isinstance(s.kind, ast.EventType)]
+    known = set(names)
+    return list(dict.fromkeys(n for n in wanted if n in known))
+
+
+def detect(
+    patterns: Sequence[c.CorePattern],
+    events: Iterable[Event],
+    matcher: Matcher,
+    *,
+    horizon: int | None = None,
+    strictly_later: bool = False,
+    relations: Mapping[str, Iterable[Iterable[object]]] | None = None,
+) -> Detection:
+    """All matches of a set of patterns over finite events, in order of their end."""
+    tables = {name: v.Relation(rows) for name, rows in (relations or {}).items()}
+    _check_relations(patterns, tables)
+    stream = arrange(events)
+    names = {p.name for p in patterns}
+    produced: dict[str, list[Event]] = {}
+    frontiers: dict[str, int | None] = {}
+    out: list[Match] = []
+    suppressed = 0
+    for index, pattern in enumerate(feeding_order(patterns)):
+        producers = feeds(pattern, names)
+        own = stream if not producers else arrange([*stream, *(e for p in producers for e in produced[p])])
+        bound = horizon
+        for producer in producers:
+            frontier = frontiers[producer]
+            bound = frontier if bound is None or (frontier is not None and frontier < bound) else bound
+        found, frontier = _of_pattern(pattern, own, matcher, bound, strictly_later, tables)
+        kept = _suppress(pattern, found)
+        suppressed += len(found) - len(kept)
+        out.extend(kept)
+        frontiers[pattern.name] = frontier
+        produced[pattern.name] = [_as_event(m, index, i) for i, m in enumerate(kept) if m.kind == "match"]
+    out.sort(key=lambda m: (m.end, m.start))
+    return Detection(tuple(out), suppressed, sum(m.evidence_dropped for m in out))
+
+
+def _check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, v.Relation]) -> None:
+    for pattern in patterns:
+        for expr in expressions_of(pattern):
+            for part in ex.walk(expr):
+                if isinstance(part, ex.InRelation) and part.relation not in tables:
+                    raise BindingError(
+                        f"Pattern {pattern.name} asks for the relation {part.relation!r}, and none was given.",
+                        hint=f"Give it at use: relations={{{part.relation!r}: [(…), …]}}.",
+                    )
+
+
+def expressions_of(pattern: c.CorePattern) -> list[ex.Expr]:
+    """Every expression of a pattern, wherever it is decided."""
+    out: list[ex.Expr] = list(pattern.guards)
+    for step in pattern.steps:
+        out.extend(condition.expr for condition in step.choose)
+        out.extend(step.must)
+    stack: list[c.Core] = [pattern.body, *(lead.body for lead in pattern.lead)]
+    while stack:
+        element = stack.pop()
+        if isinstance(element, (c.Loop, c.All)):
+            out.extend(element.guards)
+        stack.extend(c.core_parts(element))
+    out.extend(expr for _, expr in pattern.returns)
+    return out
+
+
+def _of_pattern(
+    pattern: c.CorePattern,
+    events: Sequence[Event],
+    matcher: Matcher,
+    horizon: int | None,
+    strictly_later: bool,
+    tables: Mapping[str, v.Relation],
+) -> tuple[list[Match], int | None]:
+    partitions: dict[object, list[Event]] = {}
+    keys: dict[object, dict[str, Any]] = {}
+    columns = [".".join(path.parts) for path in pattern.partition]
+    for event in events:
+        values = [v.plain(attribute_path(event.attributes, path.parts)) for path in pattern.partition]
+        key = tuple(v.identity(value) for value in values)
+        partitions.setdefault(key, []).append(event)
+        keys.setdefault(key, dict(zip(columns, values, strict=True)))
+    out: list[Match] = []
+    frontier = horizon
+    for key, rows in partitions.items():
+        found, until = matcher(
+            pattern, rows, horizon=horizon, strictly_later=strictly_later, relations=tables
+        )
+        out.extend(_match(pattern, raw, rows, keys[key], tables) for raw in found)
+        if until is not None and (frontier is None or until < frontier):
+            frontier = until
+    # Partitions are joined in the one order that does not depend on how they were visited.
+    out.sort(key=lambda m: (m.end, m.start, m.match_id))
+    return out, frontier
+
+
+def _match(
+    pattern: c.CorePattern,
+    raw: RawMatch,
+    rows: Sequence[Event],
+    key: dict[str, Any],
+    tables: Mapping[str, v.Relation],
+) -> Match:
+    contributing = tuple((step, rows[position]) for step, position in raw.taken)
+    bound: dict[str, list[Event]] = {}
+    for step, event in contributing:
+        name = pattern.steps[step].name
+        if name is not None:
+            bound.setdefault(name, []).append(event)
+    names = frozenset(s.name for s in pattern.steps if s.name is not None)
+    current = {name: events[-1] for name, events in bound.items()}
+    own = contributing[0][1] if len([s for s in pattern.steps if not s.negated]) == 1 else None
+    scope = MatchScope(names, Bindings(bound, current, raw.unified), own, tables)
+    evidence, dropped = None, 0
+    if pattern.evidence is not None:
+        shown = contributing[: pattern.evidence.limit]
+        dropped = len(contributing) - len(shown)
+        evidence = tuple(dict(event.attributes) for _, event in shown)
+    return Match(
+        pattern=pattern.name,
+        match_id=match_id(pattern.semantic_hash, tuple(key.values()), contributing),
+        kind=raw.kind,
+        key=key,
+        start=contributing[0][1].time,
+        end=raw.end,
+        bindings={name: tuple(events) for name, events in bound.items()},
+        contributing=contributing,
+        values={name: evaluate(expr, scope) for name, expr in pattern.returns},
+        evidence=evidence,
+        evidence_dropped=dropped,
+    )
+
+
+def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:
+    """Leave out matches that come too soon after one with equal ``by`` values; timed-out ones are not touched."""
+    suppress = pattern.suppress
+    if suppress is None:
+        return found
+    assert isinstance(suppress.duration, int)
+    last: dict[object, int] = {}
+    kept = []
+    for match in found:
+        if match.kind != "match":
+            kept.append(match)
+            continue
+        columns = {**match.key, **match.values}
+        by = suppress.by or tuple(match.key)
+        group = tuple(v.identity(v.plain(columns[name])) for name in by)
+        if group in last and match.end - last[group] < suppress.duration:
+            continue
+        last[group] = match.end
+        kept.append(match)
+    return kept
+
+
+def _as_event(match: Match, index: int, number: int) -> Event:
+    """A match as an event that other patterns can name; it comes after the events of its own time."""
+    attributes = {**match.key, **match.values, "match_id": match.match_id}
+    return Event(match.pattern, match.end, attributes, match.match_id, 0, (1, index, number))
+
+
+def oracle_matcher() -> Matcher:
+    """The specification itself, as a matcher."""
+    from perseid.semantics.oracle import judge
+
+    def run(
+        pattern: c.CorePattern,
+        events: Sequence[Event],
+        *,
+        horizon: int | None,
+        strictly_later: bool,
+        relations: Mapping[str, v.Relation],
+    ) -> tuple[list[RawMatch], int | None]:
+        judged = judge(
+            pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations
+        )
+        raw = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in judged.found]
+        return raw, judged.frontier
+
+    return run
+
+

@@ -1,0 +1,460 @@
+"""What an expression is worth: SQL's meaning as Spark 4 gives it, and null wherever Spark would fail.
+
+Evaluation never raises, whatever the values: overflow, a zero divisor, a bad cast and operands that do not
+go together are null, and so is a string longer than ``MAX_STRING`` or a ``like`` pattern longer than
+``MAX_LIKE``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Protocol
+
+from perseid.errors import TypeMismatchError
+from perseid.lang.expressions import (
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Expr,
+    InList,
+    InRelation,
+    Is,
+    Item,
+    Like,
+    Literal,
+    Member,
+    Param,
+    Ref,
+    Unary,
+    walk,
+)
+from perseid.semantics import types as t
+from perseid.semantics import values as v
+from perseid.semantics.functions import FUNCTIONS, Function, concat, entry, literal_integer
+from perseid.semantics.values import Relation, Value
+
+MAX_LIKE = 1_000
+MAX_NUMBER_TEXT = 1_000
+
+
+class Scope(Protocol):
+    """Where an expression finds its names: a partial match and the event at hand."""
+
+    def ref(self, parts: tuple[str, ...]) -> object:
+        """The value of a dotted name; anything missing on the way is None."""
+        ...
+
+    def rounds(self, names: frozenset[str]) -> Iterable[Scope]:
+        """One scope for each event bound to the repeated step among ``names``, in order.
+
+        ``names`` are the first parts of all names in an aggregate's argument. A round's own ``rounds`` end
+        with that round, so that ``prev`` inside an aggregate looks back from it.
+        """
+        ...
+
+    def is_step(self, name: str) -> bool:
+        """Does this bare name mean a step (``count(t)`` counts its events) and not a column?"""
+        ...
+
+    def param(self, name: str) -> object: ...
+
+    def relation(self, name: str) -> Relation | Iterable[tuple[object, ...]] | None:
+        """Prefer a :class:`Relation`: it is indexed once, other rows are gone through at each call."""
+        ...
+
+    def time(self, step: str | None) -> datetime | None:
+        """The event time of a step, or of the event at hand."""
+        ...
+
+    def event_type(self, step: str | None) -> str | None: ...
+
+
+def truth(value: Value) -> bool:
+    """Does a condition with this value hold? Null does not."""
+    return value is True
+
+
+def evaluate(expr: Expr, scope: Scope) -> Value:
+    """The value of an expression; see :mod:`perseid.semantics.values` for what values are."""
+    match expr:
+        case Literal():
+            return literal_value(expr)
+        case Ref():
+            return v.scalar(scope.ref(expr.parts))
+        case Binary():
+            return _binary(expr, scope)
+        case Unary():
+            inner = evaluate(expr.operand, scope)
+            return v.negate(inner) if expr.op == "-" else negation(inner)
+        case Call():
+            return _call(expr, scope)
+        case Param():
+            return v.scalar(scope.param(expr.name))
+        case Between():
+            value = evaluate(expr.value, scope)
+            low = ordering(">=", value, evaluate(expr.low, scope))
+            high = ordering("<=", value, evaluate(expr.high, scope))
+            return _signed(conjunction(low, high), expr.negated)
+        case InList():
+            return _signed(_in_list(expr, scope), expr.negated)
+        case InRelation():
+            return _signed(_in_relation(expr, scope), expr.negated)
+        case Like():
+            return _signed(like(evaluate(expr.value, scope), evaluate(expr.pattern, scope)), expr.negated)
+        case Is():
+            inner = evaluate(expr.value, scope)
+            wanted = {"null": None, "true": True, "false": False}[expr.what]
+            return (inner is wanted) is not expr.negated
+        case Case():
+            return _case(expr, scope)
+        case Cast():
+            target = _cast_target(expr.type)
+            return None if target is None else cast(evaluate(expr.value, scope), target)
+        case Member():
+            base = evaluate(expr.base, scope)
+            return v.scalar(base.get(expr.name)) if isinstance(base, dict) else None
+        case Item():
+            return _item(evaluate(expr.base, scope), evaluate(expr.key, scope))
+
+
+def literal_value(expr: Literal) -> Value:
+    """A literal's constant in its run-time form."""
+    value = expr.value
+    if isinstance(value, int) and not isinstance(value, bool):
+        match expr.kind:
+            case "timestamp":
+                return v.moment(value)
+            case "duration":
+                return v.duration(value)
+            case "date":
+                at = v.moment(value * 86_400_000_000)
+                return None if at is None else at.date()
+            case "double":
+                return float(value)
+    return v.scalar(value)
+
+
+def conjunction(left: Value, right: Value) -> bool | None:
+    """Three-valued and; what is no boolean counts as null."""
+    if left is False or right is False:
+        return False
+    return True if left is True and right is True else None
+
+
+def disjunction(left: Value, right: Value) -> bool | None:
+    if left is True or right is True:
+        return True
+    return False if left is False and right is False else None
+
+
+def negation(value: Value) -> bool | None:
+    return not value if isinstance(value, bool) else None
+
+
+def _signed(value: Value, negated: bool) -> Value:
+    return negation(value) if negated else value
+
+
+_ORDERINGS: dict[str, Callable[[int], bool]] = {
+    "=": lambda order: order == 0,
+    "<>": lambda order: order != 0,
+    "<": lambda order: order < 0,
+    "<=": lambda order: order <= 0,
+    ">": lambda order: order > 0,
+    ">=": lambda order: order >= 0,
+}
+
+
+def ordering(op: str, left: Value, right: Value) -> bool | None:
+    order = v.compare(left, right)
+    return None if order is None else _ORDERINGS[op](order)
+
+
+def _binary(expr: Binary, scope: Scope) -> Value:
+    left = evaluate(expr.left, scope)
+    match expr.op:
+        # Neither side can fail, so the right one need not be asked when the left decides.
+        case "and":
+            return False if left is False else conjunction(left, evaluate(expr.right, scope))
+        case "or":
+            return True if left is True else disjunction(left, evaluate(expr.right, scope))
+    right = evaluate(expr.right, scope)
+    match expr.op:
+        case "<=>":
+            return left is right is None or v.equal(left, right) is True
+        case "=" | "<>" | "<" | "<=" | ">" | ">=":
+            return ordering(expr.op, left, right)
+        case "||":
+            return concat(left, right)
+    literals = (literal_integer(expr.left) is not None, literal_integer(expr.right) is not None)
+    return v.arithmetic(expr.op, left, right, literals)
+
+
+def _in_list(expr: InList, scope: Scope) -> Value:
+    value = evaluate(expr.value, scope)
+    found = [evaluate(item, scope) for item in expr.items]
+    if len(found) == 1 and isinstance(expr.items[0], Param) and isinstance(found[0], list):
+        found = [v.scalar(x) for x in found[0]]
+    answers = [v.equal(value, x) for x in found]
+    return True if True in answers else None if None in answers else False
+
+
+def _in_relation(expr: InRelation, scope: Scope) -> Value:
+    relation = scope.relation(expr.relation)
+    if relation is None:
+        return None
+    if not isinstance(relation, Relation):
+        relation = Relation(relation)
+    return relation.holds(tuple(evaluate(x, scope) for x in expr.values))
+
+
+def _case(expr: Case, scope: Scope) -> Value:
+    subject = None if expr.operand is None else evaluate(expr.operand, scope)
+    for when, then in expr.whens:
+        test = evaluate(when, scope)
+        if test is True if expr.operand is None else v.equal(subject, test) is True:
+            return evaluate(then, scope)
+    return None if expr.otherwise is None else evaluate(expr.otherwise, scope)
+
+
+def _item(base: Value, key: Value) -> Value:
+    if isinstance(base, dict):
+        return None if key is None else entry(base, key)
+    if isinstance(base, list) and isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(base):
+        return v.scalar(base[key])
+    return None
+
+
+def _call(expr: Call, scope: Scope) -> Value:
+    function = FUNCTIONS.get(expr.name)
+    if function is None or not function.low <= len(expr.args) <= (function.high or len(expr.args)):
+        return None
+    if function.aggregate:
+        return _aggregate(function, expr, scope)
+    if expr.name in ("time", "type"):
+        step = _step_name(expr)
+        if expr.args and step is None:
+            return None
+        return v.scalar(scope.time(step) if expr.name == "time" else scope.event_type(step))
+    if expr.name == "mod":
+        return _binary(Binary("%", expr.args[0], expr.args[1]), scope)
+    args = [evaluate(arg, scope) for arg in expr.args]
+    return None if function.strict and None in args else function.run(*args)
+
+
+def _step_name(expr: Call) -> str | None:
+    if len(expr.args) == 1 and isinstance(expr.args[0], Ref) and len(expr.args[0].parts) == 1:
+        return expr.args[0].parts[0]
+    return None
+
+
+def step_names(expr: Expr) -> frozenset[str]:
+    """The first parts of all names in an expression: what an aggregate may run over."""
+    return frozenset(e.parts[0] for e in walk(expr) if isinstance(e, Ref))
+
+
+def _aggregate(function: Function, expr: Call, scope: Scope) -> Value:
+    rounds = scope.rounds(step_names(expr.args[0]))
+    step = _step_name(expr)
+    if function.name == "count" and step is not None and scope.is_step(step):
+        return sum(1 for _ in rounds)
+    found = [evaluate(expr.args[0], each) for each in rounds]
+    if expr.distinct and function.distinct:
+        kept: dict[object, Value] = {}
+        for value in found:
+            kept.setdefault(v.identity(value), value)
+        found = list(kept.values())
+    return function.run(found, *(evaluate(arg, scope) for arg in expr.args[1:]))
+
+
+@lru_cache(maxsize=512)
+def _like_parts(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...] | None:
+    """The stretches between ``%`` and how long each is; None when an escape has nothing to escape.
+
+    A fixed-length expression cannot backtrack, so matching takes at most text times pattern steps.
+    """
+    stretches: list[list[str]] = [[]]
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\":
+            at += 1
+            if at == len(pattern) or pattern[at] not in "\\%_":
+                return None
+            stretches[-1].append(re.escape(pattern[at]))
+        elif char == "%":
+            stretches.append([])
+        else:
+            stretches[-1].append("." if char == "_" else re.escape(char))
+        at += 1
+    return tuple((re.compile("".join(stretch), re.DOTALL), len(stretch)) for stretch in stretches)
+
+
+def like(value: Value, pattern: Value) -> bool | None:
+    """SQL's ``like``: ``%`` any run of characters, ``_`` any one, backslash takes the next literally."""
+    if not isinstance(value, str) or not isinstance(pattern, str) or len(pattern) > MAX_LIKE:
+        return None
+    parts = _like_parts(pattern)
+    if parts is None:
+        return None
+    (head, at), *between = parts
+    if not between:
+        return head.fullmatch(value) is not None
+    tail, room = between.pop()
+    if head.match(value) is None:
+        return False
+    # Taking each stretch as early as it goes leaves the most room for the ones after it.
+    for part, _ in between:
+        found = part.search(value, at)
+        if found is None:
+            return False
+        at = found.end()
+    return len(value) - room >= at and tail.fullmatch(value, len(value) - room) is not None
+
+
+@lru_cache(maxsize=256)
+def _cast_target(written: str) -> t.Type | None:
+    try:
+        return t.parse_type(written)
+    except TypeMismatchError:
+        return None
+
+
+def cast(value: Value, target: t.Type) -> Value:
+    """``cast(value as target)``, null where Spark's ``try_cast`` is."""
+    if value is None:
+        return None
+    match target:
+        case t.String():
+            return v.text(value)
+        case t.Boolean():
+            return _to_boolean(value)
+        case t.Integer():
+            return _to_integer(value)
+        case t.Double():
+            return _to_double(value)
+        case t.Decimal():
+            found = _to_decimal(value)
+            return None if found is None else v.fit(found, target)
+        case t.Timestamp():
+            return _to_timestamp(value)
+        case t.Date():
+            return _to_date(value)
+        case t.Duration():
+            return _to_duration(value)
+    return v.conform(value, target)
+
+
+_TRUE, _FALSE = frozenset({"t", "true", "y", "yes", "1"}), frozenset({"f", "false", "n", "no", "0"})
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_SPECIAL = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
+_DURATION = re.compile(r"([+-])?([0-9]{1,9}) ([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,9}))?")
+
+
+def _to_boolean(value: Value) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        word = v.trimmed(value).lower()
+        return True if word in _TRUE else False if word in _FALSE else None
+    return bool(value) if v.is_number(value) else None
+
+
+def _to_integer(value: Value) -> int | None:
+    match value:
+        case int():
+            return int(value)
+        case float():
+            return v.narrow(value)
+        case Decimal():
+            return v.integer(int(value))
+        case datetime():
+            return (value - v.EPOCH) // timedelta(seconds=1)
+        case str():
+            word = v.trimmed(value)
+            return v.integer(int(word)) if len(word) <= MAX_NUMBER_TEXT and _INTEGER.fullmatch(word) else None
+    return None
+
+
+def _to_double(value: Value) -> float | None:
+    match value:
+        case datetime():
+            return v.microseconds(value - v.EPOCH) / 1_000_000
+        case str():
+            word = v.trimmed(value)
+            if len(word) > MAX_NUMBER_TEXT:
+                return None
+            if word[-1:] in ("d", "D", "f", "F") and word[-2:-1].isdigit():
+                word = word[:-1]  # Java reads a type suffix, and Spark reads as Java does
+            if _NUMBER.fullmatch(word):
+                return float(word)
+            sign, bare = (word[0], word[1:]) if word[:1] in ("+", "-") else ("", word)
+            found = _SPECIAL.get(bare.lower())
+            if found is None or (sign and math.isnan(found)):
+                return None
+            return -found if sign == "-" else found
+        case bool():
+            return float(value)
+    return v.to_double(value)
+
+
+def _to_decimal(value: Value) -> Decimal | None:
+    match value:
+        case int() | Decimal():
+            return Decimal(value)
+        case float():
+            return Decimal(repr(value)) if math.isfinite(value) else None
+        case datetime():
+            return v.EXACT.divide(Decimal(v.microseconds(value - v.EPOCH)), Decimal(1_000_000))
+        case str():
+            word = v.trimmed(value)
+            return Decimal(word) if len(word) <= MAX_NUMBER_TEXT and _NUMBER.fullmatch(word) else None
+    return None
+
+
+def _to_timestamp(value: Value) -> datetime | None:
+    match value:
+        case date():
+            return v.midnight(value)
+        case str():
+            return v.read_timestamp(value)
+        case bool():
+            return None
+        case int():
+            return v.moment(value * 1_000_000) if abs(value) < 10**12 else None
+        case float() if math.isfinite(value) and abs(value) < 1e12:
+            return v.moment(int(value * 1_000_000))
+        case Decimal() if value.copy_abs() < 10**12:
+            return v.moment(int(v.EXACT.multiply(value, Decimal(1_000_000))))
+    return None
+
+
+def _to_date(value: Value) -> date | None:
+    if isinstance(value, str):
+        # Whatever follows a date after a blank or a T is passed over.
+        day = re.split("[ T]", v.trimmed(value), maxsplit=1)[0]
+        at = v.read_timestamp(day)
+        return None if at is None else at.date()
+    return value.date() if isinstance(value, datetime) else value if isinstance(value, date) else None
+
+
+def _to_duration(value: Value) -> timedelta | None:
+    if isinstance(value, timedelta):
+        return value
+    found = _DURATION.fullmatch(v.trimmed(value)) if isinstance(value, str) and len(value) <= 64 else None
+    if found is None:
+        return None
+    sign, days, hours, minutes, seconds, fraction = found.groups()
+    if int(hours) > 23 or int(minutes) > 59 or int(seconds) > 59:
+        return None
+    whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+    micros = whole * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))
+    return v.duration(-micros if sign == "-" else micros)

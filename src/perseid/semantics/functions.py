@@ -1,0 +1,539 @@
+"""The allowlist: every function and aggregate an expression may call, as data.
+
+Regular expressions are left out on purpose: a pattern of the backtracking kind can take exponential time on
+a hostile event. ``like``, ``contains``, ``startswith``, ``endswith`` and ``split_part`` are linear.
+"""
+
+# ruff: noqa: E501  (the table reads best with one entry a line)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import reduce
+from typing import Any, TypeAlias
+from typing import Literal as Choice
+
+from perseid.lang.expressions import Expr, Literal, Unary
+from perseid.semantics import types as t
+from perseid.semantics import values as v
+from perseid.semantics.values import Value
+
+Kind = Choice[
+    "any", "like first", "boolean", "number", "amount", "integer", "constant integer", "string", "text", "moment",
+    "unit", "array", "collection", "orderable", "step",
+]  # fmt: skip
+"""What an argument must be: an *amount* is a number or a duration, *text* anything that prints, a *moment* a
+timestamp or a date, *like first* goes together with the first argument."""
+
+ResultRule: TypeAlias = "Callable[[Sequence[t.Type], Sequence[Expr]], t.Type]"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One entry. The last parameter kind repeats when more arguments are allowed (``high`` None: any number).
+
+    ``run`` gets evaluated arguments; when ``strict``, none of them null. An aggregate's first argument is the
+    list of its values, one for each event of the repetition, nulls included.
+    """
+
+    name: str
+    low: int
+    high: int | None
+    parameters: tuple[Kind, ...]
+    result: ResultRule
+    run: Callable[..., Value]
+    doc: str
+    examples: tuple[str, ...] = ()
+    strict: bool = True
+    aggregate: bool = False
+    distinct: bool = False
+
+
+UNITS = (
+    "year", "yyyy", "yy", "quarter", "month", "mon", "mm", "week", "day", "dd", "hour", "minute", "second",
+    "millisecond", "microsecond",
+)  # fmt: skip
+EARTH_RADIUS_KM = 6371.0088
+
+
+def literal_integer(expr: Expr) -> int | None:
+    """The number behind ``5`` or ``-5``; None for anything else."""
+    if isinstance(expr, Unary) and expr.op == "-":
+        inner = literal_integer(expr.operand)
+        return None if inner is None else -inner
+    if isinstance(expr, Literal) and expr.kind == "integer" and isinstance(expr.value, int):
+        return expr.value
+    return None
+
+
+def _always(type_: t.Type) -> ResultRule:
+    return lambda types, args: type_
+
+
+def _first(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    return types[0]
+
+
+def _widest(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    return t.widest(list(types)) or t.Unknown()
+
+
+def _chosen(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    return _widest(types[1:], args)
+
+
+def _remainder(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    return t.arithmetic_type("%", types[0], types[1]) or t.Unknown()
+
+
+def _rounded(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    if not isinstance(types[0], t.Decimal):
+        return types[0]
+    digits = literal_integer(args[1]) if len(args) > 1 else 0
+    return t.Unknown() if digits is None else _round_type(types[0], digits)
+
+
+def _round_type(type_: t.Decimal, digits: int) -> t.Decimal:
+    whole = type_.precision - type_.scale + 1
+    if digits < 0:
+        return t.bounded(max(whole, 1 - digits), 0)
+    scale = min(type_.scale, digits)
+    return t.bounded(whole + scale, scale)
+
+
+def _whole_type(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    match types[0]:
+        case t.Decimal() as type_:
+            return t.bounded(type_.precision - type_.scale + 1, 0)
+        case t.Integer() | t.Double():
+            return t.Integer()
+    return t.Unknown()
+
+
+def _element(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    match types[0]:
+        case t.Array(element=found) | t.Map(value=found):
+            return found
+    return t.Unknown()
+
+
+def _sum_type(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    match types[0]:
+        case t.Decimal() as type_:
+            return t.bounded(type_.precision + 10, type_.scale)
+        case t.Null() | t.Variant():
+            return t.Unknown()
+    return types[0]
+
+
+def _average_type(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    match types[0]:
+        case t.Decimal() as type_:
+            return t.bounded(type_.precision + 4, type_.scale + 4)
+        case t.Integer() | t.Double():
+            return t.Double()
+        case t.Duration():
+            return t.Duration()
+    return t.Unknown()
+
+
+def _collected(types: Sequence[t.Type], args: Sequence[Expr]) -> t.Type:
+    return t.Array(types[0])
+
+
+def _on_doubles(run: Callable[[float], float | None]) -> Callable[[Value], Value]:
+    def apply(value: Value) -> Value:
+        number = v.to_double(value)
+        return None if number is None else run(number)
+
+    return apply
+
+
+def _on_strings(run: Callable[..., Value]) -> Callable[..., Value]:
+    return lambda *args: run(*args) if all(isinstance(a, str) for a in args) else None
+
+
+def _on_moments(run: Callable[[datetime], int]) -> Callable[[Value], Value]:
+    return lambda value: run(v.midnight(value)) if isinstance(value, date) else None
+
+
+def _abs(value: Value) -> Value:
+    below = v.compare(value, timedelta() if isinstance(value, timedelta) else 0)
+    if below is None or isinstance(value, float):
+        return abs(value) if isinstance(value, float) else None
+    return v.negate(value) if below < 0 else value
+
+
+def _round(value: Value, digits: Value = 0) -> Value:
+    if not isinstance(digits, int) or isinstance(digits, bool) or not v.is_number(value):
+        return None
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return value
+        found = _quantized(Decimal(repr(value)), digits)
+        return float(found) + 0.0  # Spark rounds by way of a decimal, which has no minus zero
+    if isinstance(value, int):
+        return v.integer(int(_quantized(Decimal(value), digits))) if digits < 0 else value
+    assert isinstance(value, Decimal)
+    return v.fit(_quantized(value, digits), _round_type(v.decimal_type(value), max(digits, -100)))
+
+
+def _quantized(value: Decimal, digits: int) -> Decimal:
+    exponent = value.as_tuple().exponent
+    if not value or (isinstance(exponent, int) and -exponent <= digits):
+        return value
+    # Comparing first keeps hostile digit counts out of the exponent.
+    if value.adjusted() < -digits - 1:
+        return Decimal(0)
+    return v.EXACT.quantize(value, Decimal((0, (1,), -digits)))
+
+
+def _whole(toward: Callable[[Any], int]) -> Callable[[Value], Value]:
+    def apply(value: Value) -> Value:
+        if isinstance(value, float):
+            return v.integer(toward(value)) if math.isfinite(value) else None
+        if isinstance(value, Decimal):
+            type_ = v.decimal_type(value)
+            return v.fit(Decimal(toward(value)), t.bounded(type_.precision - type_.scale + 1, 0))
+        return value if v.is_number(value) else None
+
+    return apply
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _power(base: Value, exponent: Value) -> Value:
+    a, b = v.to_double(base), v.to_double(exponent)
+    if a is None or b is None:
+        return None
+    # Java's pow, where it differs from C's: 1 to an unknown or infinite power is not a number.
+    if math.isnan(b) or (math.isinf(b) and abs(a) == 1.0):
+        return math.nan
+    odd = math.isfinite(b) and math.fmod(b, 2.0) in (1.0, -1.0)
+    try:
+        return math.pow(a, b)
+    except OverflowError:
+        return -math.inf if a < 0 and odd else math.inf
+    except ValueError:
+        if a == 0.0:
+            return -math.inf if odd and math.copysign(1.0, a) < 0 else math.inf
+        return math.nan
+
+
+def _sign(value: float) -> float:
+    return value if value == 0.0 or math.isnan(value) else math.copysign(1.0, value)
+
+
+def common(found: list[Value]) -> list[Value] | None:
+    """Numbers brought to one kind, as Spark does where it picks one of several; None if kinds do not mix."""
+    if all(v.is_number(x) for x in found):
+        if any(isinstance(x, float) for x in found):
+            return [v.to_double(x) for x in found]
+        if any(isinstance(x, Decimal) for x in found):
+            sizes = [
+                v.decimal_type(x) if isinstance(x, Decimal) else t.as_decimal(t.Integer()) for x in found
+            ]
+            size = reduce(t.wider_decimal, sizes)
+            return [v.fit(Decimal(x), size) for x in found]  # type: ignore[arg-type]
+        return found
+    if any(isinstance(x, datetime) for x in found) and all(isinstance(x, date) for x in found):
+        return [v.midnight(x) for x in found if isinstance(x, date)]
+    return found if all(v.compare(found[0], x) is not None for x in found) else None
+
+
+def _extreme(sign: int) -> Callable[..., Value]:
+    def better(left: Value, right: Value) -> Value:
+        order = v.compare(right, left)
+        return right if order is not None and order * sign > 0 else left
+
+    def apply(*args: Value) -> Value:
+        known = [x for x in args if x is not None]
+        alike = common(known) if known else None
+        return reduce(better, alike) if alike else None
+
+    return apply
+
+
+def _coalesce(*args: Value) -> Value:
+    return next((x for x in args if x is not None), None)
+
+
+def _nullif(left: Value, right: Value) -> Value:
+    return None if v.equal(left, right) else left
+
+
+def _if(condition: Value, then: Value, otherwise: Value) -> Value:
+    return then if condition is True else otherwise
+
+
+def _substring(value: Value, start: Value, length: Value = v.MAX_INTEGER) -> Value:
+    if not isinstance(value, str) or not all(isinstance(x, int) for x in (start, length)):
+        return None
+    assert isinstance(start, int)
+    assert isinstance(length, int)
+    # From 1; 0 reads as 1; a negative start counts from the end and may begin before the string.
+    first = start - 1 if start > 0 else len(value) + start if start < 0 else 0
+    return value[max(first, 0) : max(first + length, 0)]
+
+
+def _replace(value: str, old: str, new: str = "") -> Value:
+    if not old:
+        return value
+    size = len(value) + value.count(old) * (len(new) - len(old))
+    return value.replace(old, new) if size <= v.MAX_STRING else None
+
+
+def concat(*args: Value) -> Value:
+    texts = [v.text(x) for x in args]
+    known = [x for x in texts if x is not None]
+    return "".join(known) if len(known) == len(texts) and sum(map(len, known)) <= v.MAX_STRING else None
+
+
+def _split_part(value: Value, mark: Value, part: Value) -> Value:
+    if not (isinstance(value, str) and isinstance(mark, str) and isinstance(part, int)) or part == 0:
+        return None
+    parts = value.split(mark) if mark else [value]
+    index = part - 1 if part > 0 else len(parts) + part
+    return parts[index] if 0 <= index < len(parts) else ""
+
+
+def _date_trunc(unit: Value, value: Value) -> Value:
+    if not isinstance(unit, str) or not isinstance(value, date):
+        return None
+    at = v.midnight(value)
+    day = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    match unit.lower():
+        case "year" | "yyyy" | "yy":
+            return day.replace(month=1, day=1)
+        case "quarter":
+            return day.replace(month=(at.month - 1) // 3 * 3 + 1, day=1)
+        case "month" | "mon" | "mm":
+            return day.replace(day=1)
+        case "week":
+            return day - timedelta(days=at.weekday())
+        case "day" | "dd":
+            return day
+        case "hour":
+            return at.replace(minute=0, second=0, microsecond=0)
+        case "minute":
+            return at.replace(second=0, microsecond=0)
+        case "second":
+            return at.replace(microsecond=0)
+        case "millisecond":
+            return at.replace(microsecond=at.microsecond // 1000 * 1000)
+        case "microsecond":
+            return at
+    return None
+
+
+def _array_contains(array: Value, wanted: Value) -> Value:
+    if not isinstance(array, list):
+        return None
+    found = [v.equal(v.scalar(x), wanted) for x in array]
+    return True if True in found else None if None in found else False
+
+
+def entry(mapping: dict[Any, Any], key: Value) -> Value:
+    """A map's value; Python would take true for the key 1."""
+    if isinstance(key, list | dict) or (isinstance(key, bool) and not any(k is key for k in mapping)):
+        return None
+    return v.scalar(mapping.get(key))
+
+
+def _element_at(container: Value, key: Value) -> Value:
+    if isinstance(container, dict):
+        return entry(container, key)
+    if not isinstance(container, list) or not isinstance(key, int) or isinstance(key, bool):
+        return None
+    inside = 1 <= abs(key) <= len(container)
+    return v.scalar(container[key - 1 if key > 0 else key]) if inside else None
+
+
+def _distance_km(*args: Value) -> Value:
+    numbers = [x for x in map(v.to_double, args) if x is not None and math.isfinite(x)]
+    if len(numbers) != len(args):
+        return None
+    lat1, lon1, lat2, lon2 = map(math.radians, numbers)
+    half = math.sin((lat2 - lat1) / 2) ** 2
+    half += math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2) ** 2
+    # Rounding can push the haversine of antipodes a hair outside 0..1.
+    return 2 * EARTH_RADIUS_KM * math.asin(math.sqrt(min(1.0, max(0.0, half))))
+
+
+def _known(found: list[Value]) -> list[Value]:
+    return [x for x in found if x is not None]
+
+
+def _sum(found: list[Value]) -> Value:
+    known = _known(found)
+    if not known:
+        return None
+    if all(isinstance(x, timedelta) for x in known):
+        return v.duration(sum(v.microseconds(x) for x in known if isinstance(x, timedelta)))
+    alike: list[Any] | None = common(known) if all(v.is_number(x) for x in known) else None
+    if alike is None or None in alike:
+        return None
+    if isinstance(alike[0], Decimal):
+        size = v.decimal_type(alike[0])
+        return v.fit(reduce(v.EXACT.add, alike), t.bounded(size.precision + 10, size.scale))
+    return reduce(lambda a, b: a + b, alike, 0.0) if isinstance(alike[0], float) else v.integer(sum(alike))
+
+
+def _avg(found: list[Value]) -> Value:
+    known = _known(found)
+    if known and all(isinstance(x, int) for x in known):
+        known = [
+            v.to_double(x) for x in known
+        ]  # Spark adds integers up as doubles here, so they cannot overflow
+    total = _sum(known)
+    if isinstance(total, Decimal):
+        alike = common(known) or []
+        sizes = [v.decimal_type(x) for x in alike[:1] if isinstance(x, Decimal)]
+        quotient = v.EXACT.divide(total, Decimal(len(known)))
+        return v.fit(quotient, t.bounded(sizes[0].precision + 4, sizes[0].scale + 4))
+    return v.arithmetic("/", total, len(known))
+
+
+def _stddev(found: list[Value]) -> Value:
+    known = [v.to_double(x) for x in _known(found)]
+    count, mean, squares = 0, 0.0, 0.0
+    for x in known:
+        if x is None:
+            return None
+        # The order of operations is Spark's own, so that the last bit is too.
+        count += 1
+        delta = x - mean
+        step = delta / count
+        mean += step
+        squares += delta * (delta - step)
+    return math.sqrt(squares / (count - 1)) if count > 1 and squares >= 0 else math.nan if count > 1 else None
+
+
+def _quantified(decisive: bool) -> Callable[[list[Value]], Value]:
+    def apply(found: list[Value]) -> Value:
+        known = [x for x in found if isinstance(x, bool)]
+        return (decisive in known) is decisive if known else None
+
+    return apply
+
+
+def _prev(found: list[Value], offset: Value = 1) -> Value:
+    if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < len(found):
+        return None
+    return found[-1 - offset]
+
+
+def _scalar(
+    name: str,
+    parameters: tuple[Kind, ...],
+    result: ResultRule | t.Type,
+    run: Callable[..., Value],
+    doc: str,
+    *examples: str,
+    low: int | None = None,
+    high: int | None = 0,
+    strict: bool = True,
+) -> Function:
+    rule = result if callable(result) else _always(result)
+    most = len(parameters) if high == 0 else high
+    least = len(parameters) if low is None else low
+    return Function(name, least, most, parameters, rule, run, doc, examples, strict)
+
+
+def _aggregate(
+    name: str,
+    kind: Kind,
+    result: ResultRule | t.Type,
+    run: Callable[..., Value],
+    doc: str,
+    *examples: str,
+    offset: bool = False,
+    distinct: bool = True,
+) -> Function:
+    parameters: tuple[Kind, ...] = (kind, "constant integer") if offset else (kind,)
+    rule = result if callable(result) else _always(result)
+    return Function(name, 1, len(parameters), parameters, rule, run, doc, examples, False, True, distinct)
+
+
+def _answered_by_scope(*args: Value) -> Value:
+    """The evaluator asks the scope instead: only it knows the events."""
+    return None
+
+
+_INT, _DBL, _STR, _BOOL, _TS = t.Integer(), t.Double(), t.String(), t.Boolean(), t.Timestamp()
+_GEO: tuple[Kind, ...] = ("number", "number", "number", "number")
+
+_TABLE = (
+    _scalar("abs", ("amount",), _first, _abs, "without its sign", "abs(-3) is 3"),
+    _scalar("round", ("number", "constant integer"), _rounded, _round, "to so many digits, half away from zero", "round(2.5) is 3", "round(127, -1) is 130", low=1),
+    _scalar("floor", ("number",), _whole_type, _whole(math.floor), "the next whole number below", "floor(-1.5) is -2"),
+    _scalar("ceil", ("number",), _whole_type, _whole(math.ceil), "the next whole number above", "ceil(-1.5) is -1"),
+    _scalar("sqrt", ("number",), _DBL, _on_doubles(lambda x: math.nan if x < 0 else math.sqrt(x)), "square root; NaN below zero", "sqrt(9) is 3.0"),
+    _scalar("power", ("number", "number"), _DBL, _power, "the first to the power of the second", "power(2, 10) is 1024.0"),
+    _scalar("ln", ("number",), _DBL, _on_doubles(lambda x: None if x <= 0 else math.log(x)), "natural logarithm; null from zero down", "ln(1) is 0.0"),
+    _scalar("log10", ("number",), _DBL, _on_doubles(lambda x: None if x <= 0 else math.log10(x)), "logarithm to base 10; null from zero down", "log10(1000) is 3.0"),
+    _scalar("exp", ("number",), _DBL, _on_doubles(_exp), "e to this power", "exp(0) is 1.0"),
+    _scalar("sign", ("number",), _DBL, _on_doubles(_sign), "-1.0, 0.0 or 1.0", "sign(-7) is -1.0"),
+    _scalar("mod", ("number", "number"), _remainder, lambda a, b: v.arithmetic("%", a, b), "the remainder, with the sign of the first", "mod(-7, 3) is -1"),
+    _scalar("greatest", ("orderable", "like first"), _widest, _extreme(1), "the largest that is not null", "greatest(1, null, 3) is 3", high=None, strict=False),
+    _scalar("least", ("orderable", "like first"), _widest, _extreme(-1), "the smallest that is not null", "least(1, null, 3) is 1", high=None, strict=False),
+    _scalar("coalesce", ("any", "like first"), _widest, _coalesce, "the first that is not null", "coalesce(null, 2) is 2", low=1, high=None, strict=False),
+    _scalar("nullif", ("any", "like first"), _first, _nullif, "null when the two are equal, else the first", "nullif(1, 1) is null", strict=False),
+    _scalar("if", ("boolean", "any", "any"), _chosen, _if, "the second when the first is true, else the third", "if(1 < 2, 'y', 'n') is 'y'", strict=False),
+    _scalar("upper", ("string",), _STR, _on_strings(str.upper), "in capitals", "upper('ab') is 'AB'"),
+    _scalar("lower", ("string",), _STR, _on_strings(str.lower), "in small letters", "lower('AB') is 'ab'"),
+    _scalar("trim", ("string",), _STR, _on_strings(lambda s: s.strip(" ")), "without spaces at both ends", "trim(' a ') is 'a'"),
+    _scalar("ltrim", ("string",), _STR, _on_strings(lambda s: s.lstrip(" ")), "without spaces at the start", "ltrim(' a') is 'a'"),
+    _scalar("rtrim", ("string",), _STR, _on_strings(lambda s: s.rstrip(" ")), "without spaces at the end", "rtrim('a ') is 'a'"),
+    _scalar("length", ("string",), _INT, _on_strings(len), "how many characters", "length('abc') is 3"),
+    _scalar("substring", ("string", "integer", "integer"), _STR, _substring, "from a position (1 is the first), so many characters", "substring('abcd', 2, 2) is 'bc'", low=2),
+    _scalar("replace", ("string", "string", "string"), _STR, _on_strings(_replace), "each occurrence replaced", "replace('aba', 'a', 'x') is 'xbx'", low=2),
+    _scalar("concat", ("text",), _STR, concat, "one after the other, as text", "concat('a', 1) is 'a1'", low=1, high=None),
+    _scalar("contains", ("string", "string"), _BOOL, _on_strings(lambda s, part: part in s), "has the second inside", "contains('abc', 'b') is true"),
+    _scalar("startswith", ("string", "string"), _BOOL, _on_strings(str.startswith), "begins with the second", "startswith('abc', 'ab') is true"),
+    _scalar("endswith", ("string", "string"), _BOOL, _on_strings(str.endswith), "ends with the second", "endswith('abc', 'bc') is true"),
+    _scalar("position", ("string", "string"), _INT, _on_strings(lambda part, s: s.find(part) + 1), "where the first begins in the second, from 1; 0 if nowhere", "position('b', 'abc') is 2"),
+    _scalar("instr", ("string", "string"), _INT, _on_strings(lambda s, part: s.find(part) + 1), "where the second begins in the first, from 1; 0 if nowhere", "instr('abc', 'b') is 2"),
+    _scalar("split_part", ("string", "string", "integer"), _STR, _split_part, "the n-th part between separators, from the end when negative", "split_part('a.b.c', '.', 2) is 'b'"),
+    _scalar("year", ("moment",), _INT, _on_moments(lambda at: at.year), "the year (UTC)", "year(date '2024-05-01') is 2024"),
+    _scalar("month", ("moment",), _INT, _on_moments(lambda at: at.month), "the month, 1 to 12 (UTC)", "month(date '2024-05-01') is 5"),
+    _scalar("day", ("moment",), _INT, _on_moments(lambda at: at.day), "the day of the month (UTC)", "day(date '2024-05-01') is 1"),
+    _scalar("hour", ("moment",), _INT, _on_moments(lambda at: at.hour), "the hour, 0 to 23 (UTC)", "hour(date '2024-05-01') is 0"),
+    _scalar("minute", ("moment",), _INT, _on_moments(lambda at: at.minute), "the minute", "minute(date '2024-05-01') is 0"),
+    _scalar("second", ("moment",), _INT, _on_moments(lambda at: at.second), "the whole second", "second(date '2024-05-01') is 0"),
+    _scalar("dayofweek", ("moment",), _INT, _on_moments(lambda at: at.isoweekday() % 7 + 1), "1 for Sunday to 7 for Saturday (UTC)", "dayofweek(date '2024-05-01') is 4"),
+    _scalar("date_trunc", ("unit", "moment"), _TS, _date_trunc, "the start of the year, quarter, month, week, day, hour, … (UTC)", "date_trunc('month', date '2024-05-17') is timestamp '2024-05-01 00:00:00'"),
+    _scalar("to_timestamp", ("string",), _TS, _on_strings(v.read_timestamp), "an ISO 8601 text as timestamp", "to_timestamp('2024-05-01T10:00:00Z') is timestamp '2024-05-01 10:00:00'"),
+    _scalar("size", ("collection",), _INT, lambda x: len(x) if isinstance(x, list | dict) else None, "how many entries an array or a map has", "size(a.items)"),
+    _scalar("array_contains", ("array", "any"), _BOOL, _array_contains, "has the second as an element", "array_contains(a.tags, 'vip')"),
+    _scalar("element_at", ("collection", "any"), _element, _element_at, "an array's element from 1 (from the end when negative), or a map's value", "element_at(a.items, -1)"),
+    _scalar("distance_km", _GEO, _DBL, _distance_km, "kilometres between two points given in degrees: latitude, longitude, latitude, longitude", "distance_km(0, 0, 0, 0) is 0.0"),
+    _scalar("time", ("step",), _TS, _answered_by_scope, "the event time of a step; without one, of the event itself", "time(b) - time(a)", low=0),
+    _scalar("type", ("step",), _STR, _answered_by_scope, "the event type of a step; without one, of the event itself", "type(a)", low=0),
+    _aggregate("count", "any", _INT, lambda xs: len(_known(xs)), "how many events, or values that are not null", "count(t)", "count(distinct t.payee)"),
+    _aggregate("sum", "amount", _sum_type, _sum, "the total; null when it does not fit", "sum(t.amount)"),
+    _aggregate("avg", "amount", _average_type, _avg, "the mean", "avg(t.amount)"),
+    _aggregate("min", "orderable", _first, lambda xs: _extreme(-1)(*xs), "the smallest", "min(t.amount)"),
+    _aggregate("max", "orderable", _first, lambda xs: _extreme(1)(*xs), "the largest", "max(t.amount)"),
+    _aggregate("stddev", "number", _DBL, _stddev, "the standard deviation of a sample; null below two values", "stddev(t.amount)"),
+    _aggregate("collect", "any", _collected, _known, "the values that are not null, in order, as an array", "collect(t.payee)"),
+    _aggregate("any", "boolean", _BOOL, _quantified(True), "true for at least one", "any(t.amount > 100)", distinct=False),
+    _aggregate("every", "boolean", _BOOL, _quantified(False), "true for all", "every(t.amount > 100)", distinct=False),
+    _aggregate("first", "any", _first, lambda xs: xs[0] if xs else None, "in the first event, null or not", "first(t.amount)", distinct=False),
+    _aggregate("last", "any", _first, lambda xs: xs[-1] if xs else None, "in the last event, null or not", "last(t.amount)", distinct=False),
+    _aggregate("prev", "any", _first, _prev, "in the event before the last, or so many before it", "prev(t.amount)", "prev(t.amount, 2)", offset=True, distinct=False),
+)  # fmt: skip
+
+FUNCTIONS: dict[str, Function] = {function.name: function for function in _TABLE}
+AGGREGATES = frozenset(name for name, function in FUNCTIONS.items() if function.aggregate)
+NAVIGATION = frozenset({"first", "last", "prev"})
+"""Aggregates that pick one event; they may stand inside others: ``every(t.x > prev(t.x))``."""

@@ -1,0 +1,624 @@
+"""The specification: what a pattern means, by brute force.
+
+Give it the core form of a pattern, the events of one partition in order, and a *horizon*, the time up to
+which the stream is complete; it returns every match that no later event can change. It is slow and meant to
+be read. An engine that disagrees with it is wrong until proven right.
+
+How a match comes about
+  Every event that fits the pattern's first step starts an *attempt*. An attempt follows *paths*. After each
+  event a path has *options*, in order of preference: steps it can go on with, or to accept. Greedy repetition
+  prefers another round, reluctant prefers to leave, an earlier branch is preferred to a later one.
+
+  ``,``    the option may take only the very next event of the partition;
+  ``->``   the path goes on with the first later event that fits one of its ``,`` or ``->`` options, and never
+           past it; which of those options takes it is a matter of preference, and others are tried after it.
+           A round that a reluctant repetition could do without does not hold the path up: it takes the first
+           event that fits it, and is tried after the ways that pass that event over;
+  ``->>``  the option may take every later event that fits, each a *combination* of its own.
+
+  For each start and each combination the most preferred path that reaches acceptance is a match. Then the
+  skip mode decides which starts count. Contexts, which decide by what partial matches may use an event, are in
+  :mod:`perseid.semantics.contexts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from perseid.errors import NotYetError
+from perseid.lang import ast
+from perseid.lang.ast import Contiguity
+from perseid.lang.expressions import Expr
+from perseid.semantics import core as c
+from perseid.semantics.events import Event
+from perseid.semantics.scope import Bindings, MatchScope, holds, unify
+from perseid.semantics.values import Relation
+
+Todo: TypeAlias = "tuple[Any, Todo] | None"
+"""What is left of the pattern: a linked list of core elements and the markers below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A repetition after ``count`` rounds, the last of which began when ``mark`` events were taken."""
+
+    loop: c.Loop
+    count: int
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A conjunction with these members still to come."""
+
+    all: c.All
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    zone: c.Zone
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """An absence being watched: no match of ``body`` after ``position`` (and after the time ``since``)."""
+
+    body: c.Core
+    position: int
+    since: int | None
+    until: int | None
+    depth: int
+    """How many zones were open; an absence at the end of a zone lasts until that zone's window closes."""
+    conjunction: int | None = None
+    """Lasts until this conjunction is done, and not only until the next event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One way through the pattern so far; positions are indexes into the partition's events."""
+
+    todo: Todo
+    hop: c.Hop | None = None
+    together: bool = False
+    """The next event may have the same time as the last: both belong to one conjunction."""
+    taken: tuple[tuple[int, int], ...] = ()
+    current: Mapping[int, int] = field(default_factory=dict)
+    unified: Mapping[str, object] = field(default_factory=dict)
+    clock: int = 0
+    """The time of the last event, or the end of a timed absence after it."""
+    barrier: int | None = None
+    """The end of a timed absence: the next event must be later."""
+    watches: tuple[Watch, ...] = ()
+    zones: tuple[tuple[c.Zone, int | None], ...] = ()
+    untils: tuple[int, ...] = ()
+    """Stop conditions of the repetition whose next round would begin here."""
+    combination: tuple[int, ...] = ()
+    spare: bool = False
+    """The next event would begin a round that a reluctant repetition could do without."""
+
+    @property
+    def last(self) -> int:
+        return self.taken[-1][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A step the path could go on with; ``path`` is what is left once it has taken its event."""
+
+    step: int
+    path: Path
+
+    @property
+    def any(self) -> bool:
+        return self.path.hop is not None and self.path.hop.contiguity is Contiguity.ANY
+
+    @property
+    def next(self) -> bool:
+        return self.path.hop is not None and self.path.hop.contiguity is Contiguity.NEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A path that reached acceptance; ``end`` is the time of its last part, a timed absence included."""
+
+    path: Path
+    end: int
+    kind: str = "match"
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A path that a later event may still complete."""
+
+    combination: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A path whose window closed before its next event came."""
+
+    path: Path
+
+
+Outcome: TypeAlias = Found | Open | Stuck
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The matches of one partition, in order of their end, and the time up to which there will be no others."""
+
+    found: list[Found]
+    frontier: int | None
+
+
+def judge(
+    pattern: c.CorePattern,
+    events: Sequence[Event],
+    *,
+    horizon: int | None = None,
+    strictly_later: bool = False,
+    relations: Mapping[str, Relation] | None = None,
+) -> Judged:
+    """All matches of one partition, decided at the horizon (None: the stream has ended).
+
+    Timed-out attempts are among them, with that kind, where the pattern reports them.
+    """
+    if pattern.strictly_later is not None:
+        strictly_later = pattern.strictly_later
+    known = [e for e in events if horizon is None or e.time <= horizon]
+    bench = Judge(pattern, known, horizon, strictly_later, relations or {})
+    if pattern.context is not None:
+        from perseid.semantics.contexts import contextual_matches
+
+        found = contextual_matches(bench)
+    else:
+        found = list(_attempts(bench))
+    found.sort(key=lambda f: (f.end, f.path.last, f.path.taken[0][1]))
+    frontier = horizon
+    if horizon is not None and bench.undecided:
+        frontier = min(horizon, min(known[start].time for start in bench.undecided) - 1)
+    return Judged(found, frontier)
+
+
+def _attempts(judge: Judge) -> Iterator[Found]:
+    skip = judge.pattern.skip
+    resume = 0
+    for start in range(len(judge.events)):
+        if start < resume:
+            continue
+        outcomes = list(judge.attempt(start))
+        decided = _decide(outcomes, one=skip.mode != "none")
+        undecided = any(isinstance(o, Open) for o in outcomes)
+        if undecided:
+            judge.undecided.append(start)
+        if decided:
+            yield from decided
+        elif judge.pattern.report_timeouts and not undecided:
+            stuck = next((o for o in outcomes if isinstance(o, Stuck)), None)
+            if stuck is not None:
+                yield Found(stuck.path, judge.window_end(start), "timed out")
+        if skip.mode in ("none", "to next"):
+            continue
+        if decided:
+            resume = _resume(judge, decided[0], start)
+        elif undecided:
+            return  # Its match, should it come, decides which later starts count.
+
+
+def _decide(outcomes: list[Outcome], *, one: bool) -> list[Found]:
+    """Outcomes come in order of preference: a match counts once nothing preferred to it is open."""
+    found: dict[tuple[int, ...], Found | None] = {}
+    for outcome in outcomes:
+        if isinstance(outcome, Found):
+            found.setdefault(outcome.path.combination, outcome)
+        elif isinstance(outcome, Open):
+            if one:
+                found.setdefault((), None)
+            elif outcome.combination is not None:
+                found.setdefault(outcome.combination, None)
+        if one and found:
+            break
+    return [f for f in found.values() if f is not None]
+
+
+def _resume(judge: Judge, found: Found, start: int) -> int:
+    """The first position from which the next attempt may start."""
+    skip = judge.pattern.skip
+    if skip.mode == "past last":
+        return found.path.last + 1
+    assert skip.step is not None
+    target = judge.pattern.step_named(skip.step)
+    assert target is not None
+    positions = [p for step, p in found.path.taken if step == target.id]
+    if not positions:
+        return start + 1
+    return max(start + 1, positions[0] if skip.mode == "to first" else positions[-1])
+
+
+class Judge:
+    """One pattern over the events of one partition."""
+
+    def __init__(
+        self,
+        pattern: c.CorePattern,
+        events: Sequence[Event],
+        horizon: int | None,
+        strictly_later: bool,
+        relations: Mapping[str, Relation],
+    ) -> None:
+        self.pattern = pattern
+        self.events = events
+        self.horizon = horizon
+        self.strictly_later = strictly_later
+        self.relations = relations
+        self.undecided: list[int] = []
+        """Starts of attempts or partial matches that later events may still decide."""
+        self.names = frozenset(s.name for s in pattern.steps if s.name is not None)
+
+    # --- attempts --------------------------------------------------------------------------------------------
+
+    def attempt(self, start: int) -> Iterator[Outcome]:
+        """Every outcome of the attempt that starts with this event, the preferred first."""
+        for path in self.begin(start):
+            yield from self.explore(path, start, len(self.events))
+
+    def begin(self, start: int) -> Iterator[Path]:
+        """The ways in which this event can be the first of a match."""
+        for option in self.options(Path((self.pattern.body, None))):
+            if isinstance(option, Option) and self.fits(option, start):
+                path = self.take(option, start)
+                if path is not None and not self._broken_lead(path, start):
+                    yield path
+
+    def _broken_lead(self, path: Path, start: int) -> bool:
+        moment = self.events[start].time
+        for lead in self.pattern.lead:
+            low = next(p for p in range(start + 1) if p == start or self.events[p].time >= moment - lead.duration)
+            if self.occurs(lead.body, path, low, start):
+                return True
+        return False
+
+    def explore(self, path: Path, start: int, end: int, *, inner: bool = False) -> Iterator[Outcome]:
+        """Go on from a path with the events before ``end``; ``inner`` is the search for something negated."""
+        options = list(self.options(path))
+        waiting = [o for o in options if isinstance(o, Option)]
+        found: dict[int, list[int]] = {id(o): [] for o in waiting}
+        committed = False
+        for position in range(path.last + 1, end):
+            fitting = [o for o in waiting if self.live(o, path, position, start, inner) and self.fits(o, position)]
+            for option in fitting:
+                if option.any or not (committed or found[id(option)]):
+                    found[id(option)].append(position)
+            committed = committed or not all(o.any or o.path.spare for o in fitting)
+            waiting = [o for o in waiting if not self.violated(o, position)]
+        progressed = any(found.values())
+        for option in options:
+            if isinstance(option, Accept):
+                progressed = True
+                yield from self._accept(option.path, start, inner)
+                continue
+            for position in found[id(option)]:
+                after = self.take(option, position)
+                if after is not None:
+                    yield from self.explore(after, start, end, inner=inner)
+            settled = not option.any and (committed or bool(found[id(option)]))
+            if option in waiting and not inner and not settled and self._may_come(option, path, start):
+                yield Open(None if option.any else path.combination)
+        if not progressed and not inner and any(self._timed_out(o, path, start) for o in waiting):
+            yield Stuck(path)
+
+    def _accept(self, path: Path, start: int, inner: bool) -> Iterator[Outcome]:
+        if inner:
+            yield Found(path, path.clock)
+            return
+        closing = self.window_end(start)
+        end = path.clock
+        for watch in path.watches:
+            end = max(end, closing if watch.until is None else watch.until)
+        if end > closing:
+            return
+        if self.pattern.holds_for is not None and end - self.events[start].time < self.pattern.holds_for:
+            return
+        if not all(self.holds(guard, path) for guard in self.pattern.guards):
+            return
+        for watch in path.watches:
+            limit = closing if watch.until is None else watch.until
+            last = sum(1 for e in self.events if e.time <= limit)
+            if self.occurs(watch.body, path, watch.position + 1, last, watch.since):
+                return
+        if path.watches and self.horizon is not None and self.horizon < end:
+            yield Open(path.combination)
+        else:
+            yield Found(path, end)
+
+    # --- options ---------------------------------------------------------------------------------------------
+
+    def options(self, path: Path) -> Iterator[Option | Accept]:
+        """What the path can do next, the preferred first."""
+        if path.todo is None:
+            yield Accept(path)
+            return
+        task, rest = path.todo
+        match task:
+            case c.Take():
+                yield Option(task.step, replace(path, todo=rest))
+            case c.Hop():
+                yield from self.options(replace(path, todo=rest, hop=task))
+            case c.Seq():
+                todo: Todo = rest
+                for item, hop in zip(reversed(task.items[1:]), reversed(task.hops), strict=True):
+                    # An absence has no event of its own: the arrow that counts is the one behind it.
+                    todo = (item, todo) if isinstance(item, c.Absent) else (hop, (item, todo))
+                yield from self.options(replace(path, todo=(task.items[0], todo)))
+            case c.Alt():
+                for branch in task.branches:
+                    yield from self.options(replace(path, todo=(branch, rest)))
+            case c.All():
+                watches = tuple(
+                    Watch(b, path.last, path.barrier, None, len(path.zones), task.id) for b in task.barred
+                )
+                members = tuple(range(len(task.members)))
+                yield from self.options(
+                    replace(path, todo=(Rest(task, members), rest), watches=path.watches + watches)
+                )
+            case Rest():
+                yield from self._conjunction(path, task, rest)
+            case c.Loop():
+                yield from self.options(replace(path, todo=(Round(task, 0, len(path.taken)), rest)))
+            case Round():
+                yield from self._repetition(path, task, rest)
+            case c.Absent():
+                yield from self.options(self._watch(replace(path, todo=rest), task))
+            case c.Zone():
+                todo = (task.body, (Close(task), rest))
+                yield from self.options(replace(path, todo=todo, zones=(*path.zones, (task, None))))
+            case Close():
+                closed = self._close(replace(path, todo=rest))
+                if closed is not None:
+                    yield from self.options(closed)
+
+    def _conjunction(self, path: Path, task: Rest, rest: Todo) -> Iterator[Option | Accept]:
+        whole = task.all
+        if not task.members:
+            if all(self.holds(guard, path) for guard in whole.guards):
+                watches = tuple(w for w in path.watches if w.conjunction != whole.id)
+                yield from self.options(replace(path, todo=rest, watches=watches))
+            return
+        first = len(task.members) == len(whole.members)
+        for member in task.members:
+            others = Rest(whole, tuple(m for m in task.members if m != member))
+            todo = (whole.members[member], (others, rest))
+            if first:
+                yield from self.options(replace(path, todo=todo))
+            else:
+                yield from self.options(replace(path, todo=todo, hop=whole.hop, together=True))
+
+    def _repetition(self, path: Path, task: Round, rest: Todo) -> Iterator[Option | Accept]:
+        loop, count = task.loop, task.count
+        idle = count > 0 and len(path.taken) == task.mark
+        again = not idle and (loop.high is None or count < loop.high)
+        # A round that takes nothing stands for all rounds still owed; where none is owed it adds nothing.
+        enough = count - 1 < loop.low if idle else count >= loop.low
+        leave = enough and all(self.holds(guard, path) for guard in loop.guards)
+        for way in ("leave", "again") if loop.reluctant else ("again", "leave"):
+            if way == "leave" and leave:
+                left = replace(path, todo=rest, untils=(), spare=False) if idle else replace(path, todo=rest)
+                yield from self.options(left)
+            elif way == "again" and again:
+                todo = (loop.body, (Round(loop, count + 1, len(path.taken)), rest))
+                fresh = {s: p for s, p in path.current.items() if s not in loop.inside}
+                path_again = replace(path, todo=todo, current=fresh, spare=loop.reluctant and leave)
+                if count > 0:
+                    untils = () if loop.until is None else (*path.untils, loop.until)
+                    path_again = replace(path_again, hop=loop.hop, untils=untils)
+                yield from self.options(path_again)
+
+    def _watch(self, path: Path, absent: c.Absent) -> Path:
+        until = None if absent.duration is None else path.clock + absent.duration
+        watch = Watch(absent.body, path.last, path.barrier, until, len(path.zones))
+        path = replace(path, watches=(*path.watches, watch))
+        return path if until is None else replace(path, clock=until, barrier=until)
+
+    def _close(self, path: Path) -> Path | None:
+        """Leave the innermost zone, which may end with an absence that lasts until its window closes."""
+        zone, first = path.zones[-1]
+        path = replace(path, zones=path.zones[:-1])
+        if first is None:
+            return path
+        begin = self.events[first].time
+        if isinstance(zone.within, ast.TimeWindow):
+            closing = begin + _fixed(zone.within.duration)
+            if path.clock > closing:
+                return None  # A timed absence at its end outlasts the zone.
+            mine = [w for w in path.watches if w.depth > len(path.zones) and w.until is None and w.conjunction is None]
+            if mine:
+                watches = tuple(replace(w, until=closing) if w in mine else w for w in path.watches)
+                path = replace(path, watches=watches, clock=closing, barrier=closing)
+        if zone.holds_for is not None and path.clock - begin < zone.holds_for:
+            return None
+        return path
+
+    # --- events ----------------------------------------------------------------------------------------------
+
+    def fits(self, option: Option, position: int) -> bool:
+        """Is this event of the step's kind, and do the conditions that choose hold?"""
+        step = self.pattern.steps[option.step]
+        event = self.events[position]
+        if not of_kind(step.kind, event):
+            return False
+        path = option.path
+        unified = unify(step.unify, event, path.unified)
+        if unified is None:
+            return False
+        bound = replace(path, taken=(*path.taken, (option.step, position)), unified=unified,
+                        current={**path.current, option.step: position})  # fmt: skip
+        return all(
+            any(n not in path.current for n in condition.needs) or self.holds(condition.expr, bound, event)
+            for condition in step.choose
+        )
+
+    def take(self, option: Option, position: int) -> Path | None:
+        """The path once the event is taken, or None where the step's ``must`` refuses what was chosen."""
+        step = self.pattern.steps[option.step]
+        event = self.events[position]
+        path = option.path
+        unified = unify(step.unify, event, path.unified)
+        assert unified is not None
+        combination = path.combination
+        if path.hop is not None and path.hop.contiguity is Contiguity.ANY:
+            combination = (*combination, position)
+        path = Path(
+            todo=path.todo,
+            hop=None,
+            taken=(*path.taken, (option.step, position)),
+            current={**path.current, option.step: position},
+            unified=unified,
+            clock=event.time,
+            watches=tuple(w for w in path.watches if w.conjunction is not None),
+            zones=tuple((z, position if first is None else first) for z, first in path.zones),
+            combination=combination,
+        )
+        return path if all(self.holds(test, path, event) for test in step.must) else None
+
+    def live(self, option: Option, path: Path, position: int, start: int, inner: bool) -> bool:
+        """May the option take an event at this position at all, whatever the event is?"""
+        way = option.path
+        hop = way.hop
+        assert hop is not None
+        moment = self.events[position].time
+        if option.next and position != path.last + 1:
+            return False
+        if self.strictly_later and not (moment >= way.clock if way.together else moment > way.clock):
+            return False
+        if way.barrier is not None and moment <= way.barrier:
+            return False
+        if hop.after is not None and moment - way.clock < hop.after:
+            return False
+        closing = self.closing(option, start, inner)
+        if closing is not None and moment > closing:
+            return False
+        if any(position - first >= n for n, first in self._count_limits(way, start, inner)):
+            return False
+        return not any(self.stops(until, way, p) for until in way.untils for p in range(path.last + 1, position + 1))
+
+    def stops(self, until: int, path: Path, position: int) -> bool:
+        return self.fits(Option(until, path), position)
+
+    def closing(self, option: Option, start: int, inner: bool) -> int | None:
+        """The last time at which the option could take an event; None where nothing bounds it."""
+        way = option.path
+        ends = []
+        if not inner and isinstance(self.pattern.within, ast.TimeWindow):
+            ends.append(self.window_end(start))
+        for zone, first in way.zones:
+            if first is not None and isinstance(zone.within, ast.TimeWindow):
+                ends.append(self.events[first].time + _fixed(zone.within.duration))
+        if way.hop is not None and way.hop.within is not None:
+            ends.append(way.clock + way.hop.within)
+        return min(ends) if ends else None
+
+    def _count_limits(self, way: Path, start: int, inner: bool) -> Iterator[tuple[int, int]]:
+        if not inner and isinstance(self.pattern.within, ast.CountWindow):
+            yield self.pattern.within.events, start
+        for zone, first in way.zones:
+            if first is not None and isinstance(zone.within, ast.CountWindow):
+                yield zone.within.events, first
+
+    def window_end(self, start: int) -> int:
+        within = self.pattern.within
+        if isinstance(within, ast.TimeWindow):
+            return self.events[start].time + _fixed(within.duration)
+        return 2**63
+
+    def _may_come(self, option: Option, path: Path, start: int) -> bool:
+        """Could an event after the horizon still be taken by this option?"""
+        if self.horizon is None:
+            return False
+        count = len(self.events)
+        if option.next and path.last + 1 < count:
+            return False
+        closing = self.closing(option, start, False)
+        if closing is not None and closing <= self.horizon:
+            return False
+        if any(count - first >= n for n, first in self._count_limits(option.path, start, False)):
+            return False
+        return not any(
+            self.stops(until, option.path, p) for until in option.path.untils for p in range(path.last + 1, count)
+        )
+
+    def _timed_out(self, option: Option, path: Path, start: int) -> bool:
+        """Did the option wait in vain until a window closed?"""
+        closing = self.closing(option, start, False)
+        if any(len(self.events) - first >= n for n, first in self._count_limits(option.path, start, False)):
+            return True
+        if closing is None or (self.horizon is not None and closing > self.horizon):
+            return False
+        follower = path.last + 1
+        return not option.next or follower >= len(self.events) or self.events[follower].time > closing
+
+    # --- absence ---------------------------------------------------------------------------------------------
+
+    def violated(self, option: Option, position: int) -> bool:
+        """Does something that must not happen before the option's event happen with this one?"""
+        moment = self.events[position].time
+        return any(
+            self.occurs(w.body, option.path, w.position + 1, position + 1, w.since)
+            for w in option.path.watches
+            if w.until is None or moment <= w.until
+        )
+
+    def occurs(self, body: c.Core, outer: Path, low: int, high: int, since: int | None = None) -> bool:
+        """Is there a match of the body among the events from ``low`` to before ``high``?"""
+        for start in range(low, high):
+            if since is not None and self.events[start].time <= since:
+                continue
+            seed = Path((body, None), current=outer.current, unified=outer.unified, taken=outer.taken)
+            for option in self.options(replace(seed, hop=c.Hop(Contiguity.SKIP))):
+                if isinstance(option, Accept) or not self.fits(option, start):
+                    continue
+                path = self.take(option, start)
+                if path is not None and any(
+                    isinstance(o, Found) for o in self.explore(path, start, high, inner=True)
+                ):
+                    return True
+        return False
+
+    # --- expressions -----------------------------------------------------------------------------------------
+
+    def holds(self, expr: Expr, path: Path, own: Event | None = None) -> bool:
+        return holds(expr, MatchScope(self.names, self.bindings(path), own, self.relations))
+
+    def bindings(self, path: Path) -> Bindings:
+        events: dict[str, list[Event]] = {}
+        for step, position in path.taken:
+            name = self.pattern.steps[step].name
+            if name is not None:
+                events.setdefault(name, []).append(self.events[position])
+        current = {}
+        for step, position in path.current.items():
+            name = self.pattern.steps[step].name
+            if name is not None:
+                current[name] = self.events[position]
+        return Bindings(events, current, path.unified)
+
+
+def of_kind(kind: ast.StepKind, event: Event) -> bool:
+    match kind:
+        case ast.EventType():
+            return event.type == kind.name
+        case ast.AnyEvent():
+            return True
+    raise NotYetError(f"Steps of this kind ({type(kind).__name__}) parse and print; their engine is still to come.")
+
+
+def _fixed(duration: ast.Duration) -> int:
+    assert isinstance(duration, int), "parameters are bound before a pattern is matched"
+    return duration

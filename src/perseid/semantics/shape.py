@@ -1,0 +1,240 @@
+"""Refusals that follow from a pattern's shape: what can never match, never end, or means nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perseid.errors import MeaningError, PatternError
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.semantics import core as c
+from perseid.semantics.contradictions import find_contradiction
+
+
+def check_shape(core: c.CorePattern, pattern: ast.Pattern) -> None:
+    if c.can_be_empty(core.body):
+        raise MeaningError(
+            "This pattern can be matched by no event at all.",
+            span=pattern.match.span,
+            hint="Ask for at least one event: use + instead of *, or drop a '?'.",
+        )
+    _check_negations(core, core.body)
+    for lead in core.lead:
+        _check_negated(core, lead.body)
+        _check_negations(core, lead.body)
+    _check_window(core, pattern)
+    _check_durations(core, pattern)
+    _check_reachable(core)
+    _check_context(core, pattern)
+    for step in core.steps:
+        clash = find_contradiction([condition.expr for condition in step.choose] + list(step.must))
+        if clash is not None:
+            raise MeaningError(
+                f"These conditions contradict each other: {clash.text}.",
+                span=clash.span or step.span,
+                hint="No event can satisfy both; 'or' may have been meant.",
+            )
+
+
+def _span(core: c.CorePattern, element: c.Core) -> ex.Span | None:
+    steps = c.takes(element)
+    return core.steps[steps[0]].span if steps else None
+
+
+def _each(element: c.Core) -> Iterator[c.Core]:
+    yield element
+    for part in c.core_parts(element):
+        yield from _each(part)
+
+
+def _check_negated(core: c.CorePattern, body: c.Core) -> None:
+    if c.can_be_empty(body):
+        raise MeaningError(
+            "'not' of something that can be nothing would never hold.",
+            span=_span(core, body),
+            hint="Write not B for 'no B', not B{3} for 'fewer than three'.",
+        )
+    ends = [e for e in _ends(body) if isinstance(e, c.Absent)]
+    if ends:
+        raise MeaningError(
+            "A 'not' at the end of a 'not' has nothing to end it.",
+            span=_span(core, ends[0].body),
+            hint="Feed it from a pattern of its own.",
+        )
+
+
+def _ends(element: c.Core) -> Iterator[c.Core]:
+    """The parts of an element that can be its last."""
+    match element:
+        case c.Seq():
+            for item in reversed(element.items):
+                yield from _ends(item)
+                if not c.can_be_empty(item) or isinstance(item, c.Absent):
+                    return
+        case c.Alt():
+            for branch in element.branches:
+                yield from _ends(branch)
+        case c.All():
+            for member in element.members:
+                yield from _ends(member)
+        case c.Loop() | c.Zone():
+            yield element
+            yield from _ends(element.body)
+        case c.Take() | c.Absent():
+            yield element
+
+
+def _check_negations(core: c.CorePattern, body: c.Core) -> None:
+    for element in _each(body):
+        if isinstance(element, c.Absent):
+            _check_negated(core, element.body)
+        if isinstance(element, c.All):
+            for barred in element.barred:
+                _check_negated(core, barred)
+        if isinstance(element, c.Seq):
+            _check_started(core, element)
+
+
+def _check_started(core: c.CorePattern, sequence: c.Seq) -> None:
+    for i, item in enumerate(sequence.items):
+        before = sequence.items[:i]
+        if isinstance(item, c.Absent) and before and all(c.can_be_empty(b) for b in before) and sequence is core.body:
+            raise MeaningError(
+                "What stands before this 'not' can be left out, and then nothing says from when on it holds.",
+                span=_span(core, item.body),
+                hint="Make the step before it obligatory.",
+            )
+
+
+def _check_window(core: c.CorePattern, pattern: ast.Pattern) -> None:
+    open_end = [e for e in _ends(core.body) if isinstance(e, c.Absent) and e.duration is None]
+    zones = {id(a) for z in _each(core.body) if isinstance(z, c.Zone) and isinstance(z.within, ast.TimeWindow)
+             for a in _ends(z.body)}  # fmt: skip
+    waiting = [e for e in open_end if id(e) not in zones]
+    if waiting and not isinstance(core.within, ast.TimeWindow):
+        raise MeaningError(
+            "'not' at the end of a pattern needs a moment at which it is decided.",
+            span=_span(core, waiting[0].body),
+            hint="Give it one, not B for 30 seconds, or give the pattern a window, within 10 minutes.",
+        )
+    if core.within is None and core.context is None and not _bounded(core.body):
+        raise _no_window(pattern)
+    if core.within is None and core.context is not None and len(core.steps) > 1:
+        raise _no_window(pattern)
+    if isinstance(core.within, ast.Forever):
+        for element in _ends(core.body):
+            if _endless(element):
+                raise MeaningError(
+                    "A repetition that takes as much as it can, at the end of a pattern without a bound, never ends.",
+                    span=_span(core, element),
+                    hint="Use +? to take as little as it can, or say 'until …', or give a window.",
+                )
+
+
+def _endless(element: c.Core) -> bool:
+    return isinstance(element, c.Loop) and element.high is None and not element.reluctant and element.until is None
+
+
+def _no_window(pattern: ast.Pattern) -> PatternError:
+    return MeaningError(
+        "This pattern waits without end: it has no 'within'.",
+        span=pattern.match.span,
+        hint="Add a line such as: within 10 minutes. If you mean it, write: within forever.",
+    )
+
+
+def _bounded(element: c.Core) -> bool:
+    """Does every wait inside the element end by itself?"""
+    match element:
+        case c.Take() | c.Absent():
+            return True
+        case c.Zone() if element.within is not None:
+            return True
+        case c.Zone():
+            return _bounded(element.body)
+        case c.Seq():
+            hops = [h for h, item in zip(element.hops, element.items[1:], strict=True) if not isinstance(item, c.Absent)]
+            return all(map(_ends_soon, hops)) and all(map(_bounded, element.items))
+        case c.Alt():
+            return all(map(_bounded, element.branches))
+        case c.All():
+            return (_ends_soon(element.hop) or len(element.members) == 1) and all(map(_bounded, element.members))
+        case c.Loop():
+            return (_ends_soon(element.hop) or element.high == 1) and _bounded(element.body)
+
+
+def _ends_soon(hop: c.Hop) -> bool:
+    return hop.contiguity is ast.Contiguity.NEXT or hop.within is not None
+
+
+def _check_durations(core: c.CorePattern, pattern: ast.Pattern) -> None:
+    limit = core.within.duration if isinstance(core.within, ast.TimeWindow) else None
+    if not isinstance(limit, int):
+        return
+    if core.holds_for is not None and core.holds_for > limit:
+        raise MeaningError("Nothing both holds for so long and ends within the window.", span=pattern.span)
+    for element in _each(core.body):
+        if isinstance(element, c.Absent) and element.duration is not None and element.duration > limit:
+            raise MeaningError(
+                "This 'not … for …' lasts longer than the pattern's window, so it can never be fulfilled.",
+                span=_span(core, element.body),
+                hint="Lengthen 'within', or shorten 'for'.",
+            )
+        if isinstance(element, c.Seq):
+            for hop in element.hops:
+                if hop.after is not None and hop.after > limit:
+                    raise MeaningError(
+                        "This '-> after …' waits longer than the pattern's window.",
+                        span=_span(core, element),
+                        hint="Lengthen 'within', or shorten 'after'.",
+                    )
+
+
+def _check_reachable(core: c.CorePattern) -> None:
+    for element in _ends(core.body):
+        if isinstance(element, c.Loop) and element.reluctant and element.low == 0:
+            raise MeaningError(
+                "At the end of a pattern, something that takes as little as it can takes nothing: this step is never reached.",
+                span=_span(core, element),
+                hint="Drop the '?' behind the quantifier, or ask for at least one.",
+            )
+    for element in _each(core.body):
+        if isinstance(element, c.Alt):
+            _check_branches(core, element)
+
+
+def _check_branches(core: c.CorePattern, alternation: c.Alt) -> None:
+    """A later branch that an earlier one always beats can go."""
+    open_kinds: set[ast.StepKind] = set()
+    for branch in alternation.branches:
+        if not isinstance(branch, c.Take):
+            continue
+        step = core.steps[branch.step]
+        if step.kind in open_kinds or (ast.AnyEvent() in open_kinds):
+            raise MeaningError(
+                "This branch is never reached: an earlier one takes every event that it could.",
+                span=step.span,
+                hint="Put the branch with the narrower condition first.",
+            )
+        if not step.choose and not step.unify and not step.must:
+            open_kinds.add(step.kind)
+
+
+def _check_context(core: c.CorePattern, pattern: ast.Pattern) -> None:
+    if core.context is None:
+        return
+    name = core.context.value
+    if isinstance(core.within, ast.CountWindow):
+        raise MeaningError(
+            f"'selection {name}' follows partial matches through time; a window by count does not go with it.",
+            span=pattern.span,
+            hint="Give the window as a length of time.",
+        )
+    if core.context is ast.Selection.CUMULATIVE:
+        for element in _each(core.body):
+            if isinstance(element, (c.Loop, c.All, c.Alt, c.Zone)):
+                raise MeaningError(
+                    "'selection cumulative' already gathers every event of a step: it goes with plain sequences.",
+                    span=_span(core, element),
+                    hint="Leave repetition, |, & and inner windows out, or choose another selection.",
+                )

@@ -1,0 +1,547 @@
+"""The type of an expression, and a sentence with a way out where it has none.
+
+Without a schema the types of columns are unknown, and nothing is refused that might be right; what literals
+alone make wrong is refused all the same.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Protocol
+
+from perseid.errors import Place, TypeMismatchError, UnknownNameError, nearest
+from perseid.lang.expressions import (
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Expr,
+    InList,
+    InRelation,
+    Is,
+    Item,
+    Like,
+    Literal,
+    Member,
+    Param,
+    Ref,
+    Unary,
+    walk,
+)
+from perseid.semantics import types as t
+from perseid.semantics.functions import (
+    AGGREGATES,
+    FUNCTIONS,
+    NAVIGATION,
+    UNITS,
+    Function,
+    Kind,
+    literal_integer,
+)
+from perseid.semantics.values import decimal_type, sized
+
+
+class TypeEnv(Protocol):
+    """What names mean: the checker of a pattern implements it over its steps and the schema."""
+
+    def ref(self, ref: Ref) -> t.Type:
+        """The type of a dotted name, ``Unknown`` when no schema says; raises for a name nothing has."""
+        ...
+
+    def param(self, param: Param) -> t.Type: ...
+
+    def relation(self, expr: InRelation) -> tuple[t.Type, ...] | None:
+        """The column types of a relation; None when they are not known."""
+        ...
+
+    def is_step(self, name: str) -> bool:
+        """May this bare name be a step?"""
+        ...
+
+
+class NoSchema:
+    """The environment in which nothing is known."""
+
+    def ref(self, ref: Ref) -> t.Type:
+        return t.Unknown()
+
+    def param(self, param: Param) -> t.Type:
+        return t.Unknown()
+
+    def relation(self, expr: InRelation) -> tuple[t.Type, ...] | None:
+        return None
+
+    def is_step(self, name: str) -> bool:
+        return True
+
+
+_LITERALS: dict[str, t.Type] = {
+    "null": t.Null(),
+    "boolean": t.Boolean(),
+    "integer": t.Integer(),
+    "double": t.Double(),
+    "string": t.String(),
+    "timestamp": t.Timestamp(),
+    "date": t.Date(),
+    "duration": t.Duration(),
+}
+
+
+def infer(expr: Expr, env: TypeEnv) -> t.Type:
+    """The type of an expression; raises TypeMismatchError or UnknownNameError with place and hint."""
+    match expr:
+        case Literal():
+            return literal_type(expr)
+        case Ref():
+            return env.ref(expr)
+        case Param():
+            return env.param(expr)
+        case Member():
+            return member_type(infer(expr.base, env), expr.name, expr.span)
+        case Item():
+            return _item(expr, env)
+        case Unary():
+            return _unary(expr, env)
+        case Binary():
+            return _binary(expr, env)
+        case Between():
+            value = infer(expr.value, env)
+            for bound in (expr.low, expr.high):
+                _comparable(value, infer(bound, env), bound.span or expr.span, "between")
+        case InList():
+            _in_list(expr, env)
+        case InRelation():
+            _in_relation(expr, env)
+        case Like():
+            for side in (expr.value, expr.pattern):
+                _need_string(infer(side, env), side, "like")
+        case Is():
+            inner = infer(expr.value, env)
+            if expr.what != "null":
+                _need_boolean(inner, expr.value, f"is {expr.what}")
+        case Case():
+            return _case(expr, env)
+        case Call():
+            return _call(expr, env)
+        case Cast():
+            return _cast(expr, env)
+    return t.Boolean()
+
+
+def check_condition(expr: Expr, env: TypeEnv, where: str = "a condition") -> None:
+    """An expression that stands where true or false is wanted."""
+    _need_boolean(infer(expr, env), expr, where)
+
+
+def literal_type(expr: Literal) -> t.Type:
+    if expr.kind == "decimal":
+        found = sized(expr.value) if isinstance(expr.value, Decimal) else None
+        if found is None:
+            raise TypeMismatchError(
+                "the number has more than 38 digits",
+                span=expr.span,
+                hint="write it with an exponent to make it a double: 1e40",
+            )
+        return decimal_type(found)
+    return _LITERALS[expr.kind]
+
+
+def member_type(base: t.Type, name: str, span: Place | None = None) -> t.Type:
+    """The type of ``base.name``; a missing field is refused only where the fields are known."""
+    match base:
+        case t.Struct():
+            known = dict(base.fields)
+            if name not in known:
+                raise UnknownNameError(
+                    f"there is no field {name!r} here",
+                    span=span,
+                    nearest=nearest(name, known),
+                    hint=f"the fields are {', '.join(known)}",
+                )
+            return known[name]
+        case t.Map(key=t.String(), value=value):
+            return value
+        case t.Unknown() | t.Variant() | t.Null():
+            return t.Unknown()
+        case t.Array():
+            raise TypeMismatchError(
+                f"an array has no field {name!r}",
+                span=span,
+                hint=f"choose an element first, as in items[0].{name}",
+            )
+    raise TypeMismatchError(
+        f"a {base} has no field {name!r}",
+        span=span,
+        hint="only structs, string maps and variants have fields",
+    )
+
+
+def _item(expr: Item, env: TypeEnv) -> t.Type:
+    base, key = infer(expr.base, env), infer(expr.key, env)
+    match base:
+        case t.Array():
+            if not isinstance(key, t.Integer) and not t.is_open(key):
+                raise TypeMismatchError(
+                    f"an array's element is chosen by an integer, not a {key}",
+                    span=expr.key.span or expr.span,
+                    hint="elements count from 0, as in items[0]",
+                )
+            return base.element
+        case t.Map():
+            _comparable(base.key, key, expr.key.span or expr.span, "a map's key")
+            return base.value
+        case t.Unknown() | t.Variant() | t.Null():
+            return t.Unknown()
+    raise TypeMismatchError(
+        f"a {base} has no elements",
+        span=expr.span,
+        hint="brackets choose from arrays and maps; a field of a struct is written with a dot",
+    )
+
+
+def _unary(expr: Unary, env: TypeEnv) -> t.Type:
+    inner = infer(expr.operand, env)
+    if expr.op == "not":
+        _need_boolean(inner, expr.operand, "not")
+        return t.Boolean()
+    if not (t.is_number(inner) or isinstance(inner, t.Duration) or t.is_open(inner)):
+        raise TypeMismatchError(
+            f"a {inner} has no negative",
+            span=expr.span,
+            hint="minus goes with numbers and durations; the opposite of a condition is 'not'",
+        )
+    return inner
+
+
+_NUMBER_HINT = "compare with cast(x as double), or write the number without quotes"
+
+
+def _mismatch_hint(left: t.Type, right: t.Type) -> str:
+    kinds = (left, right)
+    if any(isinstance(k, t.String) for k in kinds):
+        if any(t.is_number(k) for k in kinds):
+            return _NUMBER_HINT
+        if any(isinstance(k, t.Timestamp) for k in kinds):
+            return "write timestamp '2024-05-01 10:00:00', or cast(x as timestamp)"
+        if any(isinstance(k, t.Date) for k in kinds):
+            return "write date '2024-05-01', or cast(x as date)"
+        if any(isinstance(k, t.Duration) for k in kinds):
+            return "write the duration without quotes, as in 5 minutes"
+        if any(isinstance(k, t.Boolean) for k in kinds):
+            return "write true or false without quotes, or cast(x as boolean)"
+    if any(isinstance(k, t.Duration) for k in kinds) and any(t.is_number(k) for k in kinds):
+        return "give the number a unit, as in 5 minutes"
+    if any(isinstance(k, t.Boolean) for k in kinds):
+        return "a condition is used by itself: write 'x' for 'x = 1', or cast(x as bigint)"
+    return f"cast one of them, as in cast(x as {left})"
+
+
+def _comparable(left: t.Type, right: t.Type, span: Place | None, what: str) -> t.Type:
+    found = t.wider(left, right)
+    if found is None:
+        raise TypeMismatchError(
+            f"{what} cannot compare a {left} with a {right}", span=span, hint=_mismatch_hint(left, right)
+        )
+    for side in (left, right):
+        if not t.is_orderable(side):
+            raise TypeMismatchError(
+                f"{what} cannot compare a {side}", span=span, hint="compare its fields or values one by one"
+            )
+    return found
+
+
+def _binary(expr: Binary, env: TypeEnv) -> t.Type:
+    left, right = infer(expr.left, env), infer(expr.right, env)
+    match expr.op:
+        case "and" | "or":
+            _need_boolean(left, expr.left, expr.op)
+            _need_boolean(right, expr.right, expr.op)
+            return t.Boolean()
+        case "||":
+            for type_, side in ((left, expr.left), (right, expr.right)):
+                _need("text", type_, side, "||")
+            return t.String()
+        case "=" | "<>" | "<=>":
+            found = _comparable(left, right, expr.span, f"{expr.op!r}")
+            if isinstance(found, t.Double) and not isinstance(left, t.Null) and not isinstance(right, t.Null):
+                raise TypeMismatchError(
+                    f"{expr.op!r} on doubles is decided by rounding errors",
+                    span=expr.span,
+                    hint="write abs(x - y) < 1e-9, or x between low and high, or cast to a decimal",
+                )
+            return t.Boolean()
+        case "<" | "<=" | ">" | ">=":
+            _comparable(left, right, expr.span, f"{expr.op!r}")
+            return t.Boolean()
+    return _arithmetic(expr, left, right)
+
+
+def _arithmetic(expr: Binary, left: t.Type, right: t.Type) -> t.Type:
+    op = expr.op
+    found = t.arithmetic_type(op, _beside(expr.left, left, right), _beside(expr.right, right, left))
+    if found is not None:
+        return found
+    if op == "+" and isinstance(left, t.String) and isinstance(right, t.String):
+        hint = "strings are joined with ||"
+    elif t.is_moment(left) and t.is_moment(right):
+        hint = "two times can be subtracted: b - a is a duration"
+    elif any(t.is_moment(k) for k in (left, right)) and any(t.is_number(k) for k in (left, right)):
+        hint = "give the number a unit, as in 5 minutes"
+    elif any(isinstance(k, t.String) for k in (left, right)):
+        hint = "convert the string first: cast(x as double), or cast(x as decimal(18,2))"
+    else:
+        hint = "arithmetic goes with numbers, with times and durations, and with durations and numbers"
+    raise TypeMismatchError(f"{op!r} does not go with a {left} and a {right}", span=expr.span, hint=hint)
+
+
+def _beside(expr: Expr, type_: t.Type, other: t.Type) -> t.Type:
+    """An integer literal beside a decimal counts only its own digits."""
+    number = literal_integer(expr)
+    if number is None or not isinstance(other, t.Decimal):
+        return type_
+    return t.Decimal(len(str(abs(number))), 0)
+
+
+def _in_list(expr: InList, env: TypeEnv) -> None:
+    value = infer(expr.value, env)
+    for item in expr.items:
+        found = infer(item, env)
+        if len(expr.items) == 1 and isinstance(item, Param) and isinstance(found, t.Array):
+            found = found.element
+        _comparable(value, found, item.span or expr.span, "'in'")
+
+
+def _in_relation(expr: InRelation, env: TypeEnv) -> None:
+    found = [infer(x, env) for x in expr.values]
+    columns = env.relation(expr)
+    if columns is None:
+        return
+    if len(columns) != len(found):
+        raise TypeMismatchError(
+            f"{expr.relation} has {_count(len(columns), 'column')} and is asked for {len(found)}",
+            span=expr.span,
+            hint=f"write ({', '.join('abcdefgh'[: len(columns)])}) in {expr.relation}",
+        )
+    for x, type_, column in zip(expr.values, found, columns, strict=True):
+        _comparable(type_, column, x.span or expr.span, "'in'")
+
+
+def _case(expr: Case, env: TypeEnv) -> t.Type:
+    operand = None if expr.operand is None else infer(expr.operand, env)
+    results: list[tuple[Expr, t.Type]] = []
+    for when, then in expr.whens:
+        test = infer(when, env)
+        if operand is None:
+            _need_boolean(test, when, "when")
+        else:
+            _comparable(operand, test, when.span or expr.span, "case")
+        results.append((then, infer(then, env)))
+    if expr.otherwise is not None:
+        results.append((expr.otherwise, infer(expr.otherwise, env)))
+    return _together(results, "the branches of a case", expr.span)
+
+
+def _together(found: list[tuple[Expr, t.Type]], what: str, span: Place | None) -> t.Type:
+    result: t.Type = t.Null()
+    for expr, type_ in found:
+        wider = t.wider(result, type_)
+        if wider is None:
+            raise TypeMismatchError(
+                f"{what} are a {result} and a {type_}",
+                span=expr.span or span,
+                hint=f"make them alike, as in cast(x as {result})",
+            )
+        result = wider
+    return result
+
+
+def _cast(expr: Cast, env: TypeEnv) -> t.Type:
+    source, target = infer(expr.value, env), t.parse_type(expr.type, expr.span)
+    if isinstance(target, t.Array | t.Map | t.Struct | t.Variant | t.Binary):
+        raise TypeMismatchError(
+            f"nothing can be cast to {target}",
+            span=expr.span,
+            hint="cast to boolean, bigint, double, decimal(p,s), string, timestamp, date or duration",
+        )
+    if not t.is_open(source) and not _castable(source, target):
+        raise TypeMismatchError(
+            f"a {source} cannot become a {target}",
+            span=expr.span,
+            hint="casts go between numbers, to and from strings, between times, and from numbers to times",
+        )
+    return target
+
+
+def _castable(source: t.Type, target: t.Type) -> bool:
+    if source == target:
+        return True
+    match source, target:
+        case ((t.Array() | t.Map() | t.Struct() | t.Binary()), _):
+            return False
+        case (_, t.String()) | (t.String(), _) | (t.Date(), t.Timestamp()) | (t.Timestamp(), t.Date()):
+            return True
+        case t.Boolean(), _:
+            return t.is_number(target)
+        case t.Timestamp(), _:
+            return t.is_number(target)
+    return t.is_number(source) and not isinstance(target, t.Date | t.Duration)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _call(expr: Call, env: TypeEnv) -> t.Type:
+    function = FUNCTIONS.get(expr.name)
+    if function is None:
+        raise UnknownNameError(
+            f"there is no function {expr.name!r}",
+            span=expr.span,
+            nearest=nearest(expr.name, FUNCTIONS),
+            hint=None
+            if nearest(expr.name, FUNCTIONS)
+            else f"the functions are {', '.join(sorted(FUNCTIONS))}",
+        )
+    _check_arity(function, expr)
+    if expr.distinct and not function.distinct:
+        raise TypeMismatchError(
+            f"{expr.name} takes no 'distinct'",
+            span=expr.span,
+            hint="leave it out; count(distinct x), sum(distinct x) and collect(distinct x) take it",
+        )
+    if function.aggregate:
+        _check_aggregate(expr)
+    found: list[t.Type] = []
+    for index, arg in enumerate(expr.args):
+        kind = function.parameters[min(index, len(function.parameters) - 1)]
+        bare_step = isinstance(arg, Ref) and len(arg.parts) == 1 and env.is_step(arg.parts[0])
+        if kind == "step" or (expr.name == "count" and bare_step):
+            _need_step(arg, expr, bare_step)
+            found.append(t.Unknown())
+            continue
+        type_ = infer(arg, env)
+        _need(kind, type_, arg, expr.name)
+        so_far = t.widest(found) or t.Unknown()
+        if kind == "like first" and t.wider(so_far, type_) is None:
+            raise TypeMismatchError(
+                f"{expr.name} cannot choose between a {so_far} and a {type_}",
+                span=arg.span or expr.span,
+                hint=_mismatch_hint(so_far, type_),
+            )
+        found.append(type_)
+    if expr.name == "if":
+        return _together(list(zip(expr.args, found, strict=True))[1:], "the branches of an if", expr.span)
+    if expr.name == "mod":
+        return _arithmetic(Binary("%", expr.args[0], expr.args[1], span=expr.span), found[0], found[1])
+    return function.result(found, expr.args)
+
+
+def _check_arity(function: Function, expr: Call) -> None:
+    given, low, high = len(expr.args), function.low, function.high
+    if low <= given and (high is None or given <= high):
+        return
+    wanted = f"at least {low}" if high is None else str(low) if low == high else f"{low} to {high}"
+    example = f"write {function.examples[0]}" if function.examples else None
+    noun = "argument" if wanted == "1" else "arguments"
+    raise TypeMismatchError(f"{expr.name} takes {wanted} {noun}, not {given}", span=expr.span, hint=example)
+
+
+def _check_aggregate(expr: Call) -> None:
+    inside = list(walk(expr.args[0]))
+    for inner in inside:
+        if isinstance(inner, Call) and inner.name in AGGREGATES - NAVIGATION:
+            raise TypeMismatchError(
+                f"{inner.name} stands inside {expr.name}",
+                span=inner.span or expr.span,
+                hint="an aggregate runs over the events of one repetition; only first, last and prev may "
+                "stand inside it",
+            )
+    if not any(isinstance(inner, Ref) for inner in inside):
+        raise TypeMismatchError(
+            f"{expr.name} has no events to run over",
+            span=expr.span,
+            hint=f"name a repeated step inside, as in {FUNCTIONS[expr.name].examples[0]}",
+        )
+
+
+def _need_step(arg: Expr, expr: Call, is_step: bool) -> None:
+    if not is_step:
+        raise TypeMismatchError(
+            f"{expr.name} takes the name of a step",
+            span=arg.span or expr.span,
+            hint=f"write {FUNCTIONS[expr.name].examples[0]}",
+        )
+
+
+def _need_boolean(type_: t.Type, expr: Expr, where: str) -> None:
+    if not (isinstance(type_, t.Boolean) or t.is_open(type_)):
+        hint = (
+            "compare it with something, as in x > 0" if t.is_number(type_) else "compare it, as in x = 'yes'"
+        )
+        raise TypeMismatchError(f"{where} needs true or false, not a {type_}", span=expr.span, hint=hint)
+
+
+def _need_string(type_: t.Type, expr: Expr, where: str) -> None:
+    _need("string", type_, expr, where)
+
+
+_WANTED: dict[Kind, tuple[str, str]] = {
+    "number": ("a number", "cast(x as double) makes one of a string"),
+    "amount": ("a number or a duration", "cast(x as double) makes a number of a string"),
+    "integer": ("an integer", "cast(x as bigint) makes one"),
+    "constant integer": ("an integer written as a number", "write it out, as in round(x, 2)"),
+    "string": ("a string", "cast(x as string) makes one"),
+    "text": ("something that prints", "choose an element or a field of it"),
+    "moment": ("a timestamp or a date", "cast(x as timestamp) makes one of an ISO 8601 string"),
+    "unit": ("a unit of time", "write one in quotes: " + ", ".join(f"'{unit}'" for unit in UNITS)),
+    "array": ("an array", "brackets choose from maps, a dot from structs"),
+    "collection": ("an array or a map", "the size of a string is length(x)"),
+    "orderable": ("something that can be ordered", "choose a field or a value of it"),
+    "boolean": ("true or false", "compare it with something"),
+}
+
+
+def _need(kind: Kind, type_: t.Type, expr: Expr, where: str) -> None:
+    if kind in ("any", "like first", "step") or (_fits(kind, type_) and _is_constant(kind, expr)):
+        return
+    if kind == "boolean":
+        _need_boolean(type_, expr, where)
+    wanted, hint = _WANTED[kind]
+    given = f"a {type_}" if not _fits(kind, type_) else "this"
+    raise TypeMismatchError(f"{where} needs {wanted}, not {given}", span=expr.span, hint=hint)
+
+
+def _fits(kind: Kind, type_: t.Type) -> bool:
+    if t.is_open(type_):
+        return True
+    match kind:
+        case "number":
+            return t.is_number(type_)
+        case "amount":
+            return t.is_number(type_) or isinstance(type_, t.Duration)
+        case "integer" | "constant integer":
+            return isinstance(type_, t.Integer)
+        case "string" | "unit":
+            return isinstance(type_, t.String)
+        case "text":
+            return not isinstance(type_, t.Array | t.Map | t.Struct | t.Binary)
+        case "moment":
+            return t.is_moment(type_)
+        case "array":
+            return isinstance(type_, t.Array)
+        case "collection":
+            return isinstance(type_, t.Array | t.Map)
+        case "orderable":
+            return t.is_orderable(type_)
+        case "boolean":
+            return isinstance(type_, t.Boolean)
+    return True
+
+
+def _is_constant(kind: Kind, expr: Expr) -> bool:
+    if kind == "constant integer":
+        return literal_integer(expr) is not None or isinstance(expr, Param)
+    if kind == "unit" and isinstance(expr, Literal):
+        return isinstance(expr.value, str) and expr.value.lower() in UNITS
+    return True

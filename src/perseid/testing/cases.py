@@ -1,0 +1,200 @@
+"""Cases in plain text: a pattern, events, the matches to expect, and why.
+
+::
+
+    == the first B that fits is taken
+    match A a -> B b
+    within 1 minute
+    events
+      a1 A 1 v=5; b1 B 2 v=7; b2 B 3
+    gives
+      a=a1 b=b1 end=2
+    why skip to next never looks past the first event that fits
+
+Times are seconds. A line under ``gives`` lists the events of each named step, optionally ``end=`` (seconds),
+``kind=timed_out``, ``key=`` and, behind a bar, returned columns; ``none`` is no match at all. Before ``events`` may
+stand ``horizon 5``, ``strictly later``, ``relation Office (ann, 220) (bob, 221)`` and ``bind threshold=5``. A case
+with several patterns writes out each ``pattern NAME`` line and says ``in NAME`` on each expected line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from perseid.lang.parser import parse_file
+from perseid.semantics.binding import bind
+from perseid.semantics.detection import Match, Matcher, detect
+from perseid.semantics.events import Event
+from perseid.semantics.resolve import resolve
+
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PatternCase:
+    """One case as read from a file."""
+
+    title: str
+    text: str
+    """The pattern or patterns, complete."""
+    events: tuple[Event, ...]
+    expected: tuple[str, ...]
+    why: str
+    horizon: int | None = None
+    strictly_later: bool = False
+    relations: Mapping[str, tuple[tuple[Any, ...], ...]] | None = None
+    bound: Mapping[str, Any] | None = None
+    source: str = ""
+
+
+def read_cases(path: Path) -> list[PatternCase]:
+    """All cases of a file."""
+    return parse_cases(path.read_text(encoding="utf-8"), str(path.name))
+
+
+def parse_cases(text: str, source: str = "") -> list[PatternCase]:
+    out = []
+    for number, block in enumerate(re.split(r"(?m)^== ", text)[1:], 1):
+        title, _, body = block.partition("\n")
+        try:
+            out.append(_case(title.strip(), body, source))
+        except (ValueError, IndexError) as error:
+            raise ValueError(f"{source}, case {number} ({title.strip()}): {error}") from error
+    return out
+
+
+def _case(title: str, body: str, source: str) -> PatternCase:
+    options: dict[str, Any] = {}
+    sections: dict[str, list[str]] = {"pattern": [], "events": [], "gives": [], "why": []}
+    section = "pattern"
+    for line in body.split("\n"):
+        word, _, rest = line.strip().partition(" ")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if section == "pattern" and word == "horizon":
+            options["horizon"] = _seconds(rest)
+        elif section == "pattern" and line.strip() == "strictly later":
+            options["strictly_later"] = True
+        elif section == "pattern" and word == "relation":
+            name, _, rows = rest.partition(" ")
+            table = tuple(tuple(map(_value, _split(row))) for row in re.findall(r"\(([^)]*)\)", rows))
+            options.setdefault("relations", {})[name] = table
+        elif section == "pattern" and word == "bind":
+            options["bound"] = {k: _value(v) for k, _, v in (part.partition("=") for part in rest.split())}
+        elif word in ("events", "gives", "why"):
+            section = word
+            if rest:
+                sections[section].append(rest)
+        else:
+            sections[section].append(line.strip())
+    pattern = "\n".join(sections["pattern"])
+    if not pattern.startswith("pattern "):
+        pattern = "pattern p\n" + pattern
+    if not sections["why"]:
+        raise ValueError("a case says why")
+    if not sections["gives"]:
+        raise ValueError("a case says what it gives, or 'none'")
+    expected = [] if sections["gives"] == ["none"] else sections["gives"]
+    rows = [row.strip() for line in sections["events"] for row in line.split(";") if row.strip()]
+    events = tuple(_event(row, i) for i, row in enumerate(rows))
+    return PatternCase(
+        title, pattern, events, tuple(expected), " ".join(sections["why"]), source=source, **options
+    )
+
+
+def _event(row: str, number: int) -> Event:
+    name, kind, time, *attributes = _split(row, " ")
+    values = {k: _value(v) for k, _, v in (a.partition("=") for a in attributes)}
+    # The order written is the order among events of one time.
+    return Event(kind, _seconds(time), {**values, "name": name}, name, 0, (0, number))
+
+
+def _split(text: str, sign: str = ",") -> list[str]:
+    """Split at the sign, but not inside quotes."""
+    parts = re.findall(rf"(?:[^{sign}']|'[^']*')+", text)
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _seconds(text: str) -> int:
+    return int(Decimal(text) * SECOND)
+
+
+def _value(text: str) -> Any:
+    text = text.strip()
+    if text in ("null", "true", "false"):
+        return {"null": None, "true": True, "false": False}[text]
+    if text.startswith("'"):
+        return text[1:-1]
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    if re.fullmatch(r"-?\d+\.\d+", text):
+        return Decimal(text)
+    if re.fullmatch(r"-?\d+(\.\d+)?e-?\d+", text):
+        return float(text)
+    return text
+
+
+def run_case(case: PatternCase, matcher: Matcher) -> list[str]:
+    """What the case gives, written the way the case expects it."""
+    file = parse_file(case.text)
+    bound = case.bound or {}
+    patterns = []
+    for p in file.patterns:
+        mine = {k: v for k, v in bound.items() if k in {q.name for q in p.parameters}}
+        patterns.append(resolve(bind(p, mine)))
+    detection = detect(
+        patterns,
+        case.events,
+        matcher,
+        horizon=case.horizon,
+        strictly_later=case.strictly_later,
+        relations=case.relations,
+    )
+    many = len(patterns) > 1
+    return [
+        _written(match, expected, many)
+        for match, expected in zip(detection.matches, _padded(case.expected, len(detection.matches)), strict=True)
+    ]
+
+
+def _padded(expected: tuple[str, ...], count: int) -> list[str]:
+    return [*expected[:count], *([""] * (count - len(expected)))]
+
+
+def _written(match: Match, like: str, many: bool) -> str:
+    """A match in the words of an expected line: what that line does not ask for is not shown."""
+    parts = [f"in {match.pattern}"] if many else []
+    parts.extend(f"{name}={','.join(_name(e) for e in events)}" for name, events in match.bindings.items())
+    if match.kind != "match":
+        parts.append(f"kind={match.kind.replace(' ', '_')}")
+    if "key=" in like:
+        parts.append("key=" + ",".join(_text(v) for v in match.key.values()))
+    if "end=" in like or match.kind != "match":
+        parts.append(f"end={_short(match.end)}")
+    text = " ".join(parts)
+    if match.values and ("|" in like or not like):
+        text += " | " + " ".join(f"{k}={_text(v)}" for k, v in match.values.items())
+    return text
+
+
+def _name(event: Event) -> str:
+    return str(event.attributes.get("name", event.id))
+
+
+def _short(micros: int) -> str:
+    return str((Decimal(micros) / SECOND).normalize().to_integral_value()) if micros % SECOND == 0 else str(
+        Decimal(micros) / SECOND
+    )  # fmt: skip
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,42 @@
+"""Hand-worked cases: the oracle and the plan's interpreter must give what was worked out on paper."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from perseid.semantics.detection import oracle_matcher
+from perseid.testing.cases import PatternCase, parse_cases, read_cases, run_case
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+def _documented() -> list[PatternCase]:
+    text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```case\n(.*?)```", text, re.DOTALL)
+    return [case for block in blocks for case in parse_cases(block, "docs/semantics.md")]
+
+
+def _all() -> list[PatternCase]:
+    files = sorted((HERE / "cases").glob("*.txt"))
+    return [case for file in files for case in read_cases(file)] + _documented()
+
+
+CASES = _all()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.source}: {c.title}")
+def test_oracle(case: PatternCase) -> None:
+    assert run_case(case, oracle_matcher()) == list(case.expected), case.why
+
+
+def test_there_are_enough() -> None:
+    assert len(CASES) >= 250
+
+
+def test_titles_are_unique() -> None:
+    titles = [(case.source, case.title) for case in CASES]
+    assert len(titles) == len(set(titles))
