@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from perseid.compile.compiler import compile_set
+from perseid.compile.interpreter import plan_matcher
+from perseid.lang.parser import parse_file
+from perseid.semantics.binding import bind
 from perseid.semantics.detection import oracle_matcher
+from perseid.semantics.resolve import resolve
 from perseid.testing.cases import PatternCase, parse_cases, read_cases, run_case
 
 HERE = Path(__file__).parent
@@ -31,6 +36,16 @@ CASES = _all()
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.source}: {c.title}")
 def test_oracle(case: PatternCase) -> None:
     assert run_case(case, oracle_matcher()) == list(case.expected), case.why
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.source}: {c.title}")
+def test_interpreter(case: PatternCase) -> None:
+    patterns = []
+    for pattern in parse_file(case.text).patterns:
+        known = {p.name for p in pattern.parameters}
+        patterns.append(resolve(bind(pattern, {k: v for k, v in (case.bound or {}).items() if k in known})))
+    plan = compile_set(patterns)
+    assert run_case(case, plan_matcher(plan)) == list(case.expected), case.why
 
 
 def test_there_are_enough() -> None:

@@ -604,7 +604,7 @@ def test_types(text, wanted):
 
 
 REFUSED = [
-    ("n > s", "cast(x as double)"), ("'a' > 5", "cast(x as double)"), ("x = 1", "abs(x - y)"), ("x <> x", "abs(x - y)"),
+    ("n > s", "cast(x as double)"), ("'a' > 5", "cast(x as double)"), ("x = 1", "abs(x - 1)"), ("x <> x", "abs(x - x)"),
     ("sum(s)", "cast"), ("1 and true", "compare"), ("not n", "compare"), ("b or s", "compare"), ("length()", "length("),
     ("length(n)", "cast(x as string)"), ("n between 'a' and 'b'", "cast(x as double)"), ("cast(n as strng)", "types are"),
     ("cast(n as variant)", "cast to"), ("cast(day as bigint)", "casts"), ("s + s", "||"), ("at + at", "subtracted"),
@@ -623,7 +623,7 @@ REFUSED = [
 def test_refused_with_a_way_out(text, hint):
     with pytest.raises(TypeMismatchError) as caught:
         infer(parse_expression(text), Env())
-    assert hint in str(caught.value.hint)
+    assert hint.lower() in str(caught.value.hint).lower()
     assert caught.value.span is not None
 
 

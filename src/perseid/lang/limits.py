@@ -4,6 +4,8 @@ from __future__ import annotations
 
 MAX_TEXT = 1_000_000
 """Characters in one text; a file of patterns is one text."""
+MAX_TOKENS = 10_000
+"""Words and signs in one pattern; the time to read a text grows with them."""
 MAX_NESTING = 60
 """Brackets, parentheses and operators inside one another."""
 MAX_DEPTH = 150

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lark import Lark, Token, Transformer, UnexpectedInput, v_args
+from lark import Lark, Token, UnexpectedInput, v_args
 from lark.exceptions import VisitError
+from lark.visitors import Transformer_NonRecursive
 
 from perseid.errors import LimitError, PatternError, PatternSyntaxError
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
+from perseid.lang.printer import print_name
 from perseid.lang.syntax_errors import explain_unexpected, scan_limits
 from perseid.lang.tree_parser import parse_tree
 
@@ -28,6 +32,12 @@ _UNIT_MICROS = {
     "week": 604_800_000_000,
 }
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICRO = dt.timedelta(microseconds=1)
+_MOMENTS = range(
+    (dt.datetime.min.replace(tzinfo=dt.UTC) - _EPOCH) // _MICRO,
+    (dt.datetime.max.replace(tzinfo=dt.UTC) - _EPOCH) // _MICRO + 1,
+)
+MAX_NAME = 200
 _ROUNDS = {
     "consecutive": ast.Contiguity.NEXT,
     "relaxed": ast.Contiguity.SKIP,
@@ -39,7 +49,6 @@ def parse_file(text: str) -> ast.PatternFile:
     """All patterns of a text, in order."""
     tree = _parse(text, "start")
     assert isinstance(tree, ast.PatternFile)
-    _check_depth(tree, text)
     return tree
 
 
@@ -60,15 +69,58 @@ def parse_pattern(text: str) -> ast.Pattern:
 def parse_expression(text: str) -> ex.Expr:
     """An expression on its own, as the builder takes it."""
     tree: ex.Expr = _parse(text, "expr")
-    _check_depth(tree, text)
     return tree
 
 
 def parse_element(text: str) -> ast.Element:
     """What may stand after ``match``, on its own, as the builder takes it."""
     tree: ast.Element = _parse(text, "element")
-    _check_depth(tree, text)
     return tree
+
+
+def parse_duration(text: str) -> ast.Duration:
+    """``10 minutes``, ``1 hour 30 minutes`` or ``:parameter``."""
+    tree: ast.Duration = _parse(text, "duration")
+    return tree
+
+
+def parse_window(text: str) -> ast.Window:
+    """What may stand after ``within``: a duration, ``5 events`` or ``forever``."""
+    tree: ast.Window = _parse(text, "window")
+    return tree
+
+
+def parse_output(text: str) -> ast.Output | ast.Evidence:
+    """What may stand after ``return``, one at a time: ``a.ip as from_ip``."""
+    tree: ast.Output | ast.Evidence = _parse(text, "output")
+    return tree
+
+
+def parse_path(text: str) -> ex.Ref:
+    """A dotted name, as ``partition by`` takes it."""
+    tree: ex.Ref = _parse(text, "path")
+    return tree
+
+
+def parse_skip(text: str) -> ast.Skip:
+    """What may stand after ``after match skip``."""
+    tree: ast.Skip = _parse(text, "skip")
+    return tree
+
+
+def parse_type(text: str) -> str:
+    """The name of a type in its one spelling."""
+    tree: str = _parse(text, "type")
+    return tree
+
+
+def parse_constant(text: str) -> ex.Literal:
+    """What may be a parameter's default: a literal, with a sign or without."""
+    tree: ex.Literal = _parse(text, "constant")
+    return tree
+
+
+_STARTS = ["start", "expr", "element", "duration", "window", "output", "path", "skip", "type", "constant"]
 
 
 @cache
@@ -78,9 +130,11 @@ def _lark() -> Lark:
         grammar,
         parser="lalr",
         lexer="contextual",
-        start=["start", "expr", "element"],
+        start=_STARTS,
         propagate_positions=True,
         maybe_placeholders=False,
+        # Without it ſ counts as an s and K as a k where case does not matter, and digits are those of every script.
+        g_regex_flags=re.ASCII,
     )
 
 
@@ -89,8 +143,7 @@ def _parse(text: str, start: str) -> Any:
         raise PatternSyntaxError(f"A pattern is text, not {type(text).__name__}.")
     scan_limits(text)
     try:
-        tree = _lark().parse(text, start=start)
-        return _Builder(text).transform(tree)
+        tree = _Builder().transform(_lark().parse(text, start=start))
     except UnexpectedInput as error:
         raise explain_unexpected(error, text, start) from None
     except VisitError as error:
@@ -98,8 +151,8 @@ def _parse(text: str, start: str) -> Any:
         if isinstance(cause, PatternError):
             raise cause.locate(text) from None
         raise
-    except RecursionError:
-        raise LimitError("This text is nested too deeply.", source=text) from None
+    _check_depth(tree, text)
+    return tree
 
 
 def _check_depth(tree: object, text: str) -> None:
@@ -152,6 +205,18 @@ def _name(token: Token) -> str:
     return token[1:-1].replace("``", "`") if token.type == "QUOTED" else str(token)
 
 
+def _check_name(name: str, token: Token) -> None:
+    if len(name) > MAX_NAME:
+        raise LimitError(f"A name is longer than {MAX_NAME} characters.", span=_token_span(token))
+
+
+def _lower(token: Token) -> str:
+    """In small letters, of which a name may have more than of large ones."""
+    name = token.lower()
+    _check_name(name, token)
+    return name
+
+
 def _unquote(token: Token) -> str:
     return token[1:-1].replace("''", "'")
 
@@ -170,19 +235,17 @@ def _binary(op: str) -> Callable[[_Builder, Any, ex.Expr, ex.Expr], ex.Expr]:
 
 
 @v_args(inline=True, meta=True)
-class _Builder(Transformer[Token, Any]):
-    """One method a grammar rule; called from the leaves up."""
+class _Builder(Transformer_NonRecursive[Token, Any]):
+    """One method a grammar rule; called from the leaves up, without recursion: depth is measured after."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self) -> None:
         super().__init__(visit_tokens=False)
-        self._text = text
 
     # names and words
 
     def name(self, meta: Any, token: Token) -> Token:
         renamed = Token.new_borrow_pos("NAME", _name(token), token)
-        if len(renamed) > 200:
-            raise LimitError("A name is longer than 200 characters.", span=_token_span(token))
+        _check_name(renamed, token)
         return renamed
 
     def word(self, meta: Any, token: Token) -> str:
@@ -196,8 +259,8 @@ class _Builder(Transformer[Token, Any]):
     def quantity(self, meta: Any, number: Token, unit: Token) -> int:
         if len(number) > 25:
             raise LimitError("A duration is too long; write 'forever'.", span=_span(meta))
-        micros = Decimal(number) * _UNIT_MICROS[unit.lower().removesuffix("s")]
-        if micros != int(micros):
+        micros = Fraction(number) * _UNIT_MICROS[unit.lower().removesuffix("s")]
+        if micros.denominator != 1:
             raise PatternSyntaxError(
                 "A duration is a whole number of microseconds.", span=_span(meta), hint="Use a smaller unit."
             )
@@ -239,10 +302,7 @@ class _Builder(Transformer[Token, Any]):
 
     def kind_tree(self, meta: Any, stream: Token, tree: Token) -> ast.StepKind:
         start = (tree.start_pos or 0) + 2
-        before = self._text[: start]
-        line = before.count("\n") + 1
-        column = start - (before.rfind("\n") + 1) + 1
-        place = ex.Span(start, (tree.end_pos or start) - 2, line, column)
+        place = ex.Span(start, (tree.end_pos or start) - 2, tree.line or 1, (tree.column or 1) + 2)
         return ast.TreeMatch(str(stream), parse_tree(str(tree)[2:-2], offset=place).pattern)
 
     def kind_query(self, meta: Any, change: Token, query: Token) -> ast.StepKind:
@@ -573,10 +633,10 @@ class _Builder(Transformer[Token, Any]):
         return items
 
     def call(self, meta: Any, name: Token, args: tuple[ex.Expr, ...] = ()) -> ex.Expr:
-        return ex.Call(name.lower(), args, span=_span(meta))
+        return ex.Call(_lower(name), args, span=_span(meta))
 
     def call_distinct(self, meta: Any, name: Token, arg: ex.Expr) -> ex.Expr:
-        return ex.Call(name.lower(), (arg,), True, span=_span(meta))
+        return ex.Call(_lower(name), (arg,), True, span=_span(meta))
 
     def cast(self, meta: Any, value: ex.Expr, type_: str) -> ex.Expr:
         return ex.Cast(value, type_, span=_span(meta))
@@ -609,6 +669,8 @@ class _Builder(Transformer[Token, Any]):
         return ex.Literal("decimal", Decimal(token), span=_span(meta))
 
     def double(self, meta: Any, token: Token) -> ex.Literal:
+        if len(token) > 1000:
+            raise LimitError("A number is longer than 1,000 characters.", span=_span(meta))
         value = float(token)
         if value in (float("inf"), float("-inf")):
             raise LimitError("This number is too large for a double.", span=_span(meta))
@@ -638,7 +700,14 @@ class _Builder(Transformer[Token, Any]):
             ) from None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=dt.UTC)
-        return ex.Literal("timestamp", (moment - _EPOCH) // dt.timedelta(microseconds=1), span=_span(meta))
+        micros = (moment - _EPOCH) // _MICRO
+        if micros not in _MOMENTS:
+            raise PatternSyntaxError(
+                f"{text!r} is not a point in time.",
+                span=_span(meta),
+                hint="In UTC it is outside the years 1 to 9999.",
+            )
+        return ex.Literal("timestamp", micros, span=_span(meta))
 
     def date(self, meta: Any, token: Token) -> ex.Literal:
         text = token[token.index("'") + 1 : -1].strip()
@@ -656,21 +725,25 @@ class _Builder(Transformer[Token, Any]):
     def negative(self, meta: Any, literal: ex.Literal) -> ex.Literal:
         if literal.kind not in ("integer", "decimal", "double", "duration"):
             raise PatternSyntaxError("Only a number can be negative.", span=_span(meta))
-        return ex.Literal(literal.kind, -literal.value, span=_span(meta))  # type: ignore[operator]
+        value = literal.value
+        # The minus sign of a decimal would round it to 28 digits.
+        negative = value.copy_negate() if isinstance(value, Decimal) else -value  # type: ignore[operator]
+        return ex.Literal(literal.kind, negative, span=_span(meta))
 
     # types, kept as text in one spelling
 
     def type_plain(self, meta: Any, name: Token) -> str:
-        return name.lower()
+        return print_name(_lower(name))
 
     def type_sized(self, meta: Any, name: Token, *sizes: Token) -> str:
-        return f"{name.lower()}({','.join(str(_integer(s, 1000, 'A type')) for s in sizes)})"
+        inside = ",".join(str(_integer(s, 1000, "A size")) for s in sizes)
+        return f"{print_name(_lower(name))}({inside})"
 
     def type_of(self, meta: Any, name: Token, inner: str) -> str:
-        return f"{name.lower()} of {inner}"
+        return f"{print_name(_lower(name))} of {inner}"
 
     def type_field(self, meta: Any, name: Token, inner: str) -> str:
-        return f"{name}:{inner}"
+        return f"{print_name(name)}:{inner}"
 
     def type_generic(self, meta: Any, name: Token, *inner: str) -> str:
-        return f"{name.lower()}<{','.join(inner)}>"
+        return f"{print_name(_lower(name))}<{','.join(inner)}>"

@@ -346,7 +346,9 @@ def _constant(literal: ex.Literal) -> str:
     value = literal.value
     if literal.kind in ("integer", "decimal", "double", "duration") and str(value).startswith("-"):
         assert isinstance(value, (int, float, Decimal))
-        return "-" + print_literal(ex.Literal(literal.kind, -value))
+        # The minus sign of a decimal would round it to 28 digits.
+        positive = value.copy_negate() if isinstance(value, Decimal) else -value
+        return "-" + print_literal(ex.Literal(literal.kind, positive))
     return print_literal(literal)
 
 

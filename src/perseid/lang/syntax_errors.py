@@ -76,41 +76,65 @@ def scan_limits(text: str) -> None:
     """Refuse what is too long or too deeply bracketed before any parser sees it; one pass, no recursion."""
     if len(text) > limits.MAX_TEXT:
         raise LimitError(f"This text has more than {limits.MAX_TEXT:,} characters.")
-    open_brackets = [place for place in _brackets(text) if place is not None]
-    if len(open_brackets) > limits.MAX_NESTING:
-        raise LimitError(
-            f"Brackets are nested more than {limits.MAX_NESTING} deep.",
-            span=_span_at(text, open_brackets[limits.MAX_NESTING]),
-            source=text,
-        )
-
-
-_LEXEME = re.compile(
-    r"'(?:[^']|'')*'|`(?:[^`]|``)+`|--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|[(\[{]|[)\]}]|(?:\bnot\b\s*){2,}|(?:-\s+){2,}|.",
-    re.DOTALL | re.IGNORECASE,
-)
-
-
-def _brackets(text: str) -> list[int]:
-    """Offsets of the brackets open at the deepest point of the text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ord(text[error.start])
+        # Without the text: what cannot be encoded cannot be shown either.
+        raise PatternSyntaxError(
+            f"U+{half:04X} is half a character and no text.", span=_span_at(text, error.start)
+        ) from None
     stack: list[int] = []
-    deepest: list[int] = []
+    count = 0
     for found in _LEXEME.finditer(text):
         lexeme = found.group()
         if lexeme in "([{":
             stack.append(found.start())
-        elif lexeme in ")]}" and stack:
-            stack.pop()
-        elif len(lexeme) > 1 and lexeme[0] in "nN-" and not lexeme.startswith("--"):
+            if len(stack) > limits.MAX_NESTING:
+                raise _too_deep(text, stack[limits.MAX_NESTING])
+        elif lexeme in ")]}":
+            if stack:
+                stack.pop()
+        elif lexeme.isspace() or lexeme.startswith(("--", "/*")):
+            continue
+        elif len(lexeme) > 1 and (lexeme[0] == "-" or lexeme[:3].lower() == "not"):
             # A run of prefix operators nests as brackets do.
-            run = len(lexeme.split())
-            if run > limits.MAX_NESTING:
-                return [found.start()] * (limits.MAX_NESTING + 1)
-        if len(stack) > len(deepest):
-            deepest = list(stack)
-            if len(deepest) > limits.MAX_NESTING:
-                break
-    return deepest
+            if len(lexeme.split()) > limits.MAX_NESTING:
+                raise _too_deep(text, found.start())
+        elif lexeme.lower() == "pattern":
+            count = 0
+        count += 1
+        if count > limits.MAX_TOKENS:
+            raise LimitError(
+                f"A pattern has more than {limits.MAX_TOKENS:,} words and signs.",
+                span=_span_at(text, found.start()),
+                source=text,
+                hint="A long list of values is better bound at use: x in :values.",
+            )
+
+
+def _too_deep(text: str, start: int) -> LimitError:
+    return LimitError(
+        f"Brackets are nested more than {limits.MAX_NESTING} deep.", span=_span_at(text, start), source=text
+    )
+
+
+# What is never closed reaches to the end: trying again at each later quote would take the square of the time.
+_LEXEME = re.compile(
+    r"""
+      '[^']*+ (?: '' [^']*+ )*+ (?: ' | \Z )
+    | ` (?: [^`]++ | `` )*+ (?: ` | \Z )
+    | -- [^\n]*+
+    | /\* (?: [^*]++ | \*(?!/) )*+ (?: \*/ | \Z )
+    | << (?: '[^']*+ (?: ' | \Z ) | "[^"]*+ (?: " | \Z ) | [^>'"]++ | >(?!>) )*+ (?: >> | \Z )
+    | (?: \bnot\b \s*+ ){2,}+
+    | (?: - \s++ ){2,}+
+    | \w++
+    | \s++
+    | .
+    """,
+    re.DOTALL | re.IGNORECASE | re.VERBOSE,
+)
 
 
 def _span_at(text: str, start: int, width: int = 1) -> Span:

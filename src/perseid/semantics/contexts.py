@@ -16,30 +16,71 @@ could start a new partial match: ``A+? -> B`` on A A B B gives two matches, ``A+
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
 
 from perseid.lang.ast import Selection
-from perseid.semantics.oracle import Accept, Found, Judge, Option, Path
+from perseid.lang.expressions import Expr
+from perseid.semantics.core import CorePattern
+from perseid.semantics.events import Event
 
 END_OF_TIME = 2**63
 
+Path: TypeAlias = Any
+"""What the bench calls a path: it has ``taken``, ``last``, ``clock``, ``watches``, ``current``."""
+Option: TypeAlias = Any
+"""A step the path can go on with (it has ``step``), or an acceptance (it has not); both have ``path``."""
 
-def contextual_matches(judge: Judge) -> list[Found]:
-    """All matches of one partition under the pattern's context."""
-    simulation = _Simulation(judge)
-    for position in range(len(judge.events)):
+
+class Bench(Protocol):
+    """What a context asks of whoever follows the paths: the oracle, or the interpreter of a plan."""
+
+    @property
+    def pattern(self) -> CorePattern: ...
+    @property
+    def events(self) -> Sequence[Event]: ...
+    def begin(self, start: int) -> Iterator[Path]: ...
+    def options(self, path: Path) -> Iterator[Option]: ...
+    def option(self, step: int, path: Path) -> Option: ...
+    def fits(self, option: Option, position: int) -> bool: ...
+    def take(self, option: Option, position: int) -> Path | None: ...
+    def live(self, option: Option, path: Path, position: int, start: int, inner: bool) -> bool: ...
+    def closing(self, option: Option, start: int, inner: bool) -> int | None: ...
+    def violated(self, option: Option, position: int, start: int, inner: bool) -> bool: ...
+    def broken(self, path: Path, start: int, seen: int) -> bool: ...
+    def stops(self, until: int, path: Path, position: int) -> bool: ...
+    def window_end(self, start: int) -> int: ...
+    def accepted_end(self, path: Path, start: int) -> int | None: ...
+    def holds(self, expr: Expr, path: Path, own: Event | None = None) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A partial match that became a match, or timed out."""
+
+    path: Path
+    end: int
+    kind: str = "match"
+
+
+def contextual_matches(bench: Bench, horizon: int | None) -> Simulation:
+    """The whole partition under the pattern's context."""
+    simulation = Simulation(bench)
+    for position in range(len(bench.events)):
         simulation.offer(position)
-    simulation.settle(len(judge.events), END_OF_TIME if judge.horizon is None else judge.horizon + 1)
-    judge.undecided.extend(path.taken[0][1] for path in simulation.partials)
-    return simulation.found
+    simulation.settle(len(bench.events), END_OF_TIME if horizon is None else horizon + 1)
+    return simulation
 
 
-class _Simulation:
-    def __init__(self, judge: Judge) -> None:
-        assert judge.pattern.context is not None
-        self.judge = judge
+class Simulation:
+    """The list of partial matches, offered one event after the other."""
+
+    def __init__(self, bench: Bench) -> None:
+        assert bench.pattern.context is not None
+        self.judge = bench
         self.partials: list[Path] = []
-        self.found: list[Found] = []
+        self.found: list[Completed] = []
         self.rule = {
             Selection.CHRONICLE: self._chronicle,
             Selection.IMMEDIATE: self._immediate,
@@ -47,7 +88,7 @@ class _Simulation:
             Selection.CONTINUOUS: self._continuous,
             Selection.RECENT: self._recent,
             Selection.CUMULATIVE: self._cumulative,
-        }[judge.pattern.context]
+        }[bench.pattern.context]
 
     def offer(self, position: int) -> None:
         moment = self.judge.events[position].time
@@ -64,20 +105,20 @@ class _Simulation:
             verdict = self._verdict(path, seen, now)
             if verdict is None:
                 kept.append(path)
-            elif isinstance(verdict, Found):
+            elif isinstance(verdict, Completed):
                 self.found.append(verdict)
         self.partials = kept
 
-    def _verdict(self, path: Path, seen: int, now: int) -> Found | bool | None:
+    def _verdict(self, path: Path, seen: int, now: int) -> Completed | bool | None:
         """A match; or False where the partial match is over; or None where it goes on."""
         start = path.taken[0][1]
         waiting = late = False
         for option in self.judge.options(path):
-            if isinstance(option, Accept):
+            if not hasattr(option, "step"):
                 done = self._accept(option.path, start, seen, now)
                 if done is None:
                     waiting = True
-                elif isinstance(done, Found) and not waiting:
+                elif isinstance(done, Completed) and not waiting:
                     return done
             elif not self._dead(option, path, seen):
                 closing = self.judge.closing(option, start, False)
@@ -88,26 +129,15 @@ class _Simulation:
         if waiting:
             return None
         if late and self.judge.pattern.report_timeouts:
-            return Found(path, self.judge.window_end(start), "timed out")
+            return Completed(path, self.judge.window_end(start), "timed out")
         return False
 
-    def _accept(self, path: Path, start: int, seen: int, now: int) -> Found | bool | None:
+    def _accept(self, path: Path, start: int, seen: int, now: int) -> Completed | bool | None:
         """A match; or False where it never will be one; or None where an absence is not over."""
-        judge = self.judge
-        closing = judge.window_end(start)
-        end = max([path.clock, *(closing if w.until is None else w.until for w in path.watches)])
-        if end > closing:
+        end = self.judge.accepted_end(path, start)
+        if end is None or self.judge.broken(path, start, seen):
             return False
-        if judge.pattern.holds_for is not None and end - judge.events[start].time < judge.pattern.holds_for:
-            return False
-        if not all(judge.holds(guard, path) for guard in judge.pattern.guards):
-            return False
-        for watch in path.watches:
-            limit = closing if watch.until is None else watch.until
-            high = sum(1 for e in judge.events[:seen] if e.time <= limit)
-            if judge.occurs(watch.body, path, watch.position + 1, high, watch.since):
-                return False
-        return Found(path, end) if not path.watches or end < now else None
+        return Completed(path, end) if not path.watches or end < now else None
 
     def _dead(self, option: Option, path: Path, seen: int) -> bool:
         """Has something passed that keeps this option from ever taking an event?"""
@@ -115,7 +145,7 @@ class _Simulation:
         passed = range(path.last + 1, seen)
         if any(judge.stops(until, option.path, p) for until in option.path.untils for p in passed):
             return True
-        return any(judge.violated(option, p) for p in passed)
+        return any(judge.violated(option, p, path.taken[0][1], False) for p in passed)
 
     # --- use -------------------------------------------------------------------------------------------------
 
@@ -124,7 +154,7 @@ class _Simulation:
         start = path.taken[0][1]
         for option in self.judge.options(path):
             if (
-                isinstance(option, Option)
+                hasattr(option, "step")
                 and self.judge.live(option, path, position, start, False)
                 and not self._dead(option, path, position)
                 and self.judge.fits(option, position)
@@ -201,7 +231,7 @@ class _Simulation:
 
     def _state(self, path: Path) -> tuple[int, ...]:
         """Where a partial match stands: the steps it could take next."""
-        return tuple(o.step if isinstance(o, Option) else -1 for o in self.judge.options(path))
+        return tuple(getattr(o, "step", -1) for o in self.judge.options(path))
 
     def _cumulative(self, position: int) -> bool:
         if not self.partials:
@@ -214,7 +244,7 @@ class _Simulation:
             self._go_on(path, option, position)
             return True
         for step in dict.fromkeys(step for step, _ in reversed(path.taken)):
-            if self.judge.fits(Option(step, path), position):
+            if self.judge.fits(self.judge.option(step, path), position):
                 taken = (*path.taken, (step, position))
                 moment = self.judge.events[position].time
                 gathered = replace(path, taken=taken, current={**path.current, step: position}, clock=moment)

@@ -32,6 +32,7 @@ from perseid.lang import ast
 from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Expr
 from perseid.semantics import core as c
+from perseid.semantics.contexts import END_OF_TIME, contextual_matches
 from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation
@@ -176,9 +177,9 @@ def judge(
     known = [e for e in events if horizon is None or e.time <= horizon]
     bench = Judge(pattern, known, horizon, strictly_later, relations or {})
     if pattern.context is not None:
-        from perseid.semantics.contexts import contextual_matches
-
-        found = contextual_matches(bench)
+        simulation = contextual_matches(bench, horizon)
+        found = [Found(f.path, f.end, f.kind) for f in simulation.found]
+        bench.undecided = [path.taken[0][1] for path in simulation.partials]
     else:
         found = list(_attempts(bench))
     found.sort(key=lambda f: (f.end, f.path.last, f.path.taken[0][1]))
@@ -298,7 +299,7 @@ class Judge:
                 if option.any or not (committed or found[id(option)]):
                     found[id(option)].append(position)
             committed = committed or not all(o.any or o.path.spare for o in fitting)
-            waiting = [o for o in waiting if not self.violated(o, position)]
+            waiting = [o for o in waiting if not self.violated(o, position, start, inner)]
         progressed = any(found.values())
         for option in options:
             if isinstance(option, Accept):
@@ -319,25 +320,35 @@ class Judge:
         if inner:
             yield Found(path, path.clock)
             return
-        closing = self.window_end(start)
-        end = path.clock
-        for watch in path.watches:
-            end = max(end, closing if watch.until is None else watch.until)
-        if end > closing:
+        end = self.accepted_end(path, start)
+        if end is None or self.broken(path, start, len(self.events)):
             return
-        if self.pattern.holds_for is not None and end - self.events[start].time < self.pattern.holds_for:
-            return
-        if not all(self.holds(guard, path) for guard in self.pattern.guards):
-            return
-        for watch in path.watches:
-            limit = closing if watch.until is None else watch.until
-            last = sum(1 for e in self.events if e.time <= limit)
-            if self.occurs(watch.body, path, watch.position + 1, last, watch.since):
-                return
         if path.watches and self.horizon is not None and self.horizon < end:
             yield Open(path.combination)
         else:
             yield Found(path, end)
+
+    def accepted_end(self, path: Path, start: int) -> int | None:
+        """When a match that ends here ends, its absences included; None where its bounds or guards refuse it."""
+        closing = self.window_end(start)
+        end = max([path.clock, *(closing if w.until is None else w.until for w in path.watches)])
+        if end > closing:
+            return None
+        if self.pattern.holds_for is not None and end - self.events[start].time < self.pattern.holds_for:
+            return None
+        return end if all(self.holds(guard, path) for guard in self.pattern.guards) else None
+
+    def broken(self, path: Path, start: int, seen: int) -> bool:
+        """Among the first ``seen`` events, does something happen that the absences at its end rule out?"""
+        for watch in path.watches:
+            limit = self.window_end(start) if watch.until is None else watch.until
+            high = sum(1 for e in self.events[:seen] if e.time <= limit)
+            if self.occurs(watch.body, path, watch.position + 1, high, watch.since):
+                return True
+        return False
+
+    def option(self, step: int, path: Path) -> Option:
+        return Option(step, path)
 
     # --- options ---------------------------------------------------------------------------------------------
 
@@ -536,7 +547,7 @@ class Judge:
         within = self.pattern.within
         if isinstance(within, ast.TimeWindow):
             return self.events[start].time + _fixed(within.duration)
-        return 2**63
+        return END_OF_TIME
 
     def _may_come(self, option: Option, path: Path, start: int) -> bool:
         """Could an event after the horizon still be taken by this option?"""
@@ -557,18 +568,28 @@ class Judge:
     def _timed_out(self, option: Option, path: Path, start: int) -> bool:
         """Did the option wait in vain until a window closed?"""
         closing = self.closing(option, start, False)
-        if any(len(self.events) - first >= n for n, first in self._count_limits(option.path, start, False)):
-            return True
-        if closing is None or (self.horizon is not None and closing > self.horizon):
+        limits = list(self._count_limits(option.path, start, False))
+        inside = [
+            p
+            for p in range(path.last + 1, len(self.events))
+            if (closing is None or self.events[p].time <= closing) and all(p - first < n for n, first in limits)
+        ]
+        if option.next and inside:
             return False
-        follower = path.last + 1
-        return not option.next or follower >= len(self.events) or self.events[follower].time > closing
+        if any(self.stops(until, option.path, p) for until in option.path.untils for p in inside):
+            return False
+        if any(len(self.events) - first >= n for n, first in limits):
+            return True
+        return closing is not None and (self.horizon is None or closing <= self.horizon)
 
     # --- absence ---------------------------------------------------------------------------------------------
 
-    def violated(self, option: Option, position: int) -> bool:
+    def violated(self, option: Option, position: int, start: int, inner: bool) -> bool:
         """Does something that must not happen before the option's event happen with this one?"""
         moment = self.events[position].time
+        closing = self.closing(option, start, inner)
+        if closing is not None and moment > closing:
+            return False  # The option has run out before.
         return any(
             self.occurs(w.body, option.path, w.position + 1, position + 1, w.since)
             for w in option.path.watches

@@ -59,6 +59,8 @@ class _Place:
     members: tuple[tuple[int, int], ...] = ()
     branches: tuple[tuple[int, int], ...] = ()
     absence: int | None = None
+    started: bool = False
+    """Some event of the match has certainly come before."""
 
 
 def semantic_hash(pattern: ast.Pattern) -> str:
@@ -88,7 +90,7 @@ class _Resolver:
         lead, element = self._split_lead(pattern.match)
         first: list[c.Lead] = []
         for absence in lead:
-            place = _Place(absence=self._next())
+            place = _Place(absence=self._next(), started=True)
             body = self._convert(absence.element, None, place)
             first.append(c.Lead(body, _micros(absence.duration)))
         self.lead_steps = len(self.drafts)
@@ -231,14 +233,9 @@ class _Resolver:
             if before is None and contiguities:
                 before = contiguities[0]
             if isinstance(part, ast.Absence):
-                if i == 0 and incoming is None and place.absence is None:
-                    raise MeaningError(
-                        "'not' looks for what comes after an event, and none comes before it here.",
-                        span=part.span,
-                        hint="Begin with a step, or write not X for 10 minutes before the whole pattern.",
-                    )
                 self._check_absence_link(element, i)
-            items.append(self._convert(part, before, place))
+            started = place.started or not all(c.can_be_empty(item) for item in items)
+            items.append(self._convert(part, before, replace(place, started=started)))
         for link, contiguity in zip(element.links, contiguities, strict=True):
             after = None if link.after is None else _micros(link.after)
             within = None if link.within is None else _micros(link.within)
@@ -278,18 +275,14 @@ class _Resolver:
                         "A 'not' among steps in any order lasts until the others are there; it takes no 'for'.",
                         span=member.span,
                     )
-                barred.append(self._convert(member.element, None, replace(inner, absence=self._next())))
+                barred.append(self._convert(member.element, None, replace(inner, absence=self._next(), started=True)))
             else:
                 members.append(self._convert(member, incoming, inner))
         if not members:
             raise MeaningError("At least one step has to happen.", span=element.span)
         hop = c.Hop(incoming or self._contiguity(ast.Link()))
-        if barred and incoming is None and place.absence is None:
-            raise MeaningError(
-                "'not' looks for what comes after an event, and none comes before it here.",
-                span=element.span,
-                hint="Put a step before: Start s -> (A & not B).",
-            )
+        if barred and not place.started:
+            raise self._nothing_before(element.span)
         return c.All(number, tuple(members), hop, (), tuple(barred))
 
     def _repeat(self, element: ast.Repeat, incoming: ast.Contiguity | None, place: _Place) -> c.Core:
@@ -325,8 +318,18 @@ class _Resolver:
                 span=element.span,
                 hint="Feed it from a pattern of its own.",
             )
+        if not place.started:
+            raise self._nothing_before(element.span)
         body = self._convert(element.element, None, replace(place, absence=self._next()))
         return c.Absent(body, None if element.duration is None else _micros(element.duration))
+
+    @staticmethod
+    def _nothing_before(span: ex.Span | None) -> MeaningError:
+        return MeaningError(
+            "'not' looks for what comes after an event, and nothing certainly comes before it here.",
+            span=span,
+            hint="Begin with an obligatory step, or write not X for 10 minutes -> before the whole pattern.",
+        )
 
     def _stays(self, element: ast.Stays, place: _Place) -> c.Core:
         step = element.step

@@ -91,19 +91,6 @@ def _check_negations(core: c.CorePattern, body: c.Core) -> None:
         if isinstance(element, c.All):
             for barred in element.barred:
                 _check_negated(core, barred)
-        if isinstance(element, c.Seq):
-            _check_started(core, element)
-
-
-def _check_started(core: c.CorePattern, sequence: c.Seq) -> None:
-    for i, item in enumerate(sequence.items):
-        before = sequence.items[:i]
-        if isinstance(item, c.Absent) and before and all(c.can_be_empty(b) for b in before) and sequence is core.body:
-            raise MeaningError(
-                "What stands before this 'not' can be left out, and then nothing says from when on it holds.",
-                span=_span(core, item.body),
-                hint="Make the step before it obligatory.",
-            )
 
 
 def _check_window(core: c.CorePattern, pattern: ast.Pattern) -> None:

@@ -29,6 +29,7 @@ from perseid.lang.expressions import (
     Unary,
     walk,
 )
+from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
 from perseid.semantics.functions import (
     AGGREGATES,
@@ -108,18 +109,18 @@ def infer(expr: Expr, env: TypeEnv) -> t.Type:
         case Between():
             value = infer(expr.value, env)
             for bound in (expr.low, expr.high):
-                _comparable(value, infer(bound, env), bound.span or expr.span, "between")
+                _comparable(value, infer(bound, env), bound.span or expr.span, "'between'")
         case InList():
             _in_list(expr, env)
         case InRelation():
             _in_relation(expr, env)
         case Like():
             for side in (expr.value, expr.pattern):
-                _need_string(infer(side, env), side, "like")
+                _need_string(infer(side, env), side, "'like'")
         case Is():
             inner = infer(expr.value, env)
             if expr.what != "null":
-                _need_boolean(inner, expr.value, f"is {expr.what}")
+                _need_boolean(inner, expr.value, f"'is {expr.what}'")
         case Case():
             return _case(expr, env)
         case Call():
@@ -129,7 +130,7 @@ def infer(expr: Expr, env: TypeEnv) -> t.Type:
     return t.Boolean()
 
 
-def check_condition(expr: Expr, env: TypeEnv, where: str = "a condition") -> None:
+def check_condition(expr: Expr, env: TypeEnv, where: str = "A condition") -> None:
     """An expression that stands where true or false is wanted."""
     _need_boolean(infer(expr, env), expr, where)
 
@@ -139,9 +140,9 @@ def literal_type(expr: Literal) -> t.Type:
         found = sized(expr.value) if isinstance(expr.value, Decimal) else None
         if found is None:
             raise TypeMismatchError(
-                "the number has more than 38 digits",
+                "This number has more than 38 digits.",
                 span=expr.span,
-                hint="write it with an exponent to make it a double: 1e40",
+                hint="Write it with an exponent to make it a double: 1e40.",
             )
         return decimal_type(found)
     return _LITERALS[expr.kind]
@@ -154,10 +155,10 @@ def member_type(base: t.Type, name: str, span: Place | None = None) -> t.Type:
             known = dict(base.fields)
             if name not in known:
                 raise UnknownNameError(
-                    f"there is no field {name!r} here",
+                    f"There is no field {name!r} here.",
                     span=span,
                     nearest=nearest(name, known),
-                    hint=f"the fields are {', '.join(known)}",
+                    hint=f"The fields are {', '.join(known)}.",
                 )
             return known[name]
         case t.Map(key=t.String(), value=value):
@@ -166,14 +167,14 @@ def member_type(base: t.Type, name: str, span: Place | None = None) -> t.Type:
             return t.Unknown()
         case t.Array():
             raise TypeMismatchError(
-                f"an array has no field {name!r}",
+                f"An array has no field {name!r}.",
                 span=span,
-                hint=f"choose an element first, as in items[0].{name}",
+                hint=f"Choose an element first, as in items[0].{name}.",
             )
     raise TypeMismatchError(
-        f"a {base} has no field {name!r}",
+        f"{_sentence(_a(base))} has no field {name!r}.",
         span=span,
-        hint="only structs, string maps and variants have fields",
+        hint="Only structs, string maps and variants have fields.",
     )
 
 
@@ -183,38 +184,48 @@ def _item(expr: Item, env: TypeEnv) -> t.Type:
         case t.Array():
             if not isinstance(key, t.Integer) and not t.is_open(key):
                 raise TypeMismatchError(
-                    f"an array's element is chosen by an integer, not a {key}",
+                    f"An array's element is chosen by an integer, not {_a(key)}.",
                     span=expr.key.span or expr.span,
-                    hint="elements count from 0, as in items[0]",
+                    hint="Elements count from 0, as in items[0].",
                 )
             return base.element
         case t.Map():
-            _comparable(base.key, key, expr.key.span or expr.span, "a map's key")
+            _comparable(base.key, key, expr.key.span or expr.span, "A map's key")
             return base.value
         case t.Unknown() | t.Variant() | t.Null():
             return t.Unknown()
     raise TypeMismatchError(
-        f"a {base} has no elements",
+        f"{_sentence(_a(base))} has no elements.",
         span=expr.span,
-        hint="brackets choose from arrays and maps; a field of a struct is written with a dot",
+        hint="Square brackets choose from arrays and maps; a field of a struct is written with a dot.",
     )
 
 
 def _unary(expr: Unary, env: TypeEnv) -> t.Type:
     inner = infer(expr.operand, env)
     if expr.op == "not":
-        _need_boolean(inner, expr.operand, "not")
+        _need_boolean(inner, expr.operand, "'not'")
         return t.Boolean()
     if not (t.is_number(inner) or isinstance(inner, t.Duration) or t.is_open(inner)):
         raise TypeMismatchError(
-            f"a {inner} has no negative",
+            f"{_sentence(_a(inner))} has no negative.",
             span=expr.span,
-            hint="minus goes with numbers and durations; the opposite of a condition is 'not'",
+            hint="A minus goes with numbers and durations; the opposite of a condition is 'not'.",
         )
     return inner
 
 
-_NUMBER_HINT = "compare with cast(x as double), or write the number without quotes"
+_NUMBER_HINT = "Write the number without quotes, or convert the string: cast(x as double)."
+
+
+def _a(type_: t.Type) -> str:
+    """The type with its article, as people say it."""
+    name = "integer" if isinstance(type_, t.Integer) else str(type_)
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _mismatch_hint(left: t.Type, right: t.Type) -> str:
@@ -223,30 +234,32 @@ def _mismatch_hint(left: t.Type, right: t.Type) -> str:
         if any(t.is_number(k) for k in kinds):
             return _NUMBER_HINT
         if any(isinstance(k, t.Timestamp) for k in kinds):
-            return "write timestamp '2024-05-01 10:00:00', or cast(x as timestamp)"
+            return "Write timestamp '2024-05-01 10:00:00', or cast(x as timestamp)."
         if any(isinstance(k, t.Date) for k in kinds):
-            return "write date '2024-05-01', or cast(x as date)"
+            return "Write date '2024-05-01', or cast(x as date)."
         if any(isinstance(k, t.Duration) for k in kinds):
-            return "write the duration without quotes, as in 5 minutes"
+            return "Write the duration without quotes, as in 5 minutes."
         if any(isinstance(k, t.Boolean) for k in kinds):
-            return "write true or false without quotes, or cast(x as boolean)"
+            return "Write true or false without quotes, or cast(x as boolean)."
     if any(isinstance(k, t.Duration) for k in kinds) and any(t.is_number(k) for k in kinds):
-        return "give the number a unit, as in 5 minutes"
+        return "Give the number a unit, as in 5 minutes."
     if any(isinstance(k, t.Boolean) for k in kinds):
-        return "a condition is used by itself: write 'x' for 'x = 1', or cast(x as bigint)"
-    return f"cast one of them, as in cast(x as {left})"
+        return "A condition stands by itself: write 'x' for 'x = 1', or cast(x as bigint)."
+    return f"Convert one of them, as in cast(x as {left})."
 
 
 def _comparable(left: t.Type, right: t.Type, span: Place | None, what: str) -> t.Type:
     found = t.wider(left, right)
     if found is None:
         raise TypeMismatchError(
-            f"{what} cannot compare a {left} with a {right}", span=span, hint=_mismatch_hint(left, right)
+            f"{what} cannot compare {_a(left)} with {_a(right)}.", span=span, hint=_mismatch_hint(left, right)
         )
     for side in (left, right):
         if not t.is_orderable(side):
             raise TypeMismatchError(
-                f"{what} cannot compare a {side}", span=span, hint="compare its fields or values one by one"
+                f"{what} cannot compare {_a(side)}.",
+                span=span,
+                hint="Compare its fields or values one by one.",
             )
     return found
 
@@ -255,20 +268,21 @@ def _binary(expr: Binary, env: TypeEnv) -> t.Type:
     left, right = infer(expr.left, env), infer(expr.right, env)
     match expr.op:
         case "and" | "or":
-            _need_boolean(left, expr.left, expr.op)
-            _need_boolean(right, expr.right, expr.op)
+            _need_boolean(left, expr.left, f"{expr.op!r}")
+            _need_boolean(right, expr.right, f"{expr.op!r}")
             return t.Boolean()
         case "||":
             for type_, side in ((left, expr.left), (right, expr.right)):
-                _need("text", type_, side, "||")
+                _need("text", type_, side, "'||'")
             return t.String()
         case "=" | "<>" | "<=>":
             found = _comparable(left, right, expr.span, f"{expr.op!r}")
             if isinstance(found, t.Double) and not isinstance(left, t.Null) and not isinstance(right, t.Null):
                 raise TypeMismatchError(
-                    f"{expr.op!r} on doubles is decided by rounding errors",
+                    f"{expr.op!r} on doubles is decided by rounding errors.",
                     span=expr.span,
-                    hint="write abs(x - y) < 1e-9, or x between low and high, or cast to a decimal",
+                    hint=f"Write abs({print_expr(expr.left)} - {print_expr(expr.right)}) < 1e-9, "
+                    "or ask for a range with between, or cast both to a decimal.",
                 )
             return t.Boolean()
         case "<" | "<=" | ">" | ">=":
@@ -283,16 +297,16 @@ def _arithmetic(expr: Binary, left: t.Type, right: t.Type) -> t.Type:
     if found is not None:
         return found
     if op == "+" and isinstance(left, t.String) and isinstance(right, t.String):
-        hint = "strings are joined with ||"
+        hint = "Strings are joined with ||."
     elif t.is_moment(left) and t.is_moment(right):
-        hint = "two times can be subtracted: b - a is a duration"
+        hint = "Two times can be subtracted: b - a is a duration."
     elif any(t.is_moment(k) for k in (left, right)) and any(t.is_number(k) for k in (left, right)):
-        hint = "give the number a unit, as in 5 minutes"
+        hint = "Give the number a unit, as in 5 minutes."
     elif any(isinstance(k, t.String) for k in (left, right)):
-        hint = "convert the string first: cast(x as double), or cast(x as decimal(18,2))"
+        hint = "Convert the string first: cast(x as double), or cast(x as decimal(18,2))."
     else:
-        hint = "arithmetic goes with numbers, with times and durations, and with durations and numbers"
-    raise TypeMismatchError(f"{op!r} does not go with a {left} and a {right}", span=expr.span, hint=hint)
+        hint = "Arithmetic goes with numbers, with times and durations, and with durations and numbers."
+    raise TypeMismatchError(f"{op!r} does not go with {_a(left)} and {_a(right)}.", span=expr.span, hint=hint)
 
 
 def _beside(expr: Expr, type_: t.Type, other: t.Type) -> t.Type:
@@ -319,9 +333,9 @@ def _in_relation(expr: InRelation, env: TypeEnv) -> None:
         return
     if len(columns) != len(found):
         raise TypeMismatchError(
-            f"{expr.relation} has {_count(len(columns), 'column')} and is asked for {len(found)}",
+            f"{expr.relation} has {_count(len(columns), 'column')} and is asked for {len(found)}.",
             span=expr.span,
-            hint=f"write ({', '.join('abcdefgh'[: len(columns)])}) in {expr.relation}",
+            hint=f"Write ({', '.join('abcdefgh'[: len(columns)])}) in {expr.relation}.",
         )
     for x, type_, column in zip(expr.values, found, columns, strict=True):
         _comparable(type_, column, x.span or expr.span, "'in'")
@@ -333,13 +347,13 @@ def _case(expr: Case, env: TypeEnv) -> t.Type:
     for when, then in expr.whens:
         test = infer(when, env)
         if operand is None:
-            _need_boolean(test, when, "when")
+            _need_boolean(test, when, "'when'")
         else:
-            _comparable(operand, test, when.span or expr.span, "case")
+            _comparable(operand, test, when.span or expr.span, "'case'")
         results.append((then, infer(then, env)))
     if expr.otherwise is not None:
         results.append((expr.otherwise, infer(expr.otherwise, env)))
-    return _together(results, "the branches of a case", expr.span)
+    return _together(results, "The branches of a case", expr.span)
 
 
 def _together(found: list[tuple[Expr, t.Type]], what: str, span: Place | None) -> t.Type:
@@ -348,29 +362,41 @@ def _together(found: list[tuple[Expr, t.Type]], what: str, span: Place | None) -
         wider = t.wider(result, type_)
         if wider is None:
             raise TypeMismatchError(
-                f"{what} are a {result} and a {type_}",
+                f"{what} are {_a(result)} and {_a(type_)}.",
                 span=expr.span or span,
-                hint=f"make them alike, as in cast(x as {result})",
+                hint=f"Make them alike, as in cast(x as {result}).",
             )
         result = wider
     return result
 
 
 def _cast(expr: Cast, env: TypeEnv) -> t.Type:
-    source, target = infer(expr.value, env), t.parse_type(expr.type, expr.span)
+    source, target = infer(expr.value, env), _target(expr)
     if isinstance(target, t.Array | t.Map | t.Struct | t.Variant | t.Binary):
         raise TypeMismatchError(
-            f"nothing can be cast to {target}",
+            f"Nothing can be cast to {target}.",
             span=expr.span,
-            hint="cast to boolean, bigint, double, decimal(p,s), string, timestamp, date or duration",
+            hint="Cast to boolean, bigint, double, decimal(p,s), string, timestamp, date or duration.",
         )
     if not t.is_open(source) and not _castable(source, target):
         raise TypeMismatchError(
-            f"a {source} cannot become a {target}",
+            f"{_sentence(_a(source))} cannot become {_a(target)}.",
             span=expr.span,
-            hint="casts go between numbers, to and from strings, between times, and from numbers to times",
+            hint="Casts go between numbers, to and from strings, between times, and from numbers to times.",
         )
     return target
+
+
+def _target(expr: Cast) -> t.Type:
+    try:
+        return t.parse_type(expr.type, expr.span)
+    except TypeMismatchError as error:
+        raise TypeMismatchError(
+            f"There is no type {expr.type!r} to cast to.",
+            span=expr.span,
+            nearest=error.nearest,
+            hint="The types are boolean, bigint, double, decimal(p,s), string, timestamp, date and duration.",
+        ) from None
 
 
 def _castable(source: t.Type, target: t.Type) -> bool:
@@ -396,19 +422,19 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
     function = FUNCTIONS.get(expr.name)
     if function is None:
         raise UnknownNameError(
-            f"there is no function {expr.name!r}",
+            f"There is no function {expr.name!r}.",
             span=expr.span,
             nearest=nearest(expr.name, FUNCTIONS),
             hint=None
             if nearest(expr.name, FUNCTIONS)
-            else f"the functions are {', '.join(sorted(FUNCTIONS))}",
+            else f"The functions are {', '.join(sorted(FUNCTIONS))}.",
         )
     _check_arity(function, expr)
     if expr.distinct and not function.distinct:
         raise TypeMismatchError(
-            f"{expr.name} takes no 'distinct'",
+            f"{expr.name}(…) takes no 'distinct'.",
             span=expr.span,
-            hint="leave it out; count(distinct x), sum(distinct x) and collect(distinct x) take it",
+            hint="Leave it out; count(distinct x), sum(distinct x) and collect(distinct x) take it.",
         )
     if function.aggregate:
         _check_aggregate(expr)
@@ -421,17 +447,17 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
             found.append(t.Unknown())
             continue
         type_ = infer(arg, env)
-        _need(kind, type_, arg, expr.name)
+        _need(kind, type_, arg, f"{expr.name}(…)")
         so_far = t.widest(found) or t.Unknown()
         if kind == "like first" and t.wider(so_far, type_) is None:
             raise TypeMismatchError(
-                f"{expr.name} cannot choose between a {so_far} and a {type_}",
+                f"{expr.name}(…) cannot choose between {_a(so_far)} and {_a(type_)}.",
                 span=arg.span or expr.span,
                 hint=_mismatch_hint(so_far, type_),
             )
         found.append(type_)
     if expr.name == "if":
-        return _together(list(zip(expr.args, found, strict=True))[1:], "the branches of an if", expr.span)
+        return _together(list(zip(expr.args, found, strict=True))[1:], "The branches of an if", expr.span)
     if expr.name == "mod":
         return _arithmetic(Binary("%", expr.args[0], expr.args[1], span=expr.span), found[0], found[1])
     return function.result(found, expr.args)
@@ -442,9 +468,11 @@ def _check_arity(function: Function, expr: Call) -> None:
     if low <= given and (high is None or given <= high):
         return
     wanted = f"at least {low}" if high is None else str(low) if low == high else f"{low} to {high}"
-    example = f"write {function.examples[0]}" if function.examples else None
+    example = f"Write {function.examples[0]}." if function.examples else None
     noun = "argument" if wanted == "1" else "arguments"
-    raise TypeMismatchError(f"{expr.name} takes {wanted} {noun}, not {given}", span=expr.span, hint=example)
+    raise TypeMismatchError(
+        f"{expr.name}(…) takes {wanted} {noun}, not {given}.", span=expr.span, hint=example
+    )
 
 
 def _check_aggregate(expr: Call) -> None:
@@ -452,34 +480,36 @@ def _check_aggregate(expr: Call) -> None:
     for inner in inside:
         if isinstance(inner, Call) and inner.name in AGGREGATES - NAVIGATION:
             raise TypeMismatchError(
-                f"{inner.name} stands inside {expr.name}",
+                f"{inner.name}(…) stands inside {expr.name}(…).",
                 span=inner.span or expr.span,
-                hint="an aggregate runs over the events of one repetition; only first, last and prev may "
-                "stand inside it",
+                hint="An aggregate runs over the events of one repetition; only first, last and prev may "
+                "stand inside it.",
             )
     if not any(isinstance(inner, Ref) for inner in inside):
         raise TypeMismatchError(
-            f"{expr.name} has no events to run over",
+            f"{expr.name}(…) has no events to run over.",
             span=expr.span,
-            hint=f"name a repeated step inside, as in {FUNCTIONS[expr.name].examples[0]}",
+            hint=f"Name a column of a repeated step inside, as in {FUNCTIONS[expr.name].examples[0]}.",
         )
 
 
 def _need_step(arg: Expr, expr: Call, is_step: bool) -> None:
     if not is_step:
         raise TypeMismatchError(
-            f"{expr.name} takes the name of a step",
+            f"{expr.name}(…) takes the name of a step.",
             span=arg.span or expr.span,
-            hint=f"write {FUNCTIONS[expr.name].examples[0]}",
+            hint=f"Write {FUNCTIONS[expr.name].examples[0]}.",
         )
 
 
 def _need_boolean(type_: t.Type, expr: Expr, where: str) -> None:
     if not (isinstance(type_, t.Boolean) or t.is_open(type_)):
         hint = (
-            "compare it with something, as in x > 0" if t.is_number(type_) else "compare it, as in x = 'yes'"
+            "Compare it with something, as in x > 0."
+            if t.is_number(type_)
+            else "Compare it with something, as in x = 'yes'."
         )
-        raise TypeMismatchError(f"{where} needs true or false, not a {type_}", span=expr.span, hint=hint)
+        raise TypeMismatchError(f"{where} needs true or false, not {_a(type_)}.", span=expr.span, hint=hint)
 
 
 def _need_string(type_: t.Type, expr: Expr, where: str) -> None:
@@ -487,18 +517,18 @@ def _need_string(type_: t.Type, expr: Expr, where: str) -> None:
 
 
 _WANTED: dict[Kind, tuple[str, str]] = {
-    "number": ("a number", "cast(x as double) makes one of a string"),
-    "amount": ("a number or a duration", "cast(x as double) makes a number of a string"),
-    "integer": ("an integer", "cast(x as bigint) makes one"),
-    "constant integer": ("an integer written as a number", "write it out, as in round(x, 2)"),
-    "string": ("a string", "cast(x as string) makes one"),
-    "text": ("something that prints", "choose an element or a field of it"),
-    "moment": ("a timestamp or a date", "cast(x as timestamp) makes one of an ISO 8601 string"),
-    "unit": ("a unit of time", "write one in quotes: " + ", ".join(f"'{unit}'" for unit in UNITS)),
-    "array": ("an array", "brackets choose from maps, a dot from structs"),
-    "collection": ("an array or a map", "the size of a string is length(x)"),
-    "orderable": ("something that can be ordered", "choose a field or a value of it"),
-    "boolean": ("true or false", "compare it with something"),
+    "number": ("a number", "cast(x as double) makes one of a string."),
+    "amount": ("a number or a duration", "cast(x as double) makes a number of a string."),
+    "integer": ("an integer", "cast(x as bigint) makes one."),
+    "constant integer": ("an integer written as a number", "Write it out, as in round(x, 2)."),
+    "string": ("a string", "cast(x as string) makes one."),
+    "text": ("something that prints", "Choose an element or a field of it."),
+    "moment": ("a timestamp or a date", "cast(x as timestamp) makes one of an ISO 8601 string."),
+    "unit": ("a unit of time", "Write one in quotes: " + ", ".join(f"'{unit}'" for unit in UNITS) + "."),
+    "array": ("an array", "Square brackets choose from maps, a dot from structs."),
+    "collection": ("an array or a map", "The size of a string is length(x)."),
+    "orderable": ("something that can be ordered", "Choose a field or a value of it."),
+    "boolean": ("true or false", "Compare it with something."),
 }
 
 
@@ -508,8 +538,8 @@ def _need(kind: Kind, type_: t.Type, expr: Expr, where: str) -> None:
     if kind == "boolean":
         _need_boolean(type_, expr, where)
     wanted, hint = _WANTED[kind]
-    given = f"a {type_}" if not _fits(kind, type_) else "this"
-    raise TypeMismatchError(f"{where} needs {wanted}, not {given}", span=expr.span, hint=hint)
+    given = _a(type_) if not _fits(kind, type_) else "this"
+    raise TypeMismatchError(f"{where} needs {wanted}, not {given}.", span=expr.span, hint=hint)
 
 
 def _fits(kind: Kind, type_: t.Type) -> bool:

@@ -1,0 +1,247 @@
+"""From core patterns to a plan: rewrite, number the predicates, emit the programs, say what drivers must know."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal
+
+from perseid.compile import program as p
+from perseid.compile.plan import Column, PatternPlan, Plan, Predicate, Retention, Route, RowKind, StepPlan
+from perseid.compile.rewrites import rewrite
+from perseid.lang import ast
+from perseid.lang.expressions import Expr
+from perseid.lang.printer import print_expr
+from perseid.semantics import core as c
+from perseid.semantics.detection import feeding_order, feeds
+from perseid.semantics.facts import Facts, event_local, facts_of
+
+
+def compile_set(patterns: Sequence[c.CorePattern]) -> Plan:
+    """The plan of a set of patterns."""
+    ordered = [rewrite(pattern) for pattern in feeding_order(patterns)]
+    names = {pattern.name for pattern in ordered}
+    predicates = _Predicates()
+    routes = _Routes()
+    plans = tuple(_pattern(pattern, names, predicates, routes) for pattern in ordered)
+    return Plan(
+        patterns=plans,
+        predicates=tuple(predicates.listed),
+        routes=tuple(routes.listed),
+        columns=_columns(plans),
+        event_types=_event_types(plans, names),
+    )
+
+
+class _Predicates:
+    """Predicates of the set, each once."""
+
+    def __init__(self) -> None:
+        self.listed: list[Predicate] = []
+        self._known: dict[tuple[str, str | None, str], int] = {}
+
+    def number(self, expr: Expr, step: c.CoreStep | None, pattern: c.CorePattern) -> int:
+        kind = step.kind if step is not None else None
+        event_type = kind.name if isinstance(kind, ast.EventType) else None
+        local = step is not None and event_local(expr, step, pattern)
+        text = print_expr(expr)
+        # Across patterns only what an event alone decides can be shared; step names differ in meaning.
+        owner = "" if local and step is not None and (step.name is None or step.name not in text) else pattern.name
+        key = (text, event_type, owner)
+        if key not in self._known:
+            digest = hashlib.blake2b(repr(key[:2]).encode(), digest_size=8).hexdigest()
+            self._known[key] = len(self.listed)
+            self.listed.append(Predicate(len(self.listed), digest, expr, local, event_type))
+        return self._known[key]
+
+
+class _Routes:
+    def __init__(self) -> None:
+        self.listed: list[Route] = []
+
+    def number(self, columns: tuple[str, ...]) -> int:
+        for route in self.listed:
+            if route.columns == columns:
+                return route.id
+        self.listed.append(Route(len(self.listed), columns))
+        return len(self.listed) - 1
+
+
+def _pattern(pattern: c.CorePattern, names: set[str], predicates: _Predicates, routes: _Routes) -> PatternPlan:
+    facts = facts_of(pattern)
+    emitter = _Emitter(pattern, predicates)
+    emitter.emit(pattern.body)
+    leads = tuple((emitter.emit(lead.body), lead.duration) for lead in pattern.lead)
+    steps = tuple(
+        StepPlan(
+            step.id,
+            tuple((predicates.number(k.expr, step, pattern), k.needs) for k in step.choose),
+            tuple(predicates.number(test, step, pattern) for test in step.must),
+        )
+        for step in pattern.steps
+    )
+    return PatternPlan(
+        pattern=pattern,
+        facts=facts,
+        programs=emitter.finished(),
+        leads=leads,
+        steps=steps,
+        guards=tuple(predicates.number(guard, None, pattern) for guard in pattern.guards),
+        route=routes.number(tuple(".".join(path.parts) for path in pattern.partition)),
+        feeds_on=tuple(feeds(pattern, names)),
+        retention=_retention(facts),
+        wake=_wake(pattern, facts),
+        row_kinds=_row_kinds(pattern),
+    )
+
+
+def _retention(facts: Facts) -> Retention:
+    micros = None if facts.bound is None else facts.bound + facts.lookback
+    return Retention(facts.retention, None if facts.retention == "empty" else micros, facts.count_bound)
+
+
+def _wake(pattern: c.CorePattern, facts: Facts) -> Literal["never", "deadline", "window"]:
+    if "deadline" in facts.known:
+        return "deadline"
+    if "window closes" in facts.known or pattern.report_timeouts or pattern.skip.mode not in ("none", "to next"):
+        return "window"
+    return "never"
+
+
+def _row_kinds(pattern: c.CorePattern) -> tuple[RowKind, ...]:
+    kinds: tuple[RowKind, ...] = ("match", "late", "bad", "counter")
+    return (*kinds, "timed out") if pattern.report_timeouts else kinds
+
+
+def _columns(plans: tuple[PatternPlan, ...]) -> tuple[Column, ...]:
+    wanted: dict[str, tuple[set[str] | None, bool]] = {}
+    for plan in plans:
+        for step, facts in zip(plan.pattern.steps, plan.facts.steps, strict=True):
+            kind = step.kind
+            for name in facts.columns:
+                types, kept = wanted.get(name, (set(), False))
+                if types is not None:
+                    types = {*types, kind.name} if isinstance(kind, ast.EventType) else None
+                wanted[name] = (types, kept or name in facts.kept)
+        for path in plan.pattern.partition:
+            wanted[path.parts[0]] = (None, True)
+    return tuple(
+        Column(name, None if types is None else tuple(sorted(types)), kept)
+        for name, (types, kept) in sorted(wanted.items())
+    )
+
+
+def _event_types(plans: tuple[PatternPlan, ...], names: set[str]) -> tuple[str, ...] | None:
+    if not all(plan.facts.droppable for plan in plans):
+        return None
+    kinds = [step.kind for plan in plans for step in plan.pattern.steps]
+    return tuple(sorted({k.name for k in kinds if isinstance(k, ast.EventType)} - names))
+
+
+class _Emitter:
+    """Emits the program of one pattern and those of everything negated in it."""
+
+    def __init__(self, pattern: c.CorePattern, predicates: _Predicates) -> None:
+        self.pattern = pattern
+        self.predicates = predicates
+        self.programs: list[p.Program | None] = []
+
+    def emit(self, body: c.Core) -> int:
+        """The number of the program made from this element."""
+        number = len(self.programs)
+        self.programs.append(None)
+        code = _Code(self)
+        code.element(body)
+        code.add(p.AcceptMatch())
+        self.programs[number] = p.Program(tuple(code.code), code.registers)
+        return number
+
+    def finished(self) -> tuple[p.Program, ...]:
+        return tuple(program for program in self.programs if program is not None)
+
+    def guards(self, exprs: tuple[Expr, ...]) -> tuple[int, ...]:
+        return tuple(self.predicates.number(expr, None, self.pattern) for expr in exprs)
+
+
+class _Code:
+    """One program while it is being written; jumps are patched when their targets are known."""
+
+    def __init__(self, emitter: _Emitter) -> None:
+        self.emitter = emitter
+        self.code: list[p.Instruction] = []
+        self.registers = 0
+
+    def add(self, instruction: p.Instruction) -> int:
+        self.code.append(instruction)
+        return len(self.code) - 1
+
+    def register(self) -> int:
+        self.registers += 1
+        return self.registers - 1
+
+    def element(self, element: c.Core) -> None:
+        match element:
+            case c.Take():
+                self.add(p.TakeEvent(element.step))
+            case c.Seq():
+                for i, item in enumerate(element.items):
+                    # An absence has no event of its own: the arrow that counts is the one behind it.
+                    if i > 0 and not isinstance(item, c.Absent):
+                        self.add(p.SetHop(element.hops[i - 1]))
+                    self.element(item)
+            case c.Alt():
+                self._alternation(element)
+            case c.Loop():
+                self._loop(element)
+            case c.All():
+                self._all(element)
+            case c.Absent():
+                self.add(p.WatchFor(self.emitter.emit(element.body), element.duration))
+            case c.Zone():
+                self.add(p.ZoneEnter(element.within, element.holds_for))
+                self.element(element.body)
+                self.add(p.ZoneLeave())
+
+    def _alternation(self, element: c.Alt) -> None:
+        split = self.add(p.Split(()))
+        starts, ends = [], []
+        for branch in element.branches:
+            starts.append(len(self.code))
+            self.element(branch)
+            ends.append(self.add(p.Jump(0)))
+        self.code[split] = p.Split(tuple(starts))
+        for end in ends:
+            self.code[end] = p.Jump(len(self.code))
+
+    def _loop(self, element: c.Loop) -> None:
+        register = self.register()
+        self.add(p.LoopEnter(register))
+        turn = self.add(p.Jump(0))
+        self.element(element.body)
+        self.add(p.LoopBack(register, turn))
+        self.code[turn] = p.LoopTurn(
+            register,
+            element.low,
+            element.high,
+            element.reluctant,
+            element.hop,
+            element.until,
+            self.emitter.guards(element.guards),
+            element.inside,
+            turn + 1,
+            len(self.code),
+        )
+
+    def _all(self, element: c.All) -> None:
+        register = self.register()
+        barred = tuple(self.emitter.emit(body) for body in element.barred)
+        self.add(p.AllEnter(register, len(element.members), barred))
+        turn = self.add(p.Jump(0))
+        starts = []
+        for i, member in enumerate(element.members):
+            starts.append(len(self.code))
+            self.element(member)
+            self.add(p.AllBack(register, i, turn))
+        self.code[turn] = p.AllTurn(
+            register, element.hop, self.emitter.guards(element.guards), tuple(starts), len(self.code)
+        )

@@ -1,0 +1,708 @@
+"""The plan run in plain Python, event by event: the reference every kernel is compared with.
+
+Unlike the oracle it never looks ahead: events are fed in order, time is advanced, and what is decided comes out at
+once. An attempt is one list of *items* in order of preference: options that wait for an event, acceptances that
+wait for a deadline, and matches that wait for something preferred to them to fail. An event replaces an option
+by the items that follow from it, in place, so the order stays the order of preference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from perseid.compile import program as p
+from perseid.compile.plan import PatternPlan, Plan
+from perseid.lang import ast
+from perseid.lang.ast import Contiguity
+from perseid.lang.expressions import Expr
+from perseid.semantics import core as c
+from perseid.semantics.contexts import END_OF_TIME, Simulation
+from perseid.semantics.detection import Matcher, RawMatch
+from perseid.semantics.events import Event
+from perseid.semantics.oracle import of_kind
+from perseid.semantics.scope import Bindings, MatchScope, holds, unify
+from perseid.semantics.values import Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A program that must not match after ``position`` and ``since``, until a time or the next event."""
+
+    program: int
+    position: int
+    since: int | None
+    until: int | None
+    depth: int
+    conjunction: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenZone:
+    within: ast.Window | None
+    holds_for: int | None
+    first: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A point in a program with everything bound on the way; positions count the partition's events."""
+
+    program: int
+    pc: int
+    registers: tuple[tuple[int, int], ...]
+    """Loops: rounds done and events taken when the round began; conjunctions: a bit per member done."""
+    hop: c.Hop | None = None
+    together: bool = False
+    taken: tuple[tuple[int, int], ...] = ()
+    current: Mapping[int, int] = field(default_factory=dict)
+    unified: Mapping[str, object] = field(default_factory=dict)
+    clock: int = 0
+    barrier: int | None = None
+    watches: tuple[Watched, ...] = ()
+    zones: tuple[OpenZone, ...] = ()
+    untils: tuple[int, ...] = ()
+    combination: tuple[int, ...] = ()
+    spare: bool = False
+
+    @property
+    def last(self) -> int:
+        return self.taken[-1][1]
+
+    def set(self, register: int, value: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        return (*self.registers[:register], value, *self.registers[register + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A thread that stands before ``TakeEvent``."""
+
+    step: int
+    path: Thread
+
+    @property
+    def any(self) -> bool:
+        return self.path.hop is not None and self.path.hop.contiguity is Contiguity.ANY
+
+    @property
+    def next(self) -> bool:
+        return self.path.hop is not None and self.path.hop.contiguity is Contiguity.NEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A thread that stands before ``AcceptMatch``."""
+
+    path: Thread
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A thread after its last event; its options share these marks."""
+
+    thread: Thread
+    progressed: bool = False
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    node: Node
+    wait: Wait
+    closing: int | None
+    limits: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pending:
+    """Accepted, once the absences at its end are over."""
+
+    thread: Thread
+    end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Complete:
+    thread: Thread
+    end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot:
+    """Where the node would stand in the order if it timed out."""
+
+    node: Node
+
+
+ListItem: TypeAlias = Waiting | Pending | Complete | Slot
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    start: int
+    items: list[ListItem]
+    emitted: set[tuple[int, ...]] = field(default_factory=set)
+
+
+class Machine:
+    """One pattern over one partition, fed in order."""
+
+    def __init__(
+        self, plan: Plan, pattern: PatternPlan, strictly_later: bool, relations: Mapping[str, Relation]
+    ) -> None:
+        self.plan = pattern
+        self.predicates: list[Expr] = [predicate.expr for predicate in plan.predicates]
+        self.pattern = pattern.pattern
+        self.strictly_later = strictly_later if self.pattern.strictly_later is None else self.pattern.strictly_later
+        self.relations = relations
+        self.names = frozenset(s.name for s in self.pattern.steps if s.name is not None)
+        self.events: list[Event] = []
+        self.horizon: int | None = None
+        self.attempts: list[Attempt] = []
+        self.resume = 0
+        self.out: list[RawMatch] = []
+        self.one = self.pattern.skip.mode != "none"
+        self.simulation = Simulation(self) if self.pattern.context is not None else None
+
+    # --- the outside -----------------------------------------------------------------------------------------
+
+    def feed(self, event: Event) -> None:
+        """The next event of the partition, in order."""
+        position = len(self.events)
+        self.events.append(event)
+        if self.simulation is not None:
+            self.simulation.offer(position)
+            return
+        for attempt in self.attempts:
+            attempt.items = self._on_event(attempt.items, position, attempt.start, False)
+        if position >= self.resume:
+            items = [i for thread in self.begin(position) for i in self._expand(thread, position, False)]
+            if items:
+                self.attempts.append(Attempt(position, self._count_out(items, position + 1)))
+        self._resolve()
+
+    def advance(self, watermark: int) -> None:
+        """All events up to this time have been fed."""
+        if self.simulation is not None:
+            self.simulation.settle(len(self.events), watermark + 1)
+            return
+        for attempt in self.attempts:
+            attempt.items = self._on_time(attempt.items, watermark + 1)
+        self._resolve()
+
+    def finish(self) -> None:
+        """There will be no further event."""
+        if self.simulation is not None:
+            self.simulation.settle(len(self.events), END_OF_TIME)
+            return
+        for attempt in self.attempts:
+            attempt.items = [
+                i for i in self._on_time(attempt.items, END_OF_TIME) if not isinstance(i, (Waiting, Pending))
+            ]
+        self._resolve()
+
+    def collect(self) -> list[RawMatch]:
+        """What was decided since the last call."""
+        if self.simulation is not None:
+            found = self.simulation.found
+            self.simulation.found = []
+            return [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in found]
+        out, self.out = self.out, []
+        return out
+
+    def undecided(self) -> list[int]:
+        """Where attempts that are still open began."""
+        if self.simulation is not None:
+            return [path.taken[0][1] for path in self.simulation.partials]
+        return [a.start for a in self.attempts]
+
+    # --- items -----------------------------------------------------------------------------------------------
+
+    def _expand(self, thread: Thread, start: int, inner: bool) -> list[ListItem]:
+        """The items of a thread that has just taken an event."""
+        node = Node(thread)
+        items: list[ListItem] = []
+        for option in self.options(thread):
+            if isinstance(option, Done):
+                node.progressed = True
+                items.extend(self._accept(option.path, start, inner))
+            else:
+                closing = self.closing(option, start, inner)
+                items.append(Waiting(node, option, closing, tuple(self._limits(option, start, inner))))
+        items.append(Slot(node))
+        return items
+
+    def _accept(self, thread: Thread, start: int, inner: bool) -> Iterator[ListItem]:
+        if inner:
+            yield Complete(thread, thread.clock)
+            return
+        end = self.accepted_end(thread, start)
+        if end is not None:
+            yield Pending(thread, end) if thread.watches else Complete(thread, end)
+
+    def accepted_end(self, path: Thread, start: int) -> int | None:
+        """When a match that ends here ends; None where its bounds or guards refuse it."""
+        closing = self.window_end(start)
+        end = max([path.clock, *(closing if w.until is None else w.until for w in path.watches)])
+        held = self.pattern.holds_for is None or end - self.events[start].time >= self.pattern.holds_for
+        allowed = end <= closing and held and all(self.check(guard, path) for guard in self.plan.guards)
+        return end if allowed else None
+
+    def broken(self, path: Thread, start: int, seen: int) -> bool:
+        """Among the first ``seen`` events, does something happen that the absences at the end rule out?"""
+        closing = self.window_end(start)
+        for watch in path.watches:
+            limit = closing if watch.until is None else watch.until
+            high = seen
+            while high > 0 and self.events[high - 1].time > limit:
+                high -= 1
+            if self.occurs(watch.program, path, watch.position + 1, high, watch.since):
+                return True
+        return False
+
+    def option(self, step: int, path: Thread) -> Wait:
+        return Wait(step, path)
+
+    def _on_event(self, items: list[ListItem], position: int, start: int, inner: bool) -> list[ListItem]:
+        moment = self.events[position].time
+        items = self._on_time(items, moment)
+        fitting: set[int] = set()
+        committed: set[int] = set()
+        for item in items:
+            if isinstance(item, Waiting) and self._may_take(item, position):
+                fitting.add(id(item))
+                if not item.wait.any and not item.wait.path.spare:
+                    committed.add(id(item.node))
+        out: list[ListItem] = []
+        for item in items:
+            if isinstance(item, Pending):
+                if not self.broken(item.thread, start, position + 1):
+                    out.append(item)
+                continue
+            if not isinstance(item, Waiting):
+                out.append(item)
+                continue
+            wait, node = item.wait, item.node
+            took = id(item) in fitting
+            if took:
+                node.progressed = True
+                thread = self.take(wait, position)
+                if thread is not None:
+                    out.extend(self._expand(thread, start, inner))
+            over = wait.next or (not wait.any and (took or id(node) in committed))
+            if over or self._stopped(wait, position) or self.violated(wait, position, start, inner):
+                continue
+            out.append(item)
+        return self._count_out(out, position + 1)
+
+    def _may_take(self, item: Waiting, position: int) -> bool:
+        """May this option take this event? What came before it in time has been dealt with."""
+        wait = item.wait
+        return (
+            self.live(wait, item.node.thread, position, 0, True)
+            and not self._stopped(wait, position)
+            and self.fits(wait, position)
+        )
+
+    def _on_time(self, items: list[ListItem], now: int) -> list[ListItem]:
+        """Everything before ``now`` has been seen: windows that closed before it are closed."""
+        out: list[ListItem] = []
+        for item in items:
+            if isinstance(item, Waiting) and item.closing is not None and item.closing < now:
+                item.node.timed_out = True
+            elif isinstance(item, Pending) and item.end < now:
+                out.append(Complete(item.thread, item.end))
+            else:
+                out.append(item)
+        return out
+
+    @staticmethod
+    def _count_out(items: list[ListItem], count: int) -> list[ListItem]:
+        """Drop options whose window by count is used up once ``count`` events have come."""
+        out: list[ListItem] = []
+        for item in items:
+            if isinstance(item, Waiting) and any(count - first >= n for n, first in item.limits):
+                item.node.timed_out = True
+            else:
+                out.append(item)
+        return out
+
+    # --- decisions -------------------------------------------------------------------------------------------
+
+    def _resolve(self) -> None:
+        if self.pattern.skip.mode in ("none", "to next"):
+            self.attempts = [a for a in self.attempts if not self._decide(a)]
+            return
+        while self.attempts:
+            attempt = self.attempts[0]
+            if attempt.start >= self.resume:
+                before = len(self.out)
+                if not self._decide(attempt):
+                    return
+                if len(self.out) > before and self.out[-1].kind == "match":
+                    self.resume = self._resume(self.out[-1], attempt.start)
+            self.attempts.pop(0)
+
+    def _decide(self, attempt: Attempt) -> bool:
+        """Emit what is decided; True where the attempt is over."""
+        blocked: set[tuple[int, ...]] = set()
+        is_open = False
+        for item in attempt.items:
+            if isinstance(item, (Waiting, Pending)):
+                is_open = True
+                if self.one:
+                    return False
+                if isinstance(item, Pending):
+                    blocked.add(item.thread.combination)
+                elif not item.wait.any:
+                    blocked.add(item.node.thread.combination)
+            elif isinstance(item, Complete):
+                combination = item.thread.combination
+                if combination not in blocked and combination not in attempt.emitted:
+                    attempt.emitted.add(combination)
+                    self._emit(item.thread, item.end, "match")
+                    if self.one:
+                        return True
+                blocked.add(combination)
+        if is_open:
+            return False
+        if not attempt.emitted and self.pattern.report_timeouts:
+            for item in attempt.items:
+                if isinstance(item, Slot) and item.node.timed_out and not item.node.progressed:
+                    self._emit(item.node.thread, self.window_end(attempt.start), "timed out")
+                    break
+        return True
+
+    def _emit(self, thread: Thread, end: int, kind: str) -> None:
+        self.out.append(RawMatch(thread.taken, end, kind, thread.unified))
+
+    def _resume(self, found: RawMatch, start: int) -> int:
+        skip = self.pattern.skip
+        if skip.mode == "past last":
+            return found.taken[-1][1] + 1
+        assert skip.step is not None
+        target = self.pattern.step_named(skip.step)
+        assert target is not None
+        positions = [position for step, position in found.taken if step == target.id]
+        if not positions:
+            return start + 1
+        return max(start + 1, positions[0] if skip.mode == "to first" else positions[-1])
+
+    # --- instructions ----------------------------------------------------------------------------------------
+
+    def begin(self, position: int) -> Iterator[Thread]:
+        """The ways in which this event can be the first of a match."""
+        seed = Thread(0, 0, ((0, 0),) * self.plan.programs[0].registers)
+        for option in self.options(seed):
+            if isinstance(option, Wait) and self.fits(option, position):
+                thread = self.take(option, position)
+                if thread is not None and not self._led(thread, position):
+                    yield thread
+
+    def _led(self, thread: Thread, position: int) -> bool:
+        moment = self.events[position].time
+        for program, duration in self.plan.leads:
+            low = position
+            while low > 0 and self.events[low - 1].time >= moment - duration:
+                low -= 1
+            if self.occurs(program, thread, low, position):
+                return True
+        return False
+
+    def options(self, thread: Thread) -> Iterator[Wait | Done]:
+        """Follow the instructions that need no event; the preferred way first."""
+        instruction = self.plan.programs[thread.program].instructions[thread.pc]
+        after = replace(thread, pc=thread.pc + 1)
+        match instruction:
+            case p.TakeEvent():
+                yield Wait(instruction.step, after)
+            case p.AcceptMatch():
+                yield Done(thread)
+            case p.SetHop():
+                yield from self.options(replace(after, hop=instruction.hop))
+            case p.Split():
+                for target in instruction.targets:
+                    yield from self.options(replace(thread, pc=target))
+            case p.Jump():
+                yield from self.options(replace(thread, pc=instruction.target))
+            case p.LoopEnter():
+                registers = thread.set(instruction.register, (0, len(thread.taken)))
+                yield from self.options(replace(after, registers=registers))
+            case p.LoopTurn():
+                yield from self._turn(thread, instruction)
+            case p.LoopBack():
+                rounds, mark = thread.registers[instruction.register]
+                registers = thread.set(instruction.register, (rounds + 1, mark))
+                yield from self.options(replace(thread, pc=instruction.target, registers=registers))
+            case p.AllEnter():
+                watches = tuple(
+                    Watched(b, thread.last, thread.barrier, None, len(thread.zones), instruction.register)
+                    for b in instruction.barred
+                )
+                registers = thread.set(instruction.register, (0, 0))
+                yield from self.options(replace(after, registers=registers, watches=thread.watches + watches))
+            case p.AllTurn():
+                yield from self._any_order(thread, instruction)
+            case p.AllBack():
+                done, _ = thread.registers[instruction.register]
+                registers = thread.set(instruction.register, (done | 1 << instruction.member, 0))
+                yield from self.options(replace(thread, pc=instruction.target, registers=registers))
+            case p.WatchFor():
+                yield from self.options(self._watch(after, instruction))
+            case p.ZoneEnter():
+                zone = OpenZone(instruction.within, instruction.holds_for, None)
+                yield from self.options(replace(after, zones=(*thread.zones, zone)))
+            case p.ZoneLeave():
+                closed = self._close(after)
+                if closed is not None:
+                    yield from self.options(closed)
+
+    def _turn(self, thread: Thread, turn: p.LoopTurn) -> Iterator[Wait | Done]:
+        rounds, mark = thread.registers[turn.register]
+        idle = rounds > 0 and len(thread.taken) == mark
+        enough = rounds <= turn.low if idle else rounds >= turn.low
+        leave = enough and all(self.check(guard, thread) for guard in turn.guards)
+        again = not idle and (turn.high is None or rounds < turn.high)
+        ways: list[Thread] = []
+        if again:
+            current = {s: at for s, at in thread.current.items() if s not in turn.inside}
+            registers = thread.set(turn.register, (rounds, len(thread.taken)))
+            spare = turn.reluctant and leave
+            way = replace(thread, pc=turn.body, current=current, registers=registers, spare=spare)
+            if rounds > 0:
+                untils = () if turn.until is None else (*thread.untils, turn.until)
+                way = replace(way, hop=turn.hop, untils=untils)
+            ways.append(way)
+        if leave:
+            way = replace(thread, pc=turn.exit)
+            ways.append(replace(way, untils=(), spare=False) if idle else way)
+        for way in reversed(ways) if turn.reluctant else ways:
+            yield from self.options(way)
+
+    def _any_order(self, thread: Thread, turn: p.AllTurn) -> Iterator[Wait | Done]:
+        done, _ = thread.registers[turn.register]
+        if done == (1 << len(turn.members)) - 1:
+            if all(self.check(guard, thread) for guard in turn.guards):
+                watches = tuple(w for w in thread.watches if w.conjunction != turn.register)
+                yield from self.options(replace(thread, pc=turn.exit, watches=watches))
+            return
+        for i, target in enumerate(turn.members):
+            if done >> i & 1:
+                continue
+            way = replace(thread, pc=target)
+            yield from self.options(replace(way, hop=turn.hop, together=True) if done else way)
+
+    def _watch(self, thread: Thread, watch: p.WatchFor) -> Thread:
+        until = None if watch.duration is None else thread.clock + watch.duration
+        watched = Watched(watch.program, thread.last, thread.barrier, until, len(thread.zones))
+        thread = replace(thread, watches=(*thread.watches, watched))
+        return thread if until is None else replace(thread, clock=until, barrier=until)
+
+    def _close(self, thread: Thread) -> Thread | None:
+        zone = thread.zones[-1]
+        thread = replace(thread, zones=thread.zones[:-1])
+        if zone.first is None:
+            return thread
+        begin = self.events[zone.first].time
+        if isinstance(zone.within, ast.TimeWindow):
+            closing = begin + _fixed(zone.within)
+            if thread.clock > closing:
+                return None
+            ends_here = [
+                w.depth > len(thread.zones) and w.until is None and w.conjunction is None for w in thread.watches
+            ]
+            if any(ends_here):
+                watches = tuple(
+                    replace(w, until=closing) if here else w
+                    for w, here in zip(thread.watches, ends_here, strict=True)
+                )
+                thread = replace(thread, watches=watches, clock=closing, barrier=closing)
+        if zone.holds_for is not None and thread.clock - begin < zone.holds_for:
+            return None
+        return thread
+
+    # --- events ----------------------------------------------------------------------------------------------
+
+    def fits(self, option: Wait, position: int) -> bool:
+        """Is the event of the step's kind, and do the conditions that choose hold?"""
+        step = self.pattern.steps[option.step]
+        event = self.events[position]
+        if not of_kind(step.kind, event):
+            return False
+        thread = option.path
+        unified = unify(step.unify, event, thread.unified)
+        if unified is None:
+            return False
+        bound = self._bound(thread, option.step, position, unified)
+        return all(
+            any(n not in thread.current for n in needs) or self.check(predicate, bound, event)
+            for predicate, needs in self.plan.steps[option.step].choose
+        )
+
+    def take(self, option: Wait, position: int) -> Thread | None:
+        """The thread with the event, or None where ``must`` refuses it."""
+        thread, event = option.path, self.events[position]
+        unified = unify(self.pattern.steps[option.step].unify, event, thread.unified)
+        assert unified is not None
+        bound = self._bound(thread, option.step, position, unified)
+        if not all(self.check(test, bound, event) for test in self.plan.steps[option.step].must):
+            return None
+        return replace(
+            bound,
+            hop=None,
+            together=False,
+            clock=event.time,
+            barrier=None,
+            watches=tuple(w for w in thread.watches if w.conjunction is not None),
+            zones=tuple(replace(z, first=position) if z.first is None else z for z in thread.zones),
+            untils=(),
+            combination=(*thread.combination, position) if option.any else thread.combination,
+            spare=False,
+        )
+
+    @staticmethod
+    def _bound(thread: Thread, step: int, position: int, unified: Mapping[str, object]) -> Thread:
+        return replace(
+            thread,
+            taken=(*thread.taken, (step, position)),
+            current={**thread.current, step: position},
+            unified=unified,
+        )
+
+    def live(self, option: Wait, path: Thread, position: int, start: int, inner: bool) -> bool:
+        """May the option take an event here, whatever the event is? Windows of items are kept elsewhere."""
+        way, moment = option.path, self.events[position].time
+        assert way.hop is not None
+        if option.next and position != path.last + 1:
+            return False
+        if self.strictly_later and (moment < way.clock or (moment == way.clock and not way.together)):
+            return False
+        if way.barrier is not None and moment <= way.barrier:
+            return False
+        if way.hop.after is not None and moment < way.clock + way.hop.after:
+            return False
+        if inner:
+            return True
+        closing = self.closing(option, start, False)
+        return closing is None or moment <= closing
+
+    def closing(self, option: Wait, start: int, inner: bool) -> int | None:
+        """The last time at which the option could take an event."""
+        way = option.path
+        ends = [] if inner or not isinstance(self.pattern.within, ast.TimeWindow) else [self.window_end(start)]
+        for zone in way.zones:
+            if zone.first is not None and isinstance(zone.within, ast.TimeWindow):
+                ends.append(self.events[zone.first].time + _fixed(zone.within))
+        if way.hop is not None and way.hop.within is not None:
+            ends.append(way.clock + way.hop.within)
+        return min(ends, default=None)
+
+    def _limits(self, option: Wait, start: int, inner: bool) -> Iterator[tuple[int, int]]:
+        if not inner and isinstance(self.pattern.within, ast.CountWindow):
+            yield self.pattern.within.events, start
+        for zone in option.path.zones:
+            if zone.first is not None and isinstance(zone.within, ast.CountWindow):
+                yield zone.within.events, zone.first
+
+    def window_end(self, start: int) -> int:
+        if isinstance(self.pattern.within, ast.TimeWindow):
+            return self.events[start].time + _fixed(self.pattern.within)
+        return END_OF_TIME
+
+    def stops(self, until: int, thread: Thread, position: int) -> bool:
+        return self.fits(Wait(until, thread), position)
+
+    def _stopped(self, wait: Wait, position: int) -> bool:
+        return any(self.stops(until, wait.path, position) for until in wait.path.untils)
+
+    # --- absence ---------------------------------------------------------------------------------------------
+
+    def violated(self, option: Wait, position: int, start: int, inner: bool) -> bool:
+        """Does something negated happen with this event before the option's own?"""
+        moment = self.events[position].time
+        closing = self.closing(option, start, inner)
+        if closing is not None and moment > closing:
+            return False
+        return any(
+            (w.until is None or moment <= w.until)
+            and self.occurs(w.program, option.path, w.position + 1, position + 1, w.since)
+            for w in option.path.watches
+        )
+
+    def occurs(self, program: int, outer: Thread, low: int, high: int, since: int | None = None) -> bool:
+        """Does the program match somewhere among the events from ``low`` to before ``high``?"""
+        registers = ((0, 0),) * self.plan.programs[program].registers
+        seed = Thread(program, 0, registers, hop=c.Hop(Contiguity.SKIP), taken=outer.taken, current=outer.current,
+                      unified=outer.unified)  # fmt: skip
+        for start in range(low, high):
+            if since is not None and self.events[start].time <= since:
+                continue
+            for option in self.options(seed):
+                if isinstance(option, Done) or not self.fits(option, start):
+                    continue
+                thread = self.take(option, start)
+                if thread is not None and self._completes(thread, start, high):
+                    return True
+        return False
+
+    def _completes(self, thread: Thread, start: int, high: int) -> bool:
+        items = self._expand(thread, start, True)
+        for position in range(start + 1, high):
+            if any(isinstance(item, Complete) for item in items):
+                return True
+            items = self._on_event(self._count_out(items, position), position, start, True)
+        return any(isinstance(item, Complete) for item in items)
+
+    # --- expressions -----------------------------------------------------------------------------------------
+
+    def check(self, predicate: int, thread: Thread, own: Event | None = None) -> bool:
+        return self.holds(self.predicates[predicate], thread, own)
+
+    def holds(self, expr: Expr, thread: Thread, own: Event | None = None) -> bool:
+        events: dict[str, list[Event]] = {}
+        current: dict[str, Event] = {}
+        for step, position in thread.taken:
+            name = self.pattern.steps[step].name
+            if name is not None:
+                events.setdefault(name, []).append(self.events[position])
+        for step, position in thread.current.items():
+            name = self.pattern.steps[step].name
+            if name is not None:
+                current[name] = self.events[position]
+        return holds(expr, MatchScope(self.names, Bindings(events, current, thread.unified), own, self.relations))
+
+
+def _fixed(window: ast.TimeWindow) -> int:
+    assert isinstance(window.duration, int), "parameters are bound before a pattern is compiled"
+    return window.duration
+
+
+def plan_matcher(plan: Plan) -> Matcher:
+    """The interpreter as a matcher of the plan's patterns."""
+    by_name = {pattern.name: pattern for pattern in plan.patterns}
+
+    def run(
+        pattern: c.CorePattern,
+        events: Sequence[Event],
+        *,
+        horizon: int | None,
+        strictly_later: bool,
+        relations: Mapping[str, Relation],
+    ) -> tuple[list[RawMatch], int | None]:
+        machine = Machine(plan, by_name[pattern.name], strictly_later, relations)
+        for event in events:
+            if horizon is None or event.time <= horizon:
+                machine.feed(event)
+        if horizon is None:
+            machine.finish()
+            return _ordered(machine.collect()), None
+        machine.advance(horizon)
+        starts = [machine.events[start].time - 1 for start in machine.undecided()]
+        return _ordered(machine.collect()), min([horizon, *starts])
+
+    return run
+
+
+def _ordered(found: list[RawMatch]) -> list[RawMatch]:
+    return sorted(found, key=lambda m: (m.end, m.taken[-1][1], m.taken[0][1]))

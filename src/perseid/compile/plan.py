@@ -1,0 +1,115 @@
+"""The plan: what a set of patterns is compiled to. It is data, printable, and says all an engine has to know.
+
+A plan is always of a set; one pattern is a set of one. The fields under "for the drivers" are what the engine
+contract needs from the start: how rows are routed, what is kept and for how long, when a shard has to be woken,
+which rows come out and whether they can be taken back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from perseid.compile.program import Program
+from perseid.lang.expressions import Expr
+from perseid.semantics.core import CorePattern
+from perseid.semantics.facts import Facts
+
+PLAN_VERSION = 1
+
+PredicateRole = Literal["choose", "must", "guard"]
+RowKind = Literal["match", "timed out", "late", "bad", "counter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition of the set, stored once however many patterns ask it.
+
+    ``identity`` names it across versions of a set: state refers to predicates by it and never by position.
+    """
+
+    id: int
+    identity: str
+    expr: Expr
+    event_local: bool
+    """One event decides it, so it can be decided before the shuffle."""
+    event_type: str | None
+    """The type of event it is asked of, where it is asked of one type only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way rows are partitioned; patterns with equal ``partition by`` share it."""
+
+    id: int
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that has to reach the engine, of events of these types (None: of all)."""
+
+    name: str
+    event_types: tuple[str, ...] | None
+    kept: bool
+    """Still asked for once the event is taken, so it is part of state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept per key, and for how long in event time."""
+
+    kind: Literal["empty", "window", "unbounded"]
+    micros: int | None
+    events: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """A step by the numbers of its predicates; ``needs`` holds a condition back until these steps are bound."""
+
+    step: int
+    choose: tuple[tuple[int, tuple[int, ...]], ...]
+    must: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternPlan:
+    """One pattern of the set."""
+
+    pattern: CorePattern
+    facts: Facts
+    programs: tuple[Program, ...]
+    """The body first, then those of what is negated."""
+    leads: tuple[tuple[int, int], ...]
+    """(program, microseconds): absences that look back from the first event."""
+    steps: tuple[StepPlan, ...]
+    guards: tuple[int, ...]
+    route: int
+    feeds_on: tuple[str, ...]
+    # for the drivers
+    retention: Retention
+    wake: Literal["never", "deadline", "window"]
+    """What can make the engine speak without a new event: nothing, an absence's deadline, a closing window."""
+    row_kinds: tuple[RowKind, ...]
+
+    @property
+    def name(self) -> str:
+        return self.pattern.name
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A compiled set of patterns, producers before their consumers."""
+
+    patterns: tuple[PatternPlan, ...]
+    predicates: tuple[Predicate, ...]
+    routes: tuple[Route, ...]
+    columns: tuple[Column, ...]
+    event_types: tuple[str, ...] | None
+    """The types any step wants; None where some step takes every event or unwanted ones count."""
+    state_kind: Literal["replayable", "summary"] = "replayable"
+    passes: Literal["forward", "backward"] = "forward"
+    retractable: bool = False
+    identity: tuple[str, ...] = ("time", "order_by", "id", "occurrence")
+    version: int = PLAN_VERSION

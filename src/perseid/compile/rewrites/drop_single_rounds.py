@@ -1,0 +1,16 @@
+"""``A{1}`` is ``A``: one round needs no counting. A condition on leaving, or ``until``, keeps the repetition."""
+
+from __future__ import annotations
+
+from perseid.compile.rewrites.mapping import map_pattern
+from perseid.semantics import core as c
+
+
+def drop_single_rounds(pattern: c.CorePattern) -> c.CorePattern:
+    return map_pattern(pattern, _drop)
+
+
+def _drop(element: c.Core) -> c.Core:
+    if isinstance(element, c.Loop) and element.low == element.high == 1 and not element.guards:
+        return element.body
+    return element

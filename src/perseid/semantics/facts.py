@@ -1,0 +1,269 @@
+"""What can be said of a pattern before any event is seen; later parts decide by it, and ``explain`` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.lang.ast import Contiguity
+from perseid.semantics import core as c
+from perseid.semantics.names import references
+
+EngineName = Literal["sequence", "disorder", "trees", "joins", "uncertain", "models"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """One step: the conditions one event can decide, those that need earlier events, and what is read of it."""
+
+    id: int
+    local: tuple[ex.Expr, ...]
+    cross: tuple[ex.Expr, ...]
+    tests: tuple[ex.Expr, ...]
+    columns: tuple[str, ...]
+    kept: tuple[str, ...]
+    """Columns that later conditions, outputs or unification still ask for once the event is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    steps: tuple[StepFacts, ...]
+    droppable: bool
+    droppable_why: str
+    """May events that no step wants be dropped unseen, and why (not)?"""
+    bound: int | None
+    """The longest time from first to last part, in microseconds, where one is known."""
+    count_bound: int | None
+    lookback: int
+    """How far before its first event a match still depends on the past."""
+    retention: Literal["empty", "window", "unbounded"]
+    growth: Literal["one per start", "polynomial", "exponential"]
+    growth_why: str
+    known: str
+    """When a match is known, in words."""
+    engines: tuple[EngineName, ...]
+    engines_why: str
+
+
+def event_local(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern) -> bool:
+    """Can the event alone decide this condition?"""
+    refs = references(expr)
+    if refs.aggregated:
+        return False
+    names = {s.name for s in pattern.steps if s.name is not None}
+    for ref in refs.plain:
+        head = ref.parts[0]
+        if (head in names and head != step.name) or (head not in names and head in pattern.unified):
+            return False
+    return all(ref.parts[0] == step.name for _, ref in refs.steps)
+
+
+def facts_of(pattern: c.CorePattern) -> Facts:
+    droppable, why = _droppable(pattern)
+    bound, count_bound = _bounds(pattern)
+    growth, growth_why = _growth(pattern)
+    engines, engines_why = _engines(pattern)
+    single = len([s for s in pattern.steps if not s.negated]) == 1 and not _loops(pattern)
+    retention: Literal["empty", "window", "unbounded"] = "window"
+    if single and not pattern.lead and not any(isinstance(e, c.Absent) for e in _each(pattern.body)):
+        retention = "empty"
+    elif bound is None and count_bound is None:
+        retention = "unbounded"
+    return Facts(
+        steps=tuple(_step(s, pattern) for s in pattern.steps),
+        droppable=droppable,
+        droppable_why=why,
+        bound=bound,
+        count_bound=count_bound,
+        lookback=max((lead.duration for lead in pattern.lead), default=0),
+        retention=retention,
+        growth=growth,
+        growth_why=growth_why,
+        known=_known(pattern),
+        engines=engines,
+        engines_why=engines_why,
+    )
+
+
+def _each(element: c.Core) -> Iterator[c.Core]:
+    yield element
+    for part in c.core_parts(element):
+        yield from _each(part)
+
+
+def _loops(pattern: c.CorePattern) -> list[c.Loop]:
+    return [e for e in _each(pattern.body) if isinstance(e, c.Loop) and e.high != 1]
+
+
+def _hops(pattern: c.CorePattern) -> Iterator[c.Hop]:
+    for element in _each(pattern.body):
+        if isinstance(element, c.Seq):
+            pairs = zip(element.hops, element.items[1:], strict=True)
+            yield from (hop for hop, item in pairs if not isinstance(item, c.Absent))
+        elif isinstance(element, c.Loop) and element.high != 1:
+            yield element.hop
+        elif isinstance(element, c.All) and len(element.members) > 1:
+            yield element.hop
+
+
+def _step(step: c.CoreStep, pattern: c.CorePattern) -> StepFacts:
+    local, cross = [], []
+    for condition in step.choose:
+        (local if event_local(condition.expr, step, pattern) else cross).append(condition.expr)
+    own: list[str] = []
+    for expr in (*local, *cross, *step.must):
+        own.extend(_own_columns(expr, step, pattern, bare=True))
+    own.extend(path.parts[0] for path, _ in step.unify)
+    kept: list[str] = []
+    for other in _later_expressions(step, pattern):
+        kept.extend(_own_columns(other, step, pattern, bare=False))
+    return StepFacts(
+        step.id,
+        tuple(local),
+        tuple(cross),
+        step.must,
+        tuple(sorted(set(own + kept))),
+        tuple(sorted(set(kept))),
+    )
+
+
+def _later_expressions(step: c.CoreStep, pattern: c.CorePattern) -> Iterator[ex.Expr]:
+    for other in pattern.steps:
+        if other.id != step.id or step.repeated:
+            yield from (condition.expr for condition in other.choose)
+            yield from other.must
+    yield from pattern.guards
+    for element in _each(pattern.body):
+        if isinstance(element, (c.Loop, c.All)):
+            yield from element.guards
+    for _, expr in pattern.returns:
+        yield expr
+
+
+def _own_columns(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern, *, bare: bool) -> Iterator[str]:
+    names = {s.name for s in pattern.steps if s.name is not None}
+    refs = references(expr)
+    for ref in [*refs.plain, *(r for _, r in refs.aggregated)]:
+        head = ref.parts[0]
+        if head == step.name and len(ref.parts) > 1:
+            yield ref.parts[1]
+        elif bare and head not in names and head not in pattern.unified:
+            yield head
+
+
+def _droppable(pattern: c.CorePattern) -> tuple[bool, str]:
+    if pattern.context in (ast.Selection.IMMEDIATE, ast.Selection.STRICT_IMMEDIATE):
+        return False, f"the {pattern.context.value} context ends partial matches at events that fit nothing"
+    if isinstance(pattern.within, ast.CountWindow):
+        return False, "the window counts every event"
+    for element in _each(pattern.body):
+        if isinstance(element, c.Zone) and isinstance(element.within, ast.CountWindow):
+            return False, "a window inside counts every event"
+    if any(isinstance(s.kind, ast.AnyEvent) for s in pattern.steps):
+        return False, "a step takes events of any type"
+    if any(hop.contiguity is Contiguity.NEXT for hop in _hops(pattern)):
+        return False, "a step must be the very next event, so every event counts"
+    return True, "no step, window or context asks for events that fit no step"
+
+
+def _bounds(pattern: c.CorePattern) -> tuple[int | None, int | None]:
+    if isinstance(pattern.within, ast.TimeWindow) and isinstance(pattern.within.duration, int):
+        return pattern.within.duration, None
+    if isinstance(pattern.within, ast.CountWindow):
+        return None, pattern.within.events
+    if isinstance(pattern.within, ast.Forever):
+        return None, None
+    return _length(pattern.body), None
+
+
+def _length(element: c.Core) -> int | None:
+    """The longest time an element can last where no window bounds the pattern."""
+    match element:
+        case c.Take():
+            return 0
+        case c.Absent():
+            return element.duration
+        case c.Zone() if isinstance(element.within, ast.TimeWindow) and isinstance(element.within.duration, int):
+            return element.within.duration
+        case c.Seq():
+            total = 0
+            for i, item in enumerate(element.items):
+                inner = _length(item)
+                gap = 0 if i == 0 or isinstance(item, c.Absent) else element.hops[i - 1].within
+                if inner is None or gap is None:
+                    return None
+                total += inner + gap
+            return total
+        case c.Alt():
+            lengths = [_length(branch) for branch in element.branches]
+            return None if None in lengths else max(length for length in lengths if length is not None)
+        case _:
+            return None
+
+
+def _growth(pattern: c.CorePattern) -> tuple[Literal["one per start", "polynomial", "exponential"], str]:
+    if pattern.context is not None:
+        return "one per start", f"the {pattern.context.value} context decides which partial match an event goes to"
+    if pattern.skip.mode != "none":
+        return "one per start", f"after match skip {pattern.skip.mode} keeps one match of each start"
+    for loop in _loops(pattern):
+        inner = [loop.hop, *(h for e in _each(loop.body) if isinstance(e, c.Seq) for h in e.hops)]
+        if any(h.contiguity is Contiguity.ANY for h in inner):
+            return "exponential", "a repetition takes every combination of the events that fit"
+    count = sum(1 for hop in _hops(pattern) if hop.contiguity is Contiguity.ANY)
+    if count:
+        times = "once" if count == 1 else f"{count} times"
+        return "polynomial", f"->> is used {times}: every later event that fits is a match of its own"
+    return "one per start", "each start has one most preferred match"
+
+
+def _known(pattern: c.CorePattern) -> str:
+    last = [e for e in _last(pattern.body)]
+    if any(isinstance(e, c.Absent) for e in last):
+        return "when the deadline of the absence at its end has passed"
+    if any(isinstance(e, c.Loop) and not e.reluctant and (e.high is None or e.high > e.low) for e in last):
+        return "when the window closes or the repetition at its end can go no further (use +? for as early as possible)"
+    if pattern.skip.mode in ("past last", "to first", "to last"):
+        return "with its last event, once every earlier start is decided"
+    return "with its last event"
+
+
+def _last(element: c.Core) -> Iterator[c.Core]:
+    match element:
+        case c.Seq():
+            for item in reversed(element.items):
+                yield from _last(item)
+                if isinstance(item, c.Absent) or not c.can_be_empty(item):
+                    return
+        case c.Alt():
+            for branch in element.branches:
+                yield from _last(branch)
+        case c.All():
+            for member in element.members:
+                yield from _last(member)
+        case c.Loop():
+            yield element
+            yield from _last(element.body)
+        case c.Zone():
+            yield from _last(element.body)
+        case c.Take() | c.Absent():
+            yield element
+
+
+def _engines(pattern: c.CorePattern) -> tuple[tuple[EngineName, ...], str]:
+    kinds = {type(s.kind) for s in pattern.steps}
+    if kinds & {ast.QueryEvent, ast.ModelChange}:
+        return ("models",), "a step is a model query or a change of a model"
+    if ast.TreeMatch in kinds:
+        trees = [s for s in pattern.steps if isinstance(s.kind, ast.TreeMatch) and not s.negated]
+        joined = any(condition.expr for s in trees for condition in s.choose if not event_local(condition.expr, s, pattern))
+        if len(trees) == 2 and joined and len(pattern.steps) == 2:
+            return ("joins", "trees"), "two tree steps are joined by values: a subscription"
+        return ("trees",), "a step is a tree pattern over documents"
+    names: tuple[EngineName, ...] = ("sequence", "disorder", "uncertain")
+    if pattern.context is not None or pattern.skip.mode != "none":
+        return names[:2], "events in order, or out of order; a context or skip mode has no probability of its own"
+    return names, "events in order, out of order, or uncertain, as the stream says"
