@@ -1,0 +1,67 @@
+"""Perseid: complex event processing for Apache Spark, in Python.
+
+>>> import perseid as ps
+>>> late = ps.pattern('''
+...     pattern late
+...     match   Order o -> not Payment for 1 hour
+...     partition by customer
+...     return  o.total
+... ''')
+>>> late.match([
+...     {"ts": "2026-01-01T10:00:00Z", "type": "Order", "customer": "ann", "total": 20},
+...     {"ts": "2026-01-01T10:05:00Z", "type": "Order", "customer": "bob", "total": 30},
+...     {"ts": "2026-01-01T10:30:00Z", "type": "Payment", "customer": "bob", "total": 30},
+... ])
+1 match
+  late  customer=ann  [2026-01-01 10:00:00 → 2026-01-01 11:00:00]  o: Order@2026-01-01 10:00:00  total=20
+"""
+
+from perseid._version import __version__
+from perseid.api import Pattern, PatternSet, events, load, pattern, patterns
+from perseid.errors import (
+    BindingError,
+    EventDataError,
+    LimitError,
+    MeaningError,
+    MissingExtraError,
+    NotYetError,
+    PatternError,
+    PatternSyntaxError,
+    PerseidError,
+    ScopeError,
+    TypeMismatchError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from perseid.local.matches import Matches
+from perseid.local.rows import Events
+from perseid.semantics.detection import Match
+from perseid.semantics.types import EventSchema, schema
+
+__all__ = [
+    "BindingError",
+    "EventDataError",
+    "EventSchema",
+    "Events",
+    "LimitError",
+    "Match",
+    "Matches",
+    "MeaningError",
+    "MissingExtraError",
+    "NotYetError",
+    "Pattern",
+    "PatternError",
+    "PatternSet",
+    "PatternSyntaxError",
+    "PerseidError",
+    "ScopeError",
+    "TypeMismatchError",
+    "UnknownNameError",
+    "UnsupportedError",
+    "__version__",
+    "events",
+    "load",
+    "pattern",
+    "patterns",
+    "schema",
+]

@@ -26,6 +26,11 @@ from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation
 
 
+Register: TypeAlias = tuple[int, int, int]
+"""Loops: rounds done, events taken when the round began and when the loop did. Conjunctions: a bit per member done."""
+_CLEAR: Register = (0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Watched:
     """A program that must not match after ``position`` and ``since``, until a time or the next event."""
@@ -51,8 +56,7 @@ class Thread:
 
     program: int
     pc: int
-    registers: tuple[tuple[int, int], ...]
-    """Loops: rounds done and events taken when the round began; conjunctions: a bit per member done."""
+    registers: tuple[Register, ...]
     hop: c.Hop | None = None
     together: bool = False
     taken: tuple[tuple[int, int], ...] = ()
@@ -70,7 +74,7 @@ class Thread:
     def last(self) -> int:
         return self.taken[-1][1]
 
-    def set(self, register: int, value: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    def set(self, register: int, value: Register) -> tuple[Register, ...]:
         return (*self.registers[:register], value, *self.registers[register + 1 :])
 
 
@@ -97,21 +101,15 @@ class Done:
     path: Thread
 
 
-@dataclass(slots=True, eq=False)
-class Node:
-    """A thread after its last event; its options share these marks."""
-
-    thread: Thread
-    progressed: bool = False
-    timed_out: bool = False
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    node: Node
+    """An option of ``thread``, which has just taken an event; ``broken`` is when its absence was broken."""
+
+    thread: Thread
     wait: Wait
     closing: int | None
     limits: tuple[tuple[int, int], ...]
+    broken: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,13 +127,14 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slot:
-    """Where the node would stand in the order if it timed out."""
+class GivenUp:
+    """An option that waited in vain until its window closed, at its place in the order."""
 
-    node: Node
+    thread: Thread
+    end: int
 
 
-ListItem: TypeAlias = Waiting | Pending | Complete | Slot
+ListItem: TypeAlias = Waiting | Pending | Complete | GivenUp
 
 
 @dataclass(slots=True, eq=False)
@@ -211,26 +210,31 @@ class Machine:
         out, self.out = self.out, []
         return out
 
-    def undecided(self) -> list[int]:
-        """Where attempts that are still open began."""
+    def held(self) -> list[int]:
+        """Times at which matches may end that are found, or may be, but not decided yet."""
         if self.simulation is not None:
-            return [path.taken[0][1] for path in self.simulation.partials]
-        return [a.start for a in self.attempts]
+            return self.simulation.held()
+        ends = [
+            item.end
+            for attempt in self.attempts
+            for item in attempt.items
+            if isinstance(item, Complete) and item.thread.combination not in attempt.emitted
+        ]
+        if self.attempts and self.pattern.skip.mode not in ("none", "to next"):
+            ends.append(self.events[self.attempts[0].start].time)
+        return ends
 
     # --- items -----------------------------------------------------------------------------------------------
 
     def _expand(self, thread: Thread, start: int, inner: bool) -> list[ListItem]:
         """The items of a thread that has just taken an event."""
-        node = Node(thread)
         items: list[ListItem] = []
         for option in self.options(thread):
             if isinstance(option, Done):
-                node.progressed = True
                 items.extend(self._accept(option.path, start, inner))
             else:
                 closing = self.closing(option, start, inner)
-                items.append(Waiting(node, option, closing, tuple(self._limits(option, start, inner))))
-        items.append(Slot(node))
+                items.append(Waiting(thread, option, closing, tuple(self._limits(option, start, inner))))
         return items
 
     def _accept(self, thread: Thread, start: int, inner: bool) -> Iterator[ListItem]:
@@ -265,15 +269,14 @@ class Machine:
         return Wait(step, path)
 
     def _on_event(self, items: list[ListItem], position: int, start: int, inner: bool) -> list[ListItem]:
-        moment = self.events[position].time
-        items = self._on_time(items, moment)
+        items = self._on_time(items, self.events[position].time)
         fitting: set[int] = set()
         committed: set[int] = set()
         for item in items:
             if isinstance(item, Waiting) and self._may_take(item, position):
                 fitting.add(id(item))
                 if not item.wait.any and not item.wait.path.spare:
-                    committed.add(id(item.node))
+                    committed.add(id(item.thread))
         out: list[ListItem] = []
         for item in items:
             if isinstance(item, Pending):
@@ -283,47 +286,49 @@ class Machine:
             if not isinstance(item, Waiting):
                 out.append(item)
                 continue
-            wait, node = item.wait, item.node
+            wait = item.wait
             took = id(item) in fitting
             if took:
-                node.progressed = True
                 thread = self.take(wait, position)
                 if thread is not None:
                     out.extend(self._expand(thread, start, inner))
-            over = wait.next or (not wait.any and (took or id(node) in committed))
-            if over or self._stopped(wait, position) or self.violated(wait, position, start, inner):
-                continue
-            out.append(item)
+            over = wait.next or (not wait.any and (took or id(item.thread) in committed))
+            if not over and not self._stopped(wait, position):
+                out.extend(self._unbroken(item, position, start, inner))
         return self._count_out(out, position + 1)
+
+    def _unbroken(self, item: Waiting, position: int, start: int, inner: bool) -> Iterator[Waiting]:
+        """The option, unless this event breaks its absence; events of one time may still be taken if they are one."""
+        if item.broken is not None or not self.violated(item.wait, position, start, inner):
+            yield item
+        elif self.strictly_later:
+            yield replace(item, broken=self.events[position].time)
 
     def _may_take(self, item: Waiting, position: int) -> bool:
         """May this option take this event? What came before it in time has been dealt with."""
-        wait = item.wait
-        return (
-            self.live(wait, item.node.thread, position, 0, True)
-            and not self._stopped(wait, position)
-            and self.fits(wait, position)
-        )
+        return self.live(item.wait, item.thread, position, 0, True) and self.fits(item.wait, position)
 
     def _on_time(self, items: list[ListItem], now: int) -> list[ListItem]:
         """Everything before ``now`` has been seen: windows that closed before it are closed."""
         out: list[ListItem] = []
         for item in items:
+            if isinstance(item, Waiting) and item.broken is not None and item.broken < now:
+                continue
             if isinstance(item, Waiting) and item.closing is not None and item.closing < now:
-                item.node.timed_out = True
+                out.append(GivenUp(item.thread, item.closing))
             elif isinstance(item, Pending) and item.end < now:
                 out.append(Complete(item.thread, item.end))
             else:
                 out.append(item)
         return out
 
-    @staticmethod
-    def _count_out(items: list[ListItem], count: int) -> list[ListItem]:
-        """Drop options whose window by count is used up once ``count`` events have come."""
+    def _count_out(self, items: list[ListItem], count: int) -> list[ListItem]:
+        """Give up options whose window by count is used up once ``count`` events have come."""
         out: list[ListItem] = []
         for item in items:
             if isinstance(item, Waiting) and any(count - first >= n for n, first in item.limits):
-                item.node.timed_out = True
+                if item.broken is None:
+                    out.append(GivenUp(item.thread, self.events[count - 1].time))
             else:
                 out.append(item)
         return out
@@ -356,7 +361,7 @@ class Machine:
                 if isinstance(item, Pending):
                     blocked.add(item.thread.combination)
                 elif not item.wait.any:
-                    blocked.add(item.node.thread.combination)
+                    blocked.add(item.thread.combination)
             elif isinstance(item, Complete):
                 combination = item.thread.combination
                 if combination not in blocked and combination not in attempt.emitted:
@@ -369,8 +374,8 @@ class Machine:
             return False
         if not attempt.emitted and self.pattern.report_timeouts:
             for item in attempt.items:
-                if isinstance(item, Slot) and item.node.timed_out and not item.node.progressed:
-                    self._emit(item.node.thread, self.window_end(attempt.start), "timed out")
+                if isinstance(item, GivenUp):
+                    self._emit(item.thread, item.end, "timed out")
                     break
         return True
 
@@ -393,7 +398,7 @@ class Machine:
 
     def begin(self, position: int) -> Iterator[Thread]:
         """The ways in which this event can be the first of a match."""
-        seed = Thread(0, 0, ((0, 0),) * self.plan.programs[0].registers)
+        seed = Thread(0, 0, (_CLEAR,) * self.plan.programs[0].registers)
         for option in self.options(seed):
             if isinstance(option, Wait) and self.fits(option, position):
                 thread = self.take(option, position)
@@ -427,26 +432,26 @@ class Machine:
             case p.Jump():
                 yield from self.options(replace(thread, pc=instruction.target))
             case p.LoopEnter():
-                registers = thread.set(instruction.register, (0, len(thread.taken)))
+                registers = thread.set(instruction.register, (0, len(thread.taken), len(thread.taken)))
                 yield from self.options(replace(after, registers=registers))
             case p.LoopTurn():
                 yield from self._turn(thread, instruction)
             case p.LoopBack():
-                rounds, mark = thread.registers[instruction.register]
-                registers = thread.set(instruction.register, (rounds + 1, mark))
+                rounds, mark, entered = thread.registers[instruction.register]
+                registers = thread.set(instruction.register, (rounds + 1, mark, entered))
                 yield from self.options(replace(thread, pc=instruction.target, registers=registers))
             case p.AllEnter():
                 watches = tuple(
-                    Watched(b, thread.last, thread.barrier, None, len(thread.zones), instruction.register)
+                    Watched(b, thread.last, self._since(thread), None, len(thread.zones), instruction.register)
                     for b in instruction.barred
                 )
-                registers = thread.set(instruction.register, (0, 0))
+                registers = thread.set(instruction.register, _CLEAR)
                 yield from self.options(replace(after, registers=registers, watches=thread.watches + watches))
             case p.AllTurn():
                 yield from self._any_order(thread, instruction)
             case p.AllBack():
-                done, _ = thread.registers[instruction.register]
-                registers = thread.set(instruction.register, (done | 1 << instruction.member, 0))
+                done = thread.registers[instruction.register][0] | 1 << instruction.member
+                registers = thread.set(instruction.register, (done, 0, 0))
                 yield from self.options(replace(thread, pc=instruction.target, registers=registers))
             case p.WatchFor():
                 yield from self.options(self._watch(after, instruction))
@@ -459,15 +464,18 @@ class Machine:
                     yield from self.options(closed)
 
     def _turn(self, thread: Thread, turn: p.LoopTurn) -> Iterator[Wait | Done]:
-        rounds, mark = thread.registers[turn.register]
+        rounds, mark, entered = thread.registers[turn.register]
         idle = rounds > 0 and len(thread.taken) == mark
         enough = rounds <= turn.low if idle else rounds >= turn.low
         leave = enough and all(self.check(guard, thread) for guard in turn.guards)
         again = not idle and (turn.high is None or rounds < turn.high)
+        if again and turn.until is not None and len(thread.taken) > entered:
+            begun = thread.taken[entered][1]
+            again = not any(self.stops(turn.until, thread, at) for at in range(begun + 1, thread.last + 1))
         ways: list[Thread] = []
         if again:
             current = {s: at for s, at in thread.current.items() if s not in turn.inside}
-            registers = thread.set(turn.register, (rounds, len(thread.taken)))
+            registers = thread.set(turn.register, (rounds, len(thread.taken), entered))
             spare = turn.reluctant and leave
             way = replace(thread, pc=turn.body, current=current, registers=registers, spare=spare)
             if rounds > 0:
@@ -481,7 +489,7 @@ class Machine:
             yield from self.options(way)
 
     def _any_order(self, thread: Thread, turn: p.AllTurn) -> Iterator[Wait | Done]:
-        done, _ = thread.registers[turn.register]
+        done = thread.registers[turn.register][0]
         if done == (1 << len(turn.members)) - 1:
             if all(self.check(guard, thread) for guard in turn.guards):
                 watches = tuple(w for w in thread.watches if w.conjunction != turn.register)
@@ -495,9 +503,12 @@ class Machine:
 
     def _watch(self, thread: Thread, watch: p.WatchFor) -> Thread:
         until = None if watch.duration is None else thread.clock + watch.duration
-        watched = Watched(watch.program, thread.last, thread.barrier, until, len(thread.zones))
+        watched = Watched(watch.program, thread.last, self._since(thread), until, len(thread.zones))
         thread = replace(thread, watches=(*thread.watches, watched))
         return thread if until is None else replace(thread, clock=until, barrier=until)
+
+    def _since(self, thread: Thread) -> int | None:
+        return thread.clock if self.strictly_later else thread.barrier
 
     def _close(self, thread: Thread) -> Thread | None:
         zone = thread.zones[-1]
@@ -582,6 +593,8 @@ class Machine:
             return False
         if way.hop.after is not None and moment < way.clock + way.hop.after:
             return False
+        if self._stopped(option, position):
+            return False
         if inner:
             return True
         closing = self.closing(option, start, False)
@@ -632,7 +645,7 @@ class Machine:
 
     def occurs(self, program: int, outer: Thread, low: int, high: int, since: int | None = None) -> bool:
         """Does the program match somewhere among the events from ``low`` to before ``high``?"""
-        registers = ((0, 0),) * self.plan.programs[program].registers
+        registers = (_CLEAR,) * self.plan.programs[program].registers
         seed = Thread(program, 0, registers, hop=c.Hop(Contiguity.SKIP), taken=outer.taken, current=outer.current,
                       unified=outer.unified)  # fmt: skip
         for start in range(low, high):
@@ -651,7 +664,7 @@ class Machine:
         for position in range(start + 1, high):
             if any(isinstance(item, Complete) for item in items):
                 return True
-            items = self._on_event(self._count_out(items, position), position, start, True)
+            items = self._on_event(items, position, start, True)
         return any(isinstance(item, Complete) for item in items)
 
     # --- expressions -----------------------------------------------------------------------------------------
@@ -698,8 +711,7 @@ def plan_matcher(plan: Plan) -> Matcher:
             machine.finish()
             return _ordered(machine.collect()), None
         machine.advance(horizon)
-        starts = [machine.events[start].time - 1 for start in machine.undecided()]
-        return _ordered(machine.collect()), min([horizon, *starts])
+        return _ordered(machine.collect()), min([horizon, *(end - 1 for end in machine.held())])
 
     return run
 

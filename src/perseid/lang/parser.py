@@ -368,7 +368,8 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         quantifier = slots.get("quantifier")
         if quantifier is not None:
             rounds, until = slots.get("rounds"), slots.get("until")
-            return ast.Repeat(element, *quantifier, rounds, until, span=span)
+            low, high, reluctant = quantifier
+            return ast.Repeat(element, low, high, reluctant, rounds, until, span=span)
         for role, word in (("rounds", "consecutive, relaxed or combinations"), ("until", "until")):
             if role in slots:
                 raise PatternSyntaxError(

@@ -7,8 +7,11 @@ nearest clause word, then what could have stood there.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
@@ -17,14 +20,16 @@ from perseid.lang import limits
 from perseid.lang.expressions import Span
 
 CLAUSE_WORDS = (
-    "match", "where", "within", "holds for", "partition by", "selection", "after match skip", "report timeouts",
-    "return", "suppress", "severity", "owner", "tags", "description",
+    "match", "where", "within", "holds for", "partition by", "selection", "after match skip",
+    "report timeouts", "return", "suppress", "severity", "owner", "tags", "description",
 )  # fmt: skip
 
 _CLAUSE_TERMINALS = frozenset(
-    "_MATCH _WHERE _WITHIN _HOLDS _PARTITION _SELECTION _AFTER _REPORT _RETURN _SUPPRESS _SEVERITY _OWNER _TAGS "
-    "_DESCRIPTION".split()
-)
+    (
+        "_MATCH", "_WHERE", "_WITHIN", "_HOLDS", "_PARTITION", "_SELECTION", "_AFTER", "_REPORT", "_RETURN",
+        "_SUPPRESS", "_SEVERITY", "_OWNER", "_TAGS", "_DESCRIPTION",
+    )
+)  # fmt: skip
 _WORDS = {
     "NAME": "a name",
     "QUOTED": "a name",
@@ -39,8 +44,7 @@ _WORDS = {
     "SUM_OP": "an operator",
     "PRODUCT_OP": "an operator",
     "RELUCTANT": "'?'",
-    "SELECTION": "a selection (sql, strict, next, any, followed by, successor, chronicle, recent, continuous, "
-    "cumulative, immediate, strict immediate)",
+    "SELECTION": "a selection (sql, strict, next, any, …)",
     "ACTION": "create, delete, set, link or unlink",
     "IS_WHAT": "null, true or false",
     "TREE": "a tree pattern (<< … >>)",
@@ -69,7 +73,12 @@ _WORDS = {
     "DATE": "a date",
     "$END": "the end of the text",
 }
-_ATOMS = frozenset("NAME QUOTED INTEGER DECIMAL DOUBLE STRING PARAM TRUE FALSE NULL _CASE _CAST LPAR MINUS".split())
+_ATOMS = frozenset(
+    (
+        "NAME", "QUOTED", "INTEGER", "DECIMAL", "DOUBLE", "STRING", "PARAM", "TRUE", "FALSE", "NULL", "_CASE",
+        "_CAST", "LPAR", "MINUS",
+    )
+)  # fmt: skip
 
 
 def scan_limits(text: str) -> None:
@@ -115,7 +124,10 @@ def scan_limits(text: str) -> None:
 
 def _too_deep(text: str, start: int) -> LimitError:
     return LimitError(
-        f"Brackets are nested more than {limits.MAX_NESTING} deep.", span=_span_at(text, start), source=text
+        f"Brackets are nested more than {limits.MAX_NESTING} deep.",
+        span=_span_at(text, start),
+        source=text,
+        hint="Split the condition over steps, patterns or a list bound at use.",
     )
 
 
@@ -156,14 +168,13 @@ _FOREIGN_SIGNS = (
     ("&&", "Write 'and' between conditions, & between steps that may come in any order."),
     ("=>", "Write -> for 'followed by', >= for 'at least'."),
     ('"', "Texts stand in single quotes: 'like this'. A name with odd characters stands in backticks."),
-    ("'", "This quote is never closed; a quote inside a text is written twice: 'it''s'."),
-    ("`", "This backtick is never closed."),
+    ("\u2018", "Texts stand in straight single quotes: 'like this'."),
+    ("\u2019", "Texts stand in straight single quotes: 'like this'."),
+    ("\u201c", "Texts stand in straight single quotes: 'like this'."),
     (";", "Clauses and patterns need nothing between them: leave the semicolon out."),
     ("!", "Write 'not Logout' for absence, 'not (…)' for a condition, <> for 'differs from'."),
-    ("/*", "This comment is never closed with */."),
     ("#", "A comment starts with --."),
     ("//", "A tree pattern stands between << and >>: Orders << //order->o >>. A comment starts with --."),
-    ("<<", "This tree pattern is never closed with >>."),
     ("→", "Write -> for 'followed by'."),
     ("≠", "Write <>."),
     ("≤", "Write <=."),
@@ -172,16 +183,30 @@ _FOREIGN_SIGNS = (
     ("$", "A parameter of the pattern is written :name."),
     ("@", "An attribute of a document stands inside a tree pattern << … >>."),
 )
+_UNCLOSED_SIGNS = (
+    ("'", "This quote is never closed.", "Close it with '; a quote inside a text is written twice: 'it''s'."),
+    ("`", "This backtick is never closed.", "Close it with a backtick: `client ip`."),
+    ("/*", "This comment is never closed.", "Close it with */."),
+    ("<<", "This tree pattern is never closed.", "Close it with >>."),
+)
+
+
+class _Slip(NamedTuple):
+    """A mistake that was recognised: what to write instead and, where the parser stopped elsewhere, where."""
+
+    hint: str | None
+    message: str | None = None
+    start: int | None = None
+    width: int = 1
+    nearest: str | None = None
 
 
 def _bad_character(error: UnexpectedCharacters, text: str) -> PatternSyntaxError:
     at = error.pos_in_stream or 0
+    sign = _foreign_sign(text, at)
+    if sign is not None:
+        return _error(sign, text, "", at, 1)
     rest = text[at:]
-    for sign, hint in _FOREIGN_SIGNS:
-        if rest.startswith(sign):
-            return PatternSyntaxError(
-                f"{sign} has no meaning here.", span=_span_at(text, at, len(sign)), source=text, hint=hint
-            )
     shown = rest[:1] if rest[:1].isprintable() else f"U+{ord(rest[:1]):04X}"
     hint = f"Here could stand {_listing(error.allowed or ())}."
     return PatternSyntaxError(
@@ -189,104 +214,322 @@ def _bad_character(error: UnexpectedCharacters, text: str) -> PatternSyntaxError
     )
 
 
-def _bad_token(error: UnexpectedToken, text: str, start: str) -> PatternSyntaxError:
-    token = error.token
-    expected = frozenset(error.accepts or error.expected or ())
-    at_end = token.type == "$END"
-    at = len(text.rstrip()) if at_end else (token.start_pos or 0)
-    span = _span_at(text, at, 1 if at_end else max(1, len(token)))
-    before = text[:at].rstrip()
-    message = "The text ends too early." if at_end else f"{_shown(token)} cannot stand here."
-    hint = _slip(text, at, token, before, expected, at_end)
-    near = None
-    if hint is None and token.type == "NAME" and expected & _CLAUSE_TERMINALS:
-        near = _nearest_clause(text, at)
-        if near is not None:
-            message = f"{_shown(token)} is not a clause."
-    if hint is None and near is None:
-        unclosed = _unclosed(text) if at_end or expected & {"RPAR", "RSQB"} else None
-        if unclosed is not None:
-            span = _span_at(text, unclosed)
-            message = f"This {text[unclosed]} is never closed."
-        hint = _clip(f"Here could stand {_listing(expected)}.") if unclosed is None else None
-    return PatternSyntaxError(message, span=span, source=text, hint=hint, nearest=near)
+def _error(slip: _Slip, text: str, message: str, at: int, width: int) -> PatternSyntaxError:
+    span = _span_at(text, at, width) if slip.start is None else _span_at(text, slip.start, slip.width)
+    return PatternSyntaxError(
+        slip.message or message, span=span, source=text, hint=slip.hint, nearest=slip.nearest
+    )
 
 
-def _shown(token: Token) -> str:
-    text = str(token)
-    return f"'{text}'" if len(text) <= 40 else f"'{text[:37]}…'"
-
-
-_UNIT_SLIPS = re.compile(
-    r"(?:ms|us|s|secs?|m|mins?|h|hrs?|d|w|mo|months?|years?|yrs?|y)\b", re.IGNORECASE
-)
-_ELEMENT_END = re.compile(r"[\w`\])}+*?>]\Z")
-
-
-def _slip(text: str, at: int, token: Token, before: str, expected: frozenset[str], at_end: bool) -> str | None:
-    """A known slip, if this looks like one."""
-    word = "" if at_end else str(token).lower()
-    rest = text[at:]
-    previous = before.rsplit(None, 1)[-1].lower() if before else ""
-    if not before:
-        return "A text begins with: pattern NAME, and its clauses below it." if "_PATTERN" in expected else None
-    if "UNIT" in expected and before[-1].isdigit():
-        if _UNIT_SLIPS.match(rest) and not at_end:
-            return "Units of time are words: milliseconds, seconds, minutes, hours, days, weeks."
-        if "_EVENTS" in expected or previous.isdigit():
-            return "Say what is counted: 10 minutes, 1.5 hours, 20 events."
-    if word == "=" and before.endswith("="):
-        return "Write a single = to compare."
-    if before.endswith(("->", "->>", ",")) and (at_end or expected >= {"ANY"}):
-        return "An arrow needs a step on both sides."
-    in_match = "ARROW" in expected
-    if in_match:
-        steps = {
-            "and": "Steps that may come in any order are joined by &: Login & Transfer.",
-            "or": "Steps of which one is enough are joined by |: Login | Signup.",
-            "then": "'Followed by' is written ->.",
-            "followed": "'Followed by' is written ->.",
-            "next": "'Immediately followed by' is written with a comma: A, B.",
-            "from": "Which stream the events come from is said at use, not in the pattern.",
-            "if": "A condition stands in square brackets behind the step: Login a [ip = '10.0.0.1'].",
-            "having": "Conditions on aggregates stand in 'where' too.",
-            "when": "Conditions stand in 'where', or in square brackets behind the step.",
-        }
-        if word in steps:
-            return steps[word]
-        if before.endswith("]") and token.type == "NAME" and _nearest_clause(text, at) is None:
-            return "The step's name stands before its condition: Login a [ip = '10.0.0.1']."
-        if token.type == "NAME" and re.search(r"\bevery\s+\w+\s*\Z", before, re.IGNORECASE):
-            return "Leave 'every' out: each event that fits the first step starts an attempt."
-        if token.type == "NAME" and _ELEMENT_END.search(before) and _nearest_clause(text, at) is None:
-            return "Between two steps stands an arrow: -> (skip to the next that fits), ->> (any later), or , (the very next)."
-    if word == "." and before.endswith("."):
-        return "Bounds of a repetition are written {2,5}."
-    if word in ("*", ")") and re.search(r"\bcount\s*\(\s*\Z", before, re.IGNORECASE):
-        return "Say what is counted: count(t) is the number of events of step t."
-    if word == "*" and previous == "return":
-        return "Name what is returned, or leave 'return' out and read the bindings; 'return evidence' gives the events."
-    if word in ("[", "{") and previous == "in":
-        return "A list stands in parentheses: x in (1, 2, 3)."
-    if token.type in ("COMPARE", "LT", "GT", "EQ") and "_AND" in expected:
-        return "Comparisons do not chain: write a < b and b < c, or b between a and c."
-    if "_FIRST" in expected and "_LAST" in expected:
-        return "After a match: skip none, skip to next, skip past last, skip to first b, or skip to last b."
-    if word in ("order", "group", "limit", "select", "insert"):
-        return "That belongs to SQL, not to a pattern: matches are a table, order and group them there."
-    if previous in ("by",) and "NAME" in expected:
-        return "Name one or more columns: partition by user, region."
+def _foreign_sign(text: str, at: int) -> _Slip | None:
+    """A sign of another language that starts here, or ends here."""
+    for sign, message, hint in _UNCLOSED_SIGNS:
+        if text.startswith(sign, at):
+            return _Slip(hint, message, at, len(sign))
+    for sign, hint in _FOREIGN_SIGNS:
+        for start in range(at - len(sign) + 1, at + 1):
+            if start >= 0 and text.startswith(sign, start):
+                return _Slip(hint, f"{sign} has no meaning here.", start, len(sign))
     return None
 
 
-def _nearest_clause(text: str, at: int) -> str | None:
-    rest = re.match(r"[A-Za-z_]+(?:[ \t]+[A-Za-z_]+){0,2}", text[at:])
-    if rest is None:
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where the parser stopped, what it met there and what it could have taken."""
+
+    text: str
+    at: int
+    token: Token
+    expected: frozenset[str]
+
+    @property
+    def at_end(self) -> bool:
+        return self.token.type == "$END"
+
+    @property
+    def word(self) -> str:
+        return "" if self.at_end else str(self.token).lower()
+
+    @property
+    def before(self) -> str:
+        return self.text[: self.at].rstrip()
+
+    def behind(self, pattern: str) -> re.Match[str] | None:
+        """The pattern right before the spot; it looks back a little only, however long the text is."""
+        end = len(self.before)
+        return re.compile(f"(?:{pattern})\\Z", re.IGNORECASE).search(
+            self.text[:end], max(0, end - _LOOK_BACK)
+        )
+
+    def opened(self) -> int | None:
+        return _unclosed(self.text[: self.at])
+
+
+def _bad_token(error: UnexpectedToken, text: str, start: str) -> PatternSyntaxError:
+    token = error.token
+    at_end = token.type == "$END"
+    at = len(text.rstrip()) if at_end else (token.start_pos or 0)
+    spot = _Spot(text, at, token, frozenset(error.accepts or error.expected or ()))
+    width = 1 if at_end else max(1, len(token))
+    message = "The text ends too early." if at_end else f"{_shown(token)} cannot stand here."
+    slip = _slip(spot)
+    if slip is None and token.type == "NAME" and spot.expected & _CLAUSE_TERMINALS:
+        near = _nearest_clause(str(token))
+        slip = None if near is None else _Slip(None, f"{_shown(token)} is not a clause.", nearest=near)
+    slip = slip or _bracket(spot) or _Slip(_clip(f"Here could stand {_listing(spot.expected)}."))
+    return _error(slip, text, message, at, width)
+
+
+def _shown(token: Token) -> str:
+    text = str(token) if len(token) <= 40 else f"{token[:37]}…"
+    return text if text.startswith(("'", "`")) else f"'{text}'"
+
+
+def _bracket(spot: _Spot) -> _Slip | None:
+    if spot.word in _OPENS:
+        opened = spot.opened()
+        if opened is None:
+            return _Slip(
+                f"Take it out, or write {_OPENS[spot.word]} before.", f"This {spot.word} closes nothing."
+            )
+        bracket = spot.text[opened]
+        if bracket != _OPENS[spot.word]:
+            return _Slip(f"Close it with {_CLOSES[bracket]}.", f"This {bracket} is never closed.", opened)
         return None
-    words = rest.group().lower().split()
-    firsts = {clause.split()[0]: clause for clause in CLAUSE_WORDS}
-    found = nearest(words[0], firsts)
-    return firsts[found] if found is not None and words[0] not in firsts else None
+    if spot.at_end or spot.expected & {"RPAR", "RSQB"}:
+        opened = _unclosed(spot.text)
+        if opened is not None:
+            bracket = spot.text[opened]
+            return _Slip(f"Close it with {_CLOSES[bracket]}.", f"This {bracket} is never closed.", opened)
+    return None
+
+
+_LOOK_BACK = 500
+_OPENS = {")": "(", "]": "[", "}": "{"}
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
+_UNITS = ("microseconds", "milliseconds", "seconds", "minutes", "hours", "days", "weeks")
+_SHORT_UNITS = {
+    "us": "microseconds", "ms": "milliseconds", "s": "seconds", "sec": "seconds", "secs": "seconds",
+    "m": "minutes", "min": "minutes", "mins": "minutes", "h": "hours", "hr": "hours", "hrs": "hours",
+    "d": "days", "w": "weeks",
+}  # fmt: skip
+_UNEQUAL_UNITS = {"month": "30 days", "quarter": "90 days", "year": "365 days"}
+_ELEMENT_END = re.compile(r"[\w`\])}+*?>]\Z")
+_OTHER_LANGUAGES = {
+    "group": "Events are kept apart by a column with: partition by user.",
+    "having": "Conditions on aggregates stand in 'where' too: where count(t) > 3.",
+    "select": "What a match gives stands after 'return': return a.user, t.amount.",
+    "measures": "What a match gives stands after 'return': return a.user, t.amount.",
+    "define": "Conditions stand in square brackets behind the step: Transfer t [amount > 100].",
+    "order": "Matches are a table: order it where you use it. Events are put in order by their time.",
+    "limit": "Matches are a table: cut it where you use it.",
+    "insert": "A pattern gives a table of matches: write it where you use it.",
+    "with": "The longest time a match may take is written: within 10 minutes.",
+    "maxspan": "The longest time a match may take is written: within 10 minutes.",
+    "from": "Which stream the events come from is said at use, not in the pattern.",
+    "one": "Leave it out: each match is one row. 'return evidence' adds its events.",
+    "all": "Leave it out: each match is one row. 'return evidence' adds its events.",
+    "row": "Leave 'row' out: after match skip past last, after match skip to next.",
+    "rows": "A window by count is written: within 20 events.",
+    "subset": "Name each step and use its name: there are no unions of steps.",
+}
+_BETWEEN_STEPS = {
+    "and": "Steps that may come in any order are joined by &: Login & Transfer.",
+    "or": "Steps of which one is enough are joined by |: Login | Signup.",
+    "then": "'Followed by' is written ->.",
+    "followed": "'Followed by' is written ->.",
+    "next": "'Immediately followed by' is written with a comma: A, B.",
+    "if": "A condition stands in square brackets behind the step: Login a [ip = '10.0.0.1'].",
+    "when": "Conditions stand in 'where', or in square brackets behind the step.",
+    "as": "A step's name stands right behind its type, without 'as': Login a.",
+    "=": "A step's name stands behind its type: Login a, not a=Login.",
+    "=>": "'Followed by' is written ->.",
+    "(": "A condition stands in square brackets: Transfer t [amount > 100].",
+    "+": "A quantifier stands behind the event type, before the step's name: Transfer+ t.",
+    "*": "A quantifier stands behind the event type, before the step's name: Transfer* t.",
+    "?": "A quantifier stands behind the event type, before the step's name: Transfer? t.",
+    "{": "A quantifier stands behind the event type, before the step's name: Transfer{2,5} t.",
+    "<": "Bounds of a repetition are written in braces: Transfer{2,5} t.",
+}
+_ARROW_HINT = (
+    "Between two steps stands an arrow: -> (skip to the next that fits), ->> (any later), "
+    "or , (the very next)."
+)
+_SKIP_HINT = "After a match: skip none, skip to next, skip past last, skip to first b, or skip to last b."
+_SEQUENCE_HINT = "Steps are joined by arrows: match Login a -> Transfer t. Below: partition by user."
+_STAR_HINT = (
+    "Name what is returned, or leave 'return' out and read the bindings; 'return evidence' gives the events."
+)
+_SELECTIONS = (
+    "sql", "strict", "next", "any", "followed by", "successor", "chronicle", "recent", "continuous",
+    "cumulative", "immediate", "strict immediate",
+)  # fmt: skip
+_CLAUSE_FIRSTS = {clause.split()[0]: clause for clause in CLAUSE_WORDS}
+_OPEN_LINE = rf"(->>?|,|\||&|\band|\bor)[ \t\r]*\n\s*(?:{'|'.join(_CLAUSE_FIRSTS)})\b[^\n]*"
+"""A line that ends in something to go on with, and then one that begins with a clause."""
+
+
+def _slip(spot: _Spot) -> _Slip | None:
+    """A known slip, if this looks like one."""
+    if spot.expected == {"_PATTERN"}:
+        return _no_head(spot)
+    for recognise in (_spilt, _misread, _sign, _about_time, _about_steps, _about_values, _about_clauses):
+        found = recognise(spot)
+        if found is not None:
+            return found
+    return None
+
+
+def _no_head(spot: _Spot) -> _Slip:
+    hint = "A text begins with: pattern NAME, and its clauses below it."
+    if not spot.text.strip():
+        return _Slip(hint, "There is no pattern in this text.")
+    if nearest(spot.word, ["pattern"]) is not None:
+        return _Slip(None, nearest="pattern")
+    return _Slip(hint, "This text does not begin with 'pattern'.")
+
+
+def _spilt(spot: _Spot) -> _Slip | None:
+    """Something that was left open on an earlier line has swallowed what stands here."""
+    joint = spot.behind(_OPEN_LINE)
+    if joint is not None:
+        what = "a step" if joint[1] in ("->", "->>", "|", "&") else "something"
+        message = f"Behind {joint[1]} {what} is missing."
+        return _Slip("Write what comes next, or take it out.", message, joint.start(1), len(joint[1]))
+    if spot.before.endswith("'"):
+        last = [m for m in _LEXEME.finditer(spot.before) if m.group().startswith("'")][-1]
+        if "\n" in last.group():
+            hint = "Close it with '; a quote inside a text is written twice: 'it''s'."
+            return _Slip(hint, "This quote is not closed on its line.", last.start())
+    return None
+
+
+def _misread(spot: _Spot) -> _Slip | None:
+    """A clause word that was read as a name, because a name could stand there."""
+    head = spot.behind(r"\bpattern\s+(\w+)")
+    if head is not None and head[1].lower() in _CLAUSE_FIRSTS:
+        hint = "Give the pattern a name: pattern fast_transfer."
+        return _Slip(hint, "The pattern has no name.", head.start(1), len(head[1]))
+    line = spot.before.rfind("\n") + 1
+    first = re.match(r"[ \t]*([A-Za-z_]+)", spot.text[line : spot.at])
+    near = None if first is None or "ARROW" not in spot.expected else _nearest_clause(first[1])
+    if first is None or near is None:
+        return None
+    return _Slip(None, f"'{first[1]}' is not a clause.", line + first.start(1), len(first[1]), near)
+
+
+def _sign(spot: _Spot) -> _Slip | None:
+    whole = spot.at_end or spot.token.type in ("STRING", "QUOTED", "TREE")
+    return None if whole else _foreign_sign(spot.text, spot.at)
+
+
+def _about_time(spot: _Spot) -> _Slip | None:
+    if "FOREVER" in spot.expected:
+        return _Slip("Write a number and a unit: within 10 minutes, within 20 events, or within forever.")
+    number = spot.behind(r"[\d.]+")
+    if "UNIT" not in spot.expected or number is None:
+        return None
+    word = re.match(r"[A-Za-z]+", spot.text[spot.at :])
+    if spot.at_end or word is None or word[0].lower() in _CLAUSE_FIRSTS:
+        if "_EVENTS" not in spot.expected and spot.expected & {"_AND", "RSQB", "RPAR", "COMMA"}:
+            return None
+        window = f", {number[0]} events" if "_EVENTS" in spot.expected else ""
+        hint = f"Say of what: {number[0]} minutes, {number[0]} hours{window}."
+        return _Slip(hint, f"{number[0]} has no unit.", number.start(), len(number[0]))
+    given = word[0].lower()
+    for unit, length in _UNEQUAL_UNITS.items():
+        if given in (unit, f"{unit}s"):
+            return _Slip(f"Not every {unit} is equally long: write {length}, for instance.")
+    found = _SHORT_UNITS.get(given) or nearest(given, _UNITS)
+    if found is None and "_AND" in spot.expected:
+        return None
+    instead = f": write {number[0]} {found}" if found else ""
+    return _Slip(f"Units of time are words{instead}. There are {', '.join(_UNITS[1:])}.")
+
+
+def _about_steps(spot: _Spot) -> _Slip | None:
+    if "ARROW" not in spot.expected:
+        return None
+    every = spot.behind(r"\b(every)\s+\w+")
+    if every is not None:
+        hint = "Leave 'every' out: each event that fits the first step starts an attempt."
+        return _Slip(hint, f"'{every[1]}' has no meaning here.", every.start(1), len(every[1]))
+    sequence = spot.behind(r"\bmatch\s+(sequence|seq|sample)(\s+by)?")
+    if sequence is not None:
+        message = f"'{sequence[1]}' has no meaning here."
+        return _Slip(_SEQUENCE_HINT, message, sequence.start(1), len(sequence[1]))
+    for table in (_BETWEEN_STEPS, _OTHER_LANGUAGES):
+        if spot.word in table:
+            return _Slip(table[spot.word])
+    if spot.token.type != "NAME" or _nearest_clause(spot.word) is not None:
+        return None
+    if spot.before.endswith("]"):
+        return _Slip("The step's name stands before its condition: Login a [ip = '10.0.0.1'].")
+    return _Slip(_ARROW_HINT) if _ELEMENT_END.search(spot.before[-1:]) else None
+
+
+def _about_values(spot: _Spot) -> _Slip | None:
+    word, expected = spot.word, spot.expected
+    if word == ">" and spot.text[: spot.at].endswith("-"):
+        return _arrow_in_condition(spot)
+    if spot.token.type in ("COMPARE", "LT", "GT", "EQ") and "_AND" in expected:
+        joined = spot.behind(r"(\|\|)[^\[\]()|]*")
+        if joined is not None:
+            hint = "Write 'or' between conditions; || joins texts."
+            return _Slip(hint, "|| does not mean 'or'.", joined.start(), 2)
+        return _Slip("Comparisons do not chain: write a < b and b < c, or b between a and c.")
+    if word in ("*", ")") and spot.behind(r"\bcount\s*\("):
+        return _Slip("Say what is counted: count(t) is the number of events of step t.")
+    if word == "*" and spot.behind(r"\breturn"):
+        return _Slip(_STAR_HINT)
+    if word in ("[", "{") and spot.behind(r"\bin"):
+        return _Slip("A list stands in parentheses: x in (1, 2, 3).")
+    if "IS_WHAT" in expected:
+        return _Slip("'is' goes with null, true and false; equal values are asked for with =.")
+    if "_AS" in expected and spot.behind(r"\bcast\s*\([^()]*"):
+        return _Slip("Write cast(x as string).")
+    if "_END" in expected:
+        hint = "Close it with 'end': case when x > 5 then 'big' else 'small' end."
+        return _Slip(hint, f"{_shown(spot.token)} cannot stand in a case; 'end' is missing before it.")
+    if word == "=" and spot.behind(r"\bpattern\s+\w+\s*\([^()]*"):
+        return _Slip("Give the parameter a type: threshold double = 100.")
+    if spot.before.endswith(",") and "ANY" not in expected:
+        start = len(spot.before) - 1
+        return _Slip("Write what comes next, or take the comma out.", "Behind , something is missing.", start)
+    return None
+
+
+def _arrow_in_condition(spot: _Spot) -> _Slip:
+    opened = spot.opened()
+    if opened is not None and spot.text[opened] == "[":
+        return _Slip("Close it with ] before the arrow.", "This [ is never closed.", opened)
+    hint = "A condition on one step stands in square brackets behind it: Login a [ip = 'x'] -> Transfer t."
+    return _Slip(hint, "An arrow cannot stand in a condition.", spot.at - 1, 2)
+
+
+def _about_clauses(spot: _Spot) -> _Slip | None:
+    expected = spot.expected
+    if spot.before.endswith(("->", "->>")) and "ANY" in expected:
+        return _Slip("An arrow needs a step on both sides.")
+    if "SKIP_NONE" in expected or {"_FIRST", "_LAST"} <= expected:
+        return _Slip(_SKIP_HINT)
+    if "SELECTION" in expected:
+        message = None if spot.at_end else f"There is no selection {_shown(spot.token)}."
+        hint = f"The selections are {', '.join(_SELECTIONS)}."
+        return _Slip(hint, message, nearest=nearest(spot.word, _SELECTIONS))
+    if "RBRACE" in expected:
+        return _Slip("Bounds of a repetition are written {2,5}, {2,}, {,5} or {3}.")
+    if expected & _CLAUSE_TERMINALS and spot.word in _OTHER_LANGUAGES:
+        return _Slip(_OTHER_LANGUAGES[spot.word])
+    if spot.behind(r"\bby") and "NAME" in expected:
+        return _Slip("Name one or more columns: partition by user, region.")
+    return None
+
+
+def _nearest_clause(word: str) -> str | None:
+    """The clause a word was probably meant to begin; a step's name is rarely so like one."""
+    found = difflib.get_close_matches(word.lower()[:40], _CLAUSE_FIRSTS, n=1, cutoff=0.75)
+    return _CLAUSE_FIRSTS[found[0]] if found and word.lower() not in _CLAUSE_FIRSTS else None
 
 
 def _unclosed(text: str) -> int | None:

@@ -345,7 +345,7 @@ class _Builder(Transformer_NonRecursive[Token, object]):
             self._source.fail(f"a step has more than one {what}", meta.start_pos, meta.end_pos, hint)
 
     def test(self, meta: Meta, found: list[Token]) -> NameTest:
-        prefix, colon, local = found[0].rpartition(":")
+        prefix, colon, local = str(found[0]).rpartition(":")
         return self._build(meta, lambda span: NameTest(local, prefix if colon else None, span=span))
 
     def return_name(self, meta: Meta, found: list[Token]) -> _Return:

@@ -1,0 +1,1 @@
+"""Matching in one process, without a cluster."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from decimal import Decimal
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from perseid.errors import (
@@ -29,7 +31,7 @@ from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.names import references
 from perseid.semantics.resolve import resolve
 from perseid.semantics.scope import Bindings, MatchScope
-from perseid.semantics.typing import check_condition, infer, member_type
+from perseid.semantics.typing import check_condition, described, infer, member_type
 
 Columns: TypeAlias = "Mapping[str, t.Type] | None"
 """The columns of a step's event; None where nothing says which it has."""
@@ -177,8 +179,9 @@ def _with_values(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
         if default.kind in ("integer", "decimal", "double", "duration") and str(default.value).startswith(
             "-"
         ):
-            positive = replace(default, value=-default.value, span=node.span)  # type: ignore[operator]
-            return ex.Unary("-", positive, span=node.span)
+            value = default.value
+            positive = value.copy_abs() if isinstance(value, Decimal) else -value  # type: ignore[operator]
+            return ex.Unary("-", replace(default, value=positive, span=node.span), span=node.span)
         return replace(default, span=node.span)
     if isinstance(node, tuple):
         return tuple(_with_values(child, defaults) for child in node)
@@ -244,13 +247,17 @@ class _Checker:
     def _fed(self, name: str, span: ex.Span | None) -> Columns:
         """The columns of another pattern's matches."""
         if name in self.trail:
-            circle = " takes matches of ".join([*self.trail[self.trail.index(name) :], name])
+            if name == self.trail[-1]:
+                raise MeaningError(
+                    f"Pattern {name} would take its own matches: a step of type {name!r} means the pattern.",
+                    span=span,
+                    hint="Give the pattern another name than the events it looks for.",
+                )
+            circle = ", ".join(f"{x} takes matches of {y}" for x, y in pairwise([*self.trail, name]))
             raise MeaningError(
                 f"Patterns feed each other in a circle: {circle}.",
                 span=span,
-                hint="Give the pattern another name than the events it looks for."
-                if name == self.trail[-1]
-                else "Break the circle: a pattern can only take matches that do not depend on its own.",
+                hint="Break the circle: a pattern can only take matches that do not depend on its own.",
             )
         if len(self.trail) > _MAX_CHAIN:
             raise LimitError(
@@ -334,8 +341,8 @@ class _Checker:
                 type_ = _inside(known[ref.parts[0]], ref.parts[1:], ref)
                 if first is not None and t.wider(first[1], type_) is None:
                     raise TypeMismatchError(
-                        f"'partition by {name}': it is {_a(str(first[1]))} in {_kind(first[0])} "
-                        f"and {_a(str(type_))} in {_kind(step)}.",
+                        f"'partition by {name}': it is {described(first[1])} in {_kind(first[0])} "
+                        f"and {described(type_)} in {_kind(step)}.",
                         span=ref.span,
                         hint="Events of one partition have equal values, so the column needs one type.",
                     )
@@ -433,7 +440,8 @@ def _unified(core: c.CorePattern, columns: list[Columns]) -> dict[str, t.Type]:
             wider = t.wider(known, type_)
             if wider is None:
                 raise TypeMismatchError(
-                    f"{name!r} is {_a(str(known))} in {_kind(other)} and {_a(str(type_))} in {_kind(step)}.",
+                    f"{name!r} is {described(known)} in {_kind(other)} "
+                    f"and {described(type_)} in {_kind(step)}.",
                     span=ref.span,
                     hint="Unified values are equal, so they need one type; "
                     "leave one out and compare it in a condition, with cast(x as …).",
@@ -477,7 +485,7 @@ def _check_sense(expr: ex.Expr, env: _Names) -> None:
             raise MeaningError(
                 "'not in' a list with a null never holds: nothing is known to differ from null.",
                 span=part.span,
-                hint=f"Take the null out, and add: and {print_expr(part.value)} is not null.",
+                hint="Take the null out of the list: where the value is null, 'not in' does not hold anyway.",
             )
 
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from perseid.lang.ast import Selection
-from perseid.lang.expressions import Expr
 from perseid.semantics.core import CorePattern
 from perseid.semantics.events import Event
 
@@ -52,7 +51,8 @@ class Bench(Protocol):
     def stops(self, until: int, path: Path, position: int) -> bool: ...
     def window_end(self, start: int) -> int: ...
     def accepted_end(self, path: Path, start: int) -> int | None: ...
-    def holds(self, expr: Expr, path: Path, own: Event | None = None) -> bool: ...
+    @property
+    def strictly_later(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,8 @@ class Simulation:
         self.judge = bench
         self.partials: list[Path] = []
         self.found: list[Completed] = []
+        self.went_on: set[int] = set()
+        """Partial matches, by identity, that another grew from (recent): they did not wait in vain."""
         self.rule = {
             Selection.CHRONICLE: self._chronicle,
             Selection.IMMEDIATE: self._immediate,
@@ -112,7 +114,8 @@ class Simulation:
     def _verdict(self, path: Path, seen: int, now: int) -> Completed | bool | None:
         """A match; or False where the partial match is over; or None where it goes on."""
         start = path.taken[0][1]
-        waiting = late = False
+        waiting = False
+        late: int | None = None
         for option in self.judge.options(path):
             if not hasattr(option, "step"):
                 done = self._accept(option.path, start, seen, now)
@@ -120,16 +123,16 @@ class Simulation:
                     waiting = True
                 elif isinstance(done, Completed) and not waiting:
                     return done
-            elif not self._dead(option, path, seen):
+            elif not self._dead(option, path, seen, now):
                 closing = self.judge.closing(option, start, False)
                 if closing is not None and closing < now:
-                    late = True
+                    late = closing if late is None else late
                 else:
                     waiting = True
         if waiting:
             return None
-        if late and self.judge.pattern.report_timeouts:
-            return Completed(path, self.judge.window_end(start), "timed out")
+        if late is not None and self.judge.pattern.report_timeouts and id(path) not in self.went_on:
+            return Completed(path, late, "timed out")
         return False
 
     def _accept(self, path: Path, start: int, seen: int, now: int) -> Completed | bool | None:
@@ -139,13 +142,28 @@ class Simulation:
             return False
         return Completed(path, end) if not path.watches or end < now else None
 
-    def _dead(self, option: Option, path: Path, seen: int) -> bool:
-        """Has something passed that keeps this option from ever taking an event?"""
+    def _dead(self, option: Option, path: Path, seen: int, now: int) -> bool:
+        """Has something passed that keeps this option from taking an event now or later?"""
         judge = self.judge
         passed = range(path.last + 1, seen)
         if any(judge.stops(until, option.path, p) for until in option.path.untils for p in passed):
             return True
-        return any(judge.violated(option, p, path.taken[0][1], False) for p in passed)
+        return any(
+            judge.violated(option, p, path.taken[0][1], False)
+            for p in passed
+            if not judge.strictly_later or judge.events[p].time < now
+        )
+
+    def held(self) -> list[int]:
+        """Times at which partial matches that could be accepted, and still wait for more, would end."""
+        ends = []
+        for path in self.partials:
+            for option in self.judge.options(path):
+                if not hasattr(option, "step"):
+                    end = self.judge.accepted_end(option.path, path.taken[0][1])
+                    if end is not None:
+                        ends.append(end)
+        return ends
 
     # --- use -------------------------------------------------------------------------------------------------
 
@@ -156,7 +174,7 @@ class Simulation:
             if (
                 hasattr(option, "step")
                 and self.judge.live(option, path, position, start, False)
-                and not self._dead(option, path, position)
+                and not self._dead(option, path, position, self.judge.events[position].time)
                 and self.judge.fits(option, position)
             ):
                 return option
@@ -222,6 +240,7 @@ class Simulation:
             after = None if option is None else self.judge.take(option, position)
             if after is not None:
                 newer.append(after)
+                self.went_on.add(id(path))
         fresh = self._start(position)
         if fresh is not None:
             newer.append(fresh)

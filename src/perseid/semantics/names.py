@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from perseid.lang import expressions as ex
 
 AGGREGATES = frozenset("count sum avg min max first last prev stddev any every collect".split())
+NAVIGATION = frozenset({"first", "last", "prev"})
+"""These may stand inside another aggregate: ``every(t.x > prev(t.x))`` looks back from each round."""
 STEP_FUNCTIONS = frozenset({"time", "type"})
 """Functions whose argument is a step and not a value."""
 
@@ -48,8 +50,9 @@ def _collect(expr: ex.Expr, inside: ex.Call | None, found: References) -> None:
                 _collect(arg, inside, found)
         return
     if isinstance(expr, ex.Call) and expr.name in AGGREGATES:
-        if inside is not None:
+        if inside is None:
+            inside = expr
+        elif expr.name not in NAVIGATION:
             found.nested = expr
-        inside = expr
     for child in ex.children(expr):
         _collect(child, inside, found)

@@ -43,11 +43,15 @@ Todo: TypeAlias = "tuple[Any, Todo] | None"
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A repetition after ``count`` rounds, the last of which began when ``mark`` events were taken."""
+    """A repetition after ``count`` rounds.
+
+    It was entered when ``entered`` events were taken, and its last round began when ``mark`` were.
+    """
 
     loop: c.Loop
     count: int
     mark: int
+    entered: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +148,10 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A path whose window closed before its next event came."""
+    """A path that waited in vain until a window closed, and when that was."""
 
     path: Path
+    end: int
 
 
 Outcome: TypeAlias = Found | Open | Stuck
@@ -179,13 +184,11 @@ def judge(
     if pattern.context is not None:
         simulation = contextual_matches(bench, horizon)
         found = [Found(f.path, f.end, f.kind) for f in simulation.found]
-        bench.undecided = [path.taken[0][1] for path in simulation.partials]
+        bench.held = simulation.held()
     else:
         found = list(_attempts(bench))
     found.sort(key=lambda f: (f.end, f.path.last, f.path.taken[0][1]))
-    frontier = horizon
-    if horizon is not None and bench.undecided:
-        frontier = min(horizon, min(known[start].time for start in bench.undecided) - 1)
+    frontier = horizon if horizon is None else min([horizon, *(end - 1 for end in bench.held)])
     return Judged(found, frontier)
 
 
@@ -199,18 +202,19 @@ def _attempts(judge: Judge) -> Iterator[Found]:
         decided = _decide(outcomes, one=skip.mode != "none")
         undecided = any(isinstance(o, Open) for o in outcomes)
         if undecided:
-            judge.undecided.append(start)
+            judge.held.extend(o.end for o in outcomes if isinstance(o, Found) and o not in decided)
         if decided:
             yield from decided
         elif judge.pattern.report_timeouts and not undecided:
             stuck = next((o for o in outcomes if isinstance(o, Stuck)), None)
             if stuck is not None:
-                yield Found(stuck.path, judge.window_end(start), "timed out")
+                yield Found(stuck.path, stuck.end, "timed out")
         if skip.mode in ("none", "to next"):
             continue
         if decided:
             resume = _resume(judge, decided[0], start)
         elif undecided:
+            judge.held.append(judge.events[start].time)
             return  # Its match, should it come, decides which later starts count.
 
 
@@ -260,8 +264,8 @@ class Judge:
         self.horizon = horizon
         self.strictly_later = strictly_later
         self.relations = relations
-        self.undecided: list[int] = []
-        """Starts of attempts or partial matches that later events may still decide."""
+        self.held: list[int] = []
+        """Times at which matches may end that are found, or may be, but not decided at the horizon."""
         self.names = frozenset(s.name for s in pattern.steps if s.name is not None)
 
     # --- attempts --------------------------------------------------------------------------------------------
@@ -293,17 +297,20 @@ class Judge:
         waiting = [o for o in options if isinstance(o, Option)]
         found: dict[int, list[int]] = {id(o): [] for o in waiting}
         committed = False
+        behind = path.last + 1
         for position in range(path.last + 1, end):
+            while behind < position and not self._simultaneous(behind, position):
+                waiting = [o for o in waiting if not self.violated(o, behind, start, inner)]
+                behind += 1
             fitting = [o for o in waiting if self.live(o, path, position, start, inner) and self.fits(o, position)]
             for option in fitting:
                 if option.any or not (committed or found[id(option)]):
                     found[id(option)].append(position)
             committed = committed or not all(o.any or o.path.spare for o in fitting)
+        for position in range(behind, end):
             waiting = [o for o in waiting if not self.violated(o, position, start, inner)]
-        progressed = any(found.values())
         for option in options:
             if isinstance(option, Accept):
-                progressed = True
                 yield from self._accept(option.path, start, inner)
                 continue
             for position in found[id(option)]:
@@ -311,10 +318,18 @@ class Judge:
                 if after is not None:
                     yield from self.explore(after, start, end, inner=inner)
             settled = not option.any and (committed or bool(found[id(option)]))
-            if option in waiting and not inner and not settled and self._may_come(option, path, start):
+            if option not in waiting or inner or settled:
+                continue
+            if self._may_come(option, path, start):
                 yield Open(None if option.any else path.combination)
-        if not progressed and not inner and any(self._timed_out(o, path, start) for o in waiting):
-            yield Stuck(path)
+            else:
+                given_up = self._given_up(option, path, start)
+                if given_up is not None:
+                    yield Stuck(path, given_up)
+
+    def _simultaneous(self, earlier: int, later: int) -> bool:
+        """Where later steps must be strictly later, events of one time do not lie between one another."""
+        return self.strictly_later and self.events[earlier].time == self.events[later].time
 
     def _accept(self, path: Path, start: int, inner: bool) -> Iterator[Outcome]:
         if inner:
@@ -374,7 +389,7 @@ class Judge:
                     yield from self.options(replace(path, todo=(branch, rest)))
             case c.All():
                 watches = tuple(
-                    Watch(b, path.last, path.barrier, None, len(path.zones), task.id) for b in task.barred
+                    Watch(b, path.last, self._since(path), None, len(path.zones), task.id) for b in task.barred
                 )
                 members = tuple(range(len(task.members)))
                 yield from self.options(
@@ -383,7 +398,7 @@ class Judge:
             case Rest():
                 yield from self._conjunction(path, task, rest)
             case c.Loop():
-                yield from self.options(replace(path, todo=(Round(task, 0, len(path.taken)), rest)))
+                yield from self.options(replace(path, todo=(Round(task, 0, len(path.taken), len(path.taken)), rest)))
             case Round():
                 yield from self._repetition(path, task, rest)
             case c.Absent():
@@ -415,7 +430,7 @@ class Judge:
     def _repetition(self, path: Path, task: Round, rest: Todo) -> Iterator[Option | Accept]:
         loop, count = task.loop, task.count
         idle = count > 0 and len(path.taken) == task.mark
-        again = not idle and (loop.high is None or count < loop.high)
+        again = not idle and (loop.high is None or count < loop.high) and not self._over(path, task)
         # A round that takes nothing stands for all rounds still owed; where none is owed it adds nothing.
         enough = count - 1 < loop.low if idle else count >= loop.low
         leave = enough and all(self.holds(guard, path) for guard in loop.guards)
@@ -424,7 +439,7 @@ class Judge:
                 left = replace(path, todo=rest, untils=(), spare=False) if idle else replace(path, todo=rest)
                 yield from self.options(left)
             elif way == "again" and again:
-                todo = (loop.body, (Round(loop, count + 1, len(path.taken)), rest))
+                todo = (loop.body, (Round(loop, count + 1, len(path.taken), task.entered), rest))
                 fresh = {s: p for s, p in path.current.items() if s not in loop.inside}
                 path_again = replace(path, todo=todo, current=fresh, spare=loop.reluctant and leave)
                 if count > 0:
@@ -432,11 +447,22 @@ class Judge:
                     path_again = replace(path_again, hop=loop.hop, untils=untils)
                 yield from self.options(path_again)
 
+    def _over(self, path: Path, task: Round) -> bool:
+        """Has the stop event come since the repetition's first event?"""
+        if task.loop.until is None or len(path.taken) == task.entered:
+            return False
+        begun = path.taken[task.entered][1]
+        return any(self.stops(task.loop.until, path, p) for p in range(begun + 1, path.last + 1))
+
     def _watch(self, path: Path, absent: c.Absent) -> Path:
         until = None if absent.duration is None else path.clock + absent.duration
-        watch = Watch(absent.body, path.last, path.barrier, until, len(path.zones))
+        watch = Watch(absent.body, path.last, self._since(path), until, len(path.zones))
         path = replace(path, watches=(*path.watches, watch))
         return path if until is None else replace(path, clock=until, barrier=until)
+
+    def _since(self, path: Path) -> int | None:
+        """What is absent after a timed absence, or after an event where later means strictly later, is later."""
+        return path.clock if self.strictly_later else path.barrier
 
     def _close(self, path: Path) -> Path | None:
         """Leave the innermost zone, which may end with an absence that lasts until its window closes."""
@@ -565,8 +591,8 @@ class Judge:
             self.stops(until, option.path, p) for until in option.path.untils for p in range(path.last + 1, count)
         )
 
-    def _timed_out(self, option: Option, path: Path, start: int) -> bool:
-        """Did the option wait in vain until a window closed?"""
+    def _given_up(self, option: Option, path: Path, start: int) -> int | None:
+        """When the option's window closed after it had waited in vain; None where it ended in another way."""
         closing = self.closing(option, start, False)
         limits = list(self._count_limits(option.path, start, False))
         inside = [
@@ -575,12 +601,13 @@ class Judge:
             if (closing is None or self.events[p].time <= closing) and all(p - first < n for n, first in limits)
         ]
         if option.next and inside:
-            return False
+            return None
         if any(self.stops(until, option.path, p) for until in option.path.untils for p in inside):
-            return False
-        if any(len(self.events) - first >= n for n, first in limits):
-            return True
-        return closing is not None and (self.horizon is None or closing <= self.horizon)
+            return None
+        ends = [self.events[first + n - 1].time for n, first in limits if first + n <= len(self.events)]
+        if closing is not None and (self.horizon is None or closing <= self.horizon):
+            ends.append(closing)
+        return min(ends, default=None)
 
     # --- absence ---------------------------------------------------------------------------------------------
 
@@ -590,6 +617,8 @@ class Judge:
         closing = self.closing(option, start, inner)
         if closing is not None and moment > closing:
             return False  # The option has run out before.
+        if any(position - first >= n for n, first in self._count_limits(option.path, start, inner)):
+            return False
         return any(
             self.occurs(w.body, option.path, w.position + 1, position + 1, w.since)
             for w in option.path.watches

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from perseid.errors import LimitError, MeaningError, ScopeError, UnknownNameError, nearest
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_pattern
+from perseid.lang.printer import print_expr, print_pattern
 from perseid.semantics import core as c
 from perseid.semantics.names import References, references
 from perseid.semantics.shape import check_shape
@@ -23,7 +24,7 @@ _PRESET = {
     ast.Selection.ANY: ast.Contiguity.ANY,
     ast.Selection.FOLLOWED_BY: ast.Contiguity.ANY,
 }
-_STRICTLY_LATER = frozenset({ast.Selection.FOLLOWED_BY, ast.Selection.SUCCESSOR})
+_STRICTLY_LATER = {ast.Selection.FOLLOWED_BY: True, ast.Selection.SUCCESSOR: True, ast.Selection.SQL: False}
 
 
 @dataclass(slots=True)
@@ -35,6 +36,8 @@ class _Draft:
     negated: bool
     loops: tuple[int, ...]
     """Repetitions around the step that can bind it more than once, outermost first."""
+    repeats: tuple[int, ...]
+    """All repetitions around the step, optional ones included, outermost first."""
     optional: bool
     members: tuple[tuple[int, int], ...]
     """(conjunction, member) pairs around the step."""
@@ -55,6 +58,7 @@ class _Place:
     """Where in the pattern the walk is."""
 
     loops: tuple[int, ...] = ()
+    repeats: tuple[int, ...] = ()
     optional: bool = False
     members: tuple[tuple[int, int], ...] = ()
     branches: tuple[tuple[int, int], ...] = ()
@@ -82,6 +86,7 @@ class _Resolver:
         self.unified: dict[str, int] = {}
         self.loop_guards: dict[int, list[ex.Expr]] = {}
         self.all_guards: dict[int, list[ex.Expr]] = {}
+        self.all_loops: dict[int, tuple[int, ...]] = {}
         self.guards: list[ex.Expr] = []
         self.counter = 0
 
@@ -114,7 +119,7 @@ class _Resolver:
             partition=pattern.partition_by,
             context=pattern.selection if pattern.selection and pattern.selection.is_context else None,
             skip=self._skip(),
-            strictly_later=True if pattern.selection in _STRICTLY_LATER else None,
+            strictly_later=_STRICTLY_LATER.get(pattern.selection) if pattern.selection else None,
             report_timeouts=pattern.report_timeouts,
             returns=returns,
             evidence=pattern.evidence,
@@ -150,12 +155,18 @@ class _Resolver:
                 )
             if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
                 raise MeaningError(
-                    "After a leading 'not … for …' stands a plain ->.", span=link.span or absence.span
+                    "After a leading 'not … for …' stands a plain ->.",
+                    span=link.span or absence.span,
+                    hint="Write not Login for 10 minutes -> Transfer t.",
                 )
             lead.append(absence)
             element = rest[0] if len(rest) == 1 else ast.Sequence(rest, element.links[1:], span=element.span)
         if isinstance(element, ast.Absence):
-            raise MeaningError("A pattern of nothing but absence has no event to start from.", span=element.span)
+            raise MeaningError(
+                "A pattern of nothing but absence has no event to start from.",
+                span=element.span,
+                hint="Add a step that happens: not Login for 10 minutes -> Transfer t.",
+            )
         return lead, element
 
     def _contiguity(self, link: ast.Link) -> ast.Contiguity:
@@ -204,6 +215,7 @@ class _Resolver:
             source=step,
             negated=place.absence is not None or is_until,
             loops=place.loops,
+            repeats=place.repeats,
             optional=place.optional,
             members=place.members,
             branches=place.branches,
@@ -227,7 +239,8 @@ class _Resolver:
 
     def _sequence(self, element: ast.Sequence, incoming: ast.Contiguity | None, place: _Place) -> c.Core:
         contiguities = [self._contiguity(link) for link in element.links]
-        items, hops = [], []
+        items: list[c.Core] = []
+        hops: list[c.Hop] = []
         for i, part in enumerate(element.elements):
             before = contiguities[i - 1] if i else incoming
             if before is None and contiguities:
@@ -240,7 +253,11 @@ class _Resolver:
             after = None if link.after is None else _micros(link.after)
             within = None if link.within is None else _micros(link.within)
             if after is not None and within is not None and after > within:
-                raise MeaningError("Nothing is both this late and this early.", span=link.span)
+                raise MeaningError(
+                    "No event fits here: 'after' is longer than 'within'.",
+                    span=link.span,
+                    hint="Make 'within' the longer of the two: -> after 5 minutes within 10 minutes.",
+                )
             hops.append(c.Hop(contiguity, after, within))
         return c.Seq(tuple(items), tuple(hops))
 
@@ -253,6 +270,7 @@ class _Resolver:
                 raise MeaningError(
                     "Before 'not' stands a plain ->: how the next step follows is said by the arrow behind it.",
                     span=before.span or part.span,
+                    hint="Write -> here.",
                 )
         if i + 1 < len(element.elements) and part.duration is None:
             after = self._contiguity(element.links[i])
@@ -265,6 +283,7 @@ class _Resolver:
 
     def _conjunction(self, element: ast.Conjunction, incoming: ast.Contiguity | None, place: _Place) -> c.Core:
         number = self._next()
+        self.all_loops[number] = place.loops
         members: list[c.Core] = []
         barred: list[c.Core] = []
         for i, member in enumerate(element.members):
@@ -274,12 +293,17 @@ class _Resolver:
                     raise MeaningError(
                         "A 'not' among steps in any order lasts until the others are there; it takes no 'for'.",
                         span=member.span,
+                        hint="Leave 'for' out, or put it behind the others: … -> not Logout for 5 minutes.",
                     )
                 barred.append(self._convert(member.element, None, replace(inner, absence=self._next(), started=True)))
             else:
                 members.append(self._convert(member, incoming, inner))
         if not members:
-            raise MeaningError("At least one step has to happen.", span=element.span)
+            raise MeaningError(
+                "All members of this are absences: one of them has to be a step that happens.",
+                span=element.span,
+                hint="For 'neither of them' write not (Logout | Transfer).",
+            )
         hop = c.Hop(incoming or self._contiguity(ast.Link()))
         if barred and not place.started:
             raise self._nothing_before(element.span)
@@ -292,6 +316,7 @@ class _Resolver:
             raise MeaningError(
                 f"'selection {self.pattern.selection.value}' already says how rounds follow each other.",
                 span=element.span,
+                hint="Leave 'consecutive', 'relaxed' or 'combinations' out, or the selection.",
             )
         if contiguity is None:
             contiguity = incoming or self._contiguity(ast.Link())
@@ -299,6 +324,7 @@ class _Resolver:
         inner = replace(
             place,
             loops=(*place.loops, number) if many else place.loops,
+            repeats=(*place.repeats, number),
             optional=place.optional or element.low == 0,
         )
         first = len(self.drafts)
@@ -328,7 +354,7 @@ class _Resolver:
         return MeaningError(
             "'not' looks for what comes after an event, and nothing certainly comes before it here.",
             span=span,
-            hint="Begin with an obligatory step, or write not X for 10 minutes -> before the whole pattern.",
+            hint="Begin with a step that has to come, or write not X for 10 minutes -> before all of it.",
         )
 
     def _stays(self, element: ast.Stays, place: _Place) -> c.Core:
@@ -363,6 +389,7 @@ class _Resolver:
         negated = [self.drafts[i] for i in plain | many if self.drafts[i].negated]
         if negated:
             last = negated[-1]
+            self._check_whose(refs, last)
         together = {i for i in plain | many if i == last.id or self._in_any_order(self.drafts[i], last)}
         if len(together) > 1:
             number = self._common_conjunction([self.drafts[i] for i in together])
@@ -372,10 +399,20 @@ class _Resolver:
                     self.drafts[i].choose.append(c.Condition(conjunct, tuple(sorted(together - {i}))))
         elif last.id in plain:
             last.choose.append(c.Condition(conjunct))
-        elif last.loops:
-            self.loop_guards.setdefault(last.loops[0], []).append(conjunct)
+        elif last.repeats:
+            number = last.loops[0] if last.loops else last.repeats[-1]
+            self.loop_guards.setdefault(number, []).append(conjunct)
         else:
             self.guards.append(conjunct)
+
+    def _check_whose(self, refs: References, last: _Draft) -> None:
+        """Where a condition is asked of one event, a bare column of another would be read as that event's."""
+        for ref in refs.plain:
+            head = ref.parts[0]
+            if head not in self.by_name and head not in self.unified and self._only_step(ref) is not last:
+                owner = self._only_step(ref).name or "a"
+                hint = f"Name the step and write {owner}.{head}."
+                raise ScopeError(f"Which step's {head!r} is meant?", span=ref.span, hint=hint)
 
     def _steps_of(self, expr: ex.Expr, refs: References, *, bare: bool) -> list[_Draft]:
         """The steps that plain names of a conjunct of ``where`` stand for."""
@@ -396,8 +433,32 @@ class _Resolver:
 
     def _aggregated(self, refs: References) -> list[_Draft]:
         if refs.nested is not None:
-            raise MeaningError("An aggregate of an aggregate has no meaning.", span=refs.nested.span)
+            raise MeaningError(
+                "An aggregate of an aggregate has no meaning.",
+                span=refs.nested.span,
+                hint=f"Keep one of the two: {print_expr(refs.nested)}.",
+            )
+        for call, ref in refs.aggregated:
+            if len(ref.parts) == 1 and ref.parts[0] not in self.by_name:
+                raise self._not_of_a_step(call, ref)
         return [self._named(ref) for _, ref in refs.aggregated]
+
+    def _not_of_a_step(self, call: ex.Call, ref: ex.Ref) -> UnknownNameError:
+        """``sum(amount)``: an aggregate has to know whose."""
+        name = ref.parts[0]
+        names = [n for n, d in self.by_name.items() if d.loops and not d.negated] or list(self.by_name)
+        return UnknownNameError(
+            f"{call.name}(…) runs over the events of a step, and no step is called {name!r}.",
+            span=ref.span,
+            hint=f"Say whose: {call.name}({names[0]}.{name})."
+            if names
+            else f"Name the step, Transfer+ t, and write {call.name}(t.{name}).",
+        )
+
+    def _steps_hint(self) -> str:
+        if not self.by_name:
+            return "Name a step to ask for its columns: Login a."
+        return f"The steps are {', '.join(self.by_name)}."
 
     def _named(self, ref: ex.Ref) -> _Draft:
         head = ref.parts[0]
@@ -406,7 +467,7 @@ class _Resolver:
                 f"No step is called {head!r}.",
                 span=ref.span,
                 nearest=nearest(head, self.by_name),
-                hint=None if self.by_name else "Name a step to ask for its columns: Login a.",
+                hint=self._steps_hint(),
             )
         return self.by_name[head]
 
@@ -418,11 +479,15 @@ class _Resolver:
             return positive[0]
         if len(ref.parts) > 1:
             raise UnknownNameError(
-                f"No step is called {head!r}.", span=ref.span, nearest=nearest(head, self.by_name)
+                f"No step is called {head!r}.",
+                span=ref.span,
+                nearest=nearest(head, self.by_name),
+                hint=self._steps_hint(),
             )
         names = [d.name for d in positive if d.name]
         near = nearest(head, [*self.by_name, *self.unified])
-        hint = f"Write {names[0]}.{head}." if names else f"Name a step and write its name before: Login a … a.{head}."
+        choices = " or ".join(f"{name}.{head}" for name in names[:3])
+        hint = f"Write {choices}." if names else f"Name a step and ask for its column: Login a … a.{head}."
         raise ScopeError(f"Which step's {head!r} is meant?", span=ref.span, nearest=near, hint=hint)
 
     def _whole_event(self, ref: ex.Ref) -> ScopeError:
@@ -451,7 +516,9 @@ class _Resolver:
         for name in self.unified:
             if name in self.by_name:
                 raise ScopeError(
-                    f"{name!r} is the name of a step and of a unified value.", span=self.by_name[name].source.span
+                    f"{name!r} is the name of a step and of a unified value.",
+                    span=self.by_name[name].source.span,
+                    hint="Rename one of the two.",
                 )
         lead = [d.id for d in self.drafts[: self.lead_steps]]
         self.bound_before = {i: set(lead) for i in lead}
@@ -462,13 +529,20 @@ class _Resolver:
                 self._check_expr(condition.expr, draft)
             for conjunct in ex.conjuncts(draft.source.must):
                 if draft.negated:
-                    raise MeaningError("'must' tests an event that was chosen; under 'not' none is.", span=draft.source.span)
+                    raise MeaningError(
+                        "'must' tests an event that was chosen; under 'not' none is.",
+                        span=draft.source.span,
+                        hint=f"Say in square brackets which events must not come: [{print_expr(conjunct)}].",
+                    )
                 self._check_expr(conjunct, draft)
-        for guards in (*self.loop_guards.values(), *self.all_guards.values(), self.guards):
+        for guards in (*self.loop_guards.values(), self.guards):
             for guard in guards:
                 self._check_expr(guard, None)
+        for number, guards in self.all_guards.items():
+            for guard in guards:
+                self._check_expr(guard, None, self.all_loops[number])
 
-    def _check_expr(self, expr: ex.Expr, at: _Draft | None) -> None:
+    def _check_expr(self, expr: ex.Expr, at: _Draft | None, loops: tuple[int, ...] = ()) -> None:
         refs = references(expr)
         self._aggregated(refs)
         for ref in refs.plain:
@@ -478,11 +552,11 @@ class _Resolver:
             if len(ref.parts) == 1:
                 raise self._whole_event(ref)
             self._check_visible(draft, ref, at)
-            self._check_single(draft, ref, at)
+            self._check_single(draft, ref, at, loops)
         for _, ref in refs.steps:
             draft = self._named(ref)
             self._check_visible(draft, ref, at)
-            self._check_single(draft, ref, at)
+            self._check_single(draft, ref, at, loops)
         for call, ref in refs.aggregated:
             draft = self._named(ref)
             self._check_visible(draft, ref, at)
@@ -494,14 +568,16 @@ class _Resolver:
             raise ScopeError(
                 f"{name!r} stands under 'not': where the pattern matches there is no such event.",
                 span=ref.span,
-                hint="Its conditions go in square brackets behind it.",
+                hint="Ask for a step that happens; conditions on this one go in square brackets behind it.",
             )
         if at is None or draft is at or self._in_any_order(draft, at):
             return
         if at.id < self.lead_steps:
             if draft.id > self._first_step():
                 raise ScopeError(
-                    f"{name!r} is bound later; a leading 'not' can ask for the first step only.", span=ref.span
+                    f"{name!r} is bound later; a leading 'not' can ask for the first step only.",
+                    span=ref.span,
+                    hint="Leave the condition out, or ask for a column of the first step.",
                 )
             return
         if draft.id > at.id:
@@ -515,14 +591,18 @@ class _Resolver:
             mine = dict(at.branches)
             if any(mine.get(number, branch) != branch for number, branch in draft.branches):
                 raise ScopeError(
-                    f"{name!r} is in another branch: where this step is matched it never is.", span=ref.span
+                    f"{name!r} is in another branch: where this step is matched it never is.",
+                    span=ref.span,
+                    hint="Ask for a step of the same branch, or for one before the |.",
                 )
 
     def _first_step(self) -> int:
         return next(d.id for d in self.drafts if not d.negated)
 
-    def _check_single(self, draft: _Draft, ref: ex.Ref, at: _Draft | None) -> None:
-        here = () if at is None else at.loops
+    def _check_single(
+        self, draft: _Draft, ref: ex.Ref, at: _Draft | None, loops: tuple[int, ...]
+    ) -> None:
+        here = loops if at is None else at.loops
         if draft is at or draft.loops == here[: len(draft.loops)]:
             return
         name, column = ref.parts[0], ".".join(ref.parts[1:])
@@ -557,7 +637,9 @@ class _Resolver:
             if name is None:
                 if not isinstance(output.expr, ex.Ref):
                     raise MeaningError(
-                        "A computed column needs a name.", span=output.span, hint="Write … as transfers."
+                        "A computed column needs a name.",
+                        span=output.span,
+                        hint=f"Write {print_expr(output.expr)} as total.",
                     )
                 name = output.expr.parts[-1]
             if name in dict(out):
@@ -595,7 +677,11 @@ class _Resolver:
         if skip.step is not None:
             draft = self._named(ex.Ref((skip.step,), span=skip.span))
             if draft.negated:
-                raise ScopeError(f"{skip.step!r} stands under 'not': there is no such event.", span=skip.span)
+                raise ScopeError(
+                    f"{skip.step!r} stands under 'not': there is no such event.",
+                    span=skip.span,
+                    hint="Skip to a step that happens.",
+                )
         return skip
 
     # --- finishing -------------------------------------------------------------------------------------------
@@ -650,14 +736,14 @@ def _strip_own(expr: ex.Expr, own: set[str]) -> ex.Expr:
     """``r.temp`` as ``temp``: the condition of one event, asked of another of the same type."""
     if isinstance(expr, ex.Ref) and expr.parts[0] in own and len(expr.parts) > 1:
         return ex.Ref(expr.parts[1:], span=expr.span)
-    changes = {}
+    changes: dict[str, Any] = {}
     for name in expr.__dataclass_fields__:
         value = getattr(expr, name)
         if isinstance(value, ex.EXPRESSION_TYPES):
             changes[name] = _strip_own(value, own)
         elif isinstance(value, tuple) and name != "parts":
             changes[name] = tuple(_strip_tuple(v, own) for v in value)
-    return replace(expr, **changes) if changes else expr  # type: ignore[arg-type]
+    return replace(expr, **changes) if changes else expr
 
 
 def _strip_tuple(value: object, own: set[str]) -> object:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from perseid.errors import MeaningError, PatternError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
+from perseid.lang.printer import print_expr
 from perseid.semantics import core as c
 from perseid.semantics.contradictions import find_contradiction
 
@@ -27,6 +28,7 @@ def check_shape(core: c.CorePattern, pattern: ast.Pattern) -> None:
     _check_reachable(core)
     _check_context(core, pattern)
     for step in core.steps:
+        _check_ranges(step)
         clash = find_contradiction([condition.expr for condition in step.choose] + list(step.must))
         if clash is not None:
             raise MeaningError(
@@ -36,9 +38,25 @@ def check_shape(core: c.CorePattern, pattern: ast.Pattern) -> None:
             )
 
 
+def _check_ranges(step: c.CoreStep) -> None:
+    for part in (p for e in (*(x.expr for x in step.choose), *step.must) for p in ex.conjuncts(e)):
+        if isinstance(part, ex.Between) and find_contradiction([part]) is not None:
+            low, high = print_expr(part.low), print_expr(part.high)
+            raise MeaningError(
+                f"Nothing lies between {low} and {high}: the lower bound comes first.",
+                span=part.span,
+                hint=f"Write {print_expr(part.value)} between {high} and {low}.",
+            )
+
+
 def _span(core: c.CorePattern, element: c.Core) -> ex.Span | None:
     steps = c.takes(element)
     return core.steps[steps[0]].span if steps else None
+
+
+def _kind(core: c.CorePattern, element: c.Core) -> str:
+    kind = core.steps[c.takes(element)[0]].kind
+    return kind.name if isinstance(kind, ast.EventType) else "X"
 
 
 def _each(element: c.Core) -> Iterator[c.Core]:
@@ -69,7 +87,7 @@ def _ends(element: c.Core) -> Iterator[c.Core]:
         case c.Seq():
             for item in reversed(element.items):
                 yield from _ends(item)
-                if not c.can_be_empty(item) or isinstance(item, c.Absent):
+                if not c.can_be_empty(item):
                     return
         case c.Alt():
             for branch in element.branches:
@@ -102,7 +120,8 @@ def _check_window(core: c.CorePattern, pattern: ast.Pattern) -> None:
         raise MeaningError(
             "'not' at the end of a pattern needs a moment at which it is decided.",
             span=_span(core, waiting[0].body),
-            hint="Give it one, not B for 30 seconds, or give the pattern a window, within 10 minutes.",
+            hint=f"Write not {_kind(core, waiting[0].body)} for 30 seconds, "
+            "or give the pattern a window: within 10 minutes.",
         )
     if core.within is None and core.context is None and not _bounded(core.body):
         raise _no_window(pattern)
@@ -159,7 +178,11 @@ def _check_durations(core: c.CorePattern, pattern: ast.Pattern) -> None:
     if not isinstance(limit, int):
         return
     if core.holds_for is not None and core.holds_for > limit:
-        raise MeaningError("Nothing both holds for so long and ends within the window.", span=pattern.span)
+        raise MeaningError(
+            "'holds for' is longer than 'within': nothing both lasts so long and ends so soon.",
+            span=pattern.span,
+            hint="Lengthen 'within', or shorten 'holds for'.",
+        )
     for element in _each(core.body):
         if isinstance(element, c.Absent) and element.duration is not None and element.duration > limit:
             raise MeaningError(
@@ -167,14 +190,20 @@ def _check_durations(core: c.CorePattern, pattern: ast.Pattern) -> None:
                 span=_span(core, element.body),
                 hint="Lengthen 'within', or shorten 'for'.",
             )
-        if isinstance(element, c.Seq):
-            for hop in element.hops:
-                if hop.after is not None and hop.after > limit:
-                    raise MeaningError(
-                        "This '-> after …' waits longer than the pattern's window.",
-                        span=_span(core, element),
-                        hint="Lengthen 'within', or shorten 'after'.",
-                    )
+    for link in _links(pattern.match):
+        if isinstance(link.after, int) and link.after > limit:
+            raise MeaningError(
+                "This '-> after …' waits longer than the pattern's window.",
+                span=link.span,
+                hint="Lengthen 'within', or shorten 'after'.",
+            )
+
+
+def _links(element: ast.Element) -> Iterator[ast.Link]:
+    if isinstance(element, ast.Sequence):
+        yield from element.links
+    for part in ast.parts(element):
+        yield from _links(part)
 
 
 def _check_reachable(core: c.CorePattern) -> None:

@@ -172,7 +172,7 @@ def member_type(base: t.Type, name: str, span: Place | None = None) -> t.Type:
                 hint=f"Choose an element first, as in items[0].{name}.",
             )
     raise TypeMismatchError(
-        f"{_sentence(_a(base))} has no field {name!r}.",
+        f"{_sentence(described(base))} has no field {name!r}.",
         span=span,
         hint="Only structs, string maps and variants have fields.",
     )
@@ -184,7 +184,7 @@ def _item(expr: Item, env: TypeEnv) -> t.Type:
         case t.Array():
             if not isinstance(key, t.Integer) and not t.is_open(key):
                 raise TypeMismatchError(
-                    f"An array's element is chosen by an integer, not {_a(key)}.",
+                    f"An array's element is chosen by an integer, not {described(key)}.",
                     span=expr.key.span or expr.span,
                     hint="Elements count from 0, as in items[0].",
                 )
@@ -195,7 +195,7 @@ def _item(expr: Item, env: TypeEnv) -> t.Type:
         case t.Unknown() | t.Variant() | t.Null():
             return t.Unknown()
     raise TypeMismatchError(
-        f"{_sentence(_a(base))} has no elements.",
+        f"{_sentence(described(base))} has no elements.",
         span=expr.span,
         hint="Square brackets choose from arrays and maps; a field of a struct is written with a dot.",
     )
@@ -208,17 +208,17 @@ def _unary(expr: Unary, env: TypeEnv) -> t.Type:
         return t.Boolean()
     if not (t.is_number(inner) or isinstance(inner, t.Duration) or t.is_open(inner)):
         raise TypeMismatchError(
-            f"{_sentence(_a(inner))} has no negative.",
+            f"{_sentence(described(inner))} has no negative.",
             span=expr.span,
             hint="A minus goes with numbers and durations; the opposite of a condition is 'not'.",
         )
     return inner
 
 
-_NUMBER_HINT = "Write the number without quotes, or convert the string: cast(x as double)."
+_NUMBER_HINT = "A number stands without quotes; a string becomes one with cast(x as double)."
 
 
-def _a(type_: t.Type) -> str:
+def described(type_: t.Type) -> str:
     """The type with its article, as people say it."""
     name = "integer" if isinstance(type_, t.Integer) else str(type_)
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"
@@ -252,12 +252,14 @@ def _comparable(left: t.Type, right: t.Type, span: Place | None, what: str) -> t
     found = t.wider(left, right)
     if found is None:
         raise TypeMismatchError(
-            f"{what} cannot compare {_a(left)} with {_a(right)}.", span=span, hint=_mismatch_hint(left, right)
+            f"{what} cannot compare {described(left)} with {described(right)}.",
+            span=span,
+            hint=_mismatch_hint(left, right),
         )
     for side in (left, right):
         if not t.is_orderable(side):
             raise TypeMismatchError(
-                f"{what} cannot compare {_a(side)}.",
+                f"{what} cannot compare {described(side)}.",
                 span=span,
                 hint="Compare its fields or values one by one.",
             )
@@ -306,7 +308,9 @@ def _arithmetic(expr: Binary, left: t.Type, right: t.Type) -> t.Type:
         hint = "Convert the string first: cast(x as double), or cast(x as decimal(18,2))."
     else:
         hint = "Arithmetic goes with numbers, with times and durations, and with durations and numbers."
-    raise TypeMismatchError(f"{op!r} does not go with {_a(left)} and {_a(right)}.", span=expr.span, hint=hint)
+    raise TypeMismatchError(
+        f"{op!r} does not go with {described(left)} and {described(right)}.", span=expr.span, hint=hint
+    )
 
 
 def _beside(expr: Expr, type_: t.Type, other: t.Type) -> t.Type:
@@ -362,7 +366,7 @@ def _together(found: list[tuple[Expr, t.Type]], what: str, span: Place | None) -
         wider = t.wider(result, type_)
         if wider is None:
             raise TypeMismatchError(
-                f"{what} are {_a(result)} and {_a(type_)}.",
+                f"{what} are {described(result)} and {described(type_)}.",
                 span=expr.span or span,
                 hint=f"Make them alike, as in cast(x as {result}).",
             )
@@ -380,7 +384,7 @@ def _cast(expr: Cast, env: TypeEnv) -> t.Type:
         )
     if not t.is_open(source) and not _castable(source, target):
         raise TypeMismatchError(
-            f"{_sentence(_a(source))} cannot become {_a(target)}.",
+            f"{_sentence(described(source))} cannot become {described(target)}.",
             span=expr.span,
             hint="Casts go between numbers, to and from strings, between times, and from numbers to times.",
         )
@@ -418,16 +422,36 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+_ELSEWHERE = {
+    "average": "avg",
+    "ceiling": "ceil",
+    "ifnull": "coalesce",
+    "isnull": "coalesce",
+    "iif": "if",
+    "lag": "prev",
+    "len": "length",
+    "log": "ln",
+    "mean": "avg",
+    "nvl": "coalesce",
+    "pow": "power",
+    "previous": "prev",
+    "std": "stddev",
+    "substr": "substring",
+}
+"""What other languages call our functions."""
+
+
 def _call(expr: Call, env: TypeEnv) -> t.Type:
     function = FUNCTIONS.get(expr.name)
     if function is None:
+        near = _ELSEWHERE.get(expr.name) or nearest(expr.name, FUNCTIONS)
+        hint = None if near else f"The functions are {', '.join(sorted(FUNCTIONS))}."
+        if expr.name.startswith(("regex", "rlike", "match")):
+            near, hint = None, "Texts are compared with like, contains, startswith, endswith and split_part."
+        elif expr.name in ("now", "current_timestamp", "current_date", "sysdate", "getdate"):
+            near, hint = None, "A pattern knows the times of its events only: time(a) is that of step a."
         raise UnknownNameError(
-            f"There is no function {expr.name!r}.",
-            span=expr.span,
-            nearest=nearest(expr.name, FUNCTIONS),
-            hint=None
-            if nearest(expr.name, FUNCTIONS)
-            else f"The functions are {', '.join(sorted(FUNCTIONS))}.",
+            f"There is no function {expr.name!r}.", span=expr.span, nearest=near, hint=hint
         )
     _check_arity(function, expr)
     if expr.distinct and not function.distinct:
@@ -451,7 +475,7 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
         so_far = t.widest(found) or t.Unknown()
         if kind == "like first" and t.wider(so_far, type_) is None:
             raise TypeMismatchError(
-                f"{expr.name}(…) cannot choose between {_a(so_far)} and {_a(type_)}.",
+                f"{expr.name}(…) cannot choose between {described(so_far)} and {described(type_)}.",
                 span=arg.span or expr.span,
                 hint=_mismatch_hint(so_far, type_),
             )
@@ -468,7 +492,7 @@ def _check_arity(function: Function, expr: Call) -> None:
     if low <= given and (high is None or given <= high):
         return
     wanted = f"at least {low}" if high is None else str(low) if low == high else f"{low} to {high}"
-    example = f"Write {function.examples[0]}." if function.examples else None
+    example = f"For example: {function.examples[0]}." if function.examples else None
     noun = "argument" if wanted == "1" else "arguments"
     raise TypeMismatchError(
         f"{expr.name}(…) takes {wanted} {noun}, not {given}.", span=expr.span, hint=example
@@ -504,12 +528,11 @@ def _need_step(arg: Expr, expr: Call, is_step: bool) -> None:
 
 def _need_boolean(type_: t.Type, expr: Expr, where: str) -> None:
     if not (isinstance(type_, t.Boolean) or t.is_open(type_)):
-        hint = (
-            "Compare it with something, as in x > 0."
-            if t.is_number(type_)
-            else "Compare it with something, as in x = 'yes'."
+        other = "> 0" if t.is_number(type_) else "= 'yes'"
+        hint = f"Compare it with something, as in {print_expr(expr)} {other}."
+        raise TypeMismatchError(
+            f"{where} needs true or false, not {described(type_)}.", span=expr.span, hint=hint
         )
-        raise TypeMismatchError(f"{where} needs true or false, not {_a(type_)}.", span=expr.span, hint=hint)
 
 
 def _need_string(type_: t.Type, expr: Expr, where: str) -> None:
@@ -538,7 +561,7 @@ def _need(kind: Kind, type_: t.Type, expr: Expr, where: str) -> None:
     if kind == "boolean":
         _need_boolean(type_, expr, where)
     wanted, hint = _WANTED[kind]
-    given = _a(type_) if not _fits(kind, type_) else "this"
+    given = described(type_) if not _fits(kind, type_) else "this"
     raise TypeMismatchError(f"{where} needs {wanted}, not {given}.", span=expr.span, hint=hint)
 
 

@@ -187,9 +187,7 @@ def _name(event: Event) -> str:
 
 
 def _short(micros: int) -> str:
-    return str((Decimal(micros) / SECOND).normalize().to_integral_value()) if micros % SECOND == 0 else str(
-        Decimal(micros) / SECOND
-    )  # fmt: skip
+    return str(micros // SECOND) if micros % SECOND == 0 else format(Decimal(micros) / SECOND, "f")
 
 
 def _text(value: object) -> str:

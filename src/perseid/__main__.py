@@ -1,0 +1,24 @@
+"""``python -m perseid``: the command line, where its extra is installed."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    try:
+        from perseid.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        print(
+            f"The command line needs {error.name}, which is not installed.\n"
+            "Install it with: pip install 'perseid[cli]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""What users hold in their hands: patterns, sets of patterns, and the stream they are asked of."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perseid.compile.compiler import compile_set
+from perseid.compile.interpreter import plan_matcher
+from perseid.compile.plan import Plan
+from perseid.errors import BindingError, EventDataError, NotYetError, PatternError, PerseidError, nearest
+from perseid.lang import ast
+from perseid.lang.parser import parse_file, parse_pattern
+from perseid.lang.printer import print_file, print_pattern
+from perseid.local.matches import Matches
+from perseid.local.rows import Events, read_events
+from perseid.semantics.binding import bind
+from perseid.semantics.check import check
+from perseid.semantics.core import CorePattern
+from perseid.semantics.detection import detect
+from perseid.semantics.resolve import resolve
+from perseid.semantics.types import EventSchema
+from perseid.viz.draw import Format, draw
+from perseid.viz.explain import explain
+
+T = TypeVar("T")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_KINDS = {
+    ast.TreeMatch: "tree patterns over documents",
+    ast.QueryEvent: "queries over a live model",
+    ast.ModelChange: "changes of a live model",
+}
+
+Relations = Mapping[str, Iterable[Iterable[object]]]
+
+
+def events(
+    data: Any,
+    *,
+    time: str = "ts",
+    type: str = "type",
+    id: str | Iterable[str] = (),
+    order_by: str | Iterable[str] = (),
+    strictly_later: bool = False,
+) -> Events:
+    """Declare a stream of events once: rows and which of their columns mean what.
+
+    ``data`` is a list of dicts, a pandas frame or an Arrow table. ``id`` names the columns that make an event this
+    event and no other; ``order_by`` decides among events of one time; ``strictly_later`` demands that later steps
+    have later times.
+    """
+    return Events(data, time, type, _names(id), _names(order_by), strictly_later)
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+class PatternSet:
+    """Patterns that are compiled and run together; a step may name another pattern of the set."""
+
+    def __init__(self, tree: ast.PatternFile, source: str | None = None) -> None:
+        self._tree = tree
+        self._source = source
+
+    @property
+    def tree(self) -> ast.PatternFile:
+        """The syntax tree."""
+        return self._tree
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self._tree.patterns)
+
+    def __len__(self) -> int:
+        return len(self._tree.patterns)
+
+    def __iter__(self) -> Iterator[Pattern]:
+        return (Pattern(p, self._source) for p in self._tree.patterns)
+
+    def __getitem__(self, name: str) -> Pattern:
+        for pattern in self:
+            if pattern.name == name:
+                return pattern
+        raise KeyError(name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PatternSet) and self._tree == other._tree
+
+    def __hash__(self) -> int:
+        return hash(self._tree)
+
+    def __str__(self) -> str:
+        """The patterns in canonical layout; parsing it gives them back."""
+        return print_file(self._tree)
+
+    def __repr__(self) -> str:
+        return f"<patterns {', '.join(self.names)}>"
+
+    def bind(self, **values: object) -> PatternSet:
+        """Give parameters their values; a name goes to every pattern of the set that declares it."""
+        return PatternSet(ast.PatternFile(self._bound(values)), self._source)
+
+    def _bound(self, values: Mapping[str, object]) -> tuple[ast.Pattern, ...]:
+        declared = {p.name for pattern in self._tree.patterns for p in pattern.parameters}
+        for name in values:
+            if name not in declared:
+                near = nearest(name, declared)
+                raise BindingError(
+                    f"No pattern here has a parameter {name!r}."
+                    + (f" Did you mean {near!r}?" if near else f" There are: {', '.join(sorted(declared)) or 'none'}.")
+                )
+        return tuple(
+            bind(pattern, {p.name: values[p.name] for p in pattern.parameters if p.name in values})
+            for pattern in self._tree.patterns
+        )
+
+    def check(self, schema: EventSchema | None = None) -> PatternSet:
+        """Check names and types, against a schema where one is given; raises what is wrong, returns itself."""
+        self._located(lambda: check(self._tree, schema))
+        return self
+
+    def plan(self) -> Plan:
+        """The compiled plan of the set."""
+        return self._located(lambda: compile_set(self._cores()))
+
+    def explain(self) -> str:
+        """What each pattern means and what running it takes, in words."""
+        plan = self._located(lambda: compile_set(check(self._tree)))
+        return "\n".join(explain(plan, name) for name in self.names)
+
+    def draw(self, form: Format = "text") -> str:
+        """The automata as ``text``, ``mermaid`` or ``dot``."""
+        cores = self._located(lambda: check(self._tree))
+        return "\n".join(draw(core, form) for core in cores)
+
+    def match(
+        self,
+        stream: Any,
+        *,
+        relations: Relations | None = None,
+        horizon: dt.datetime | None = None,
+    ) -> Matches:
+        """Find all matches here, in this process: for trying things, for tests, for data that fits a machine.
+
+        ``stream`` comes from :func:`events`; bare rows are taken with the default column names. ``relations`` are the
+        tables that ``in Name`` asks for. With a ``horizon`` only what is decided up to that time is reported, as on a
+        stream that is complete so far.
+        """
+        declared = stream if isinstance(stream, Events) else Events(stream)
+        cores = self._located(self._cores)
+        _refuse_what_is_not_yet(cores)
+        plan = self._located(lambda: compile_set(cores))
+        rewritten = [pattern.pattern for pattern in plan.patterns]
+        detection = detect(
+            rewritten,
+            read_events(declared),
+            plan_matcher(plan),
+            horizon=None if horizon is None else _micros(horizon),
+            strictly_later=declared.strictly_later,
+            relations=relations,
+        )
+        return Matches(detection)
+
+    def _cores(self) -> list[CorePattern]:
+        check(self._tree)
+        return [resolve(bind(pattern)) for pattern in self._tree.patterns]
+
+    def _located(self, run: Callable[[], T]) -> T:
+        """Let an error point into the text the patterns came from."""
+        try:
+            return run()
+        except PatternError as error:
+            if self._source is not None:
+                error.locate(self._source)
+            raise
+
+
+class Pattern(PatternSet):
+    """One pattern: a set of one."""
+
+    def __init__(self, tree: ast.Pattern, source: str | None = None) -> None:
+        super().__init__(ast.PatternFile((tree,)), source)
+        self._pattern = tree
+
+    @property
+    def name(self) -> str:
+        return self._pattern.name
+
+    @property
+    def parameters(self) -> tuple[ast.Parameter, ...]:
+        return self._pattern.parameters
+
+    def bind(self, **values: object) -> Pattern:
+        """Give parameters their values: ``burst.bind(threshold=5)``."""
+        return Pattern(self._bound(values)[0], self._source)
+
+    def __str__(self) -> str:
+        return print_pattern(self._pattern)
+
+    def __repr__(self) -> str:
+        return f"<pattern {self.name}>"
+
+
+def pattern(text: str) -> Pattern:
+    """A pattern from its text."""
+    return Pattern(parse_pattern(text), text)
+
+
+def patterns(text: str) -> PatternSet:
+    """All patterns of a text."""
+    return PatternSet(parse_file(text), text)
+
+
+def load(path: str | Path) -> PatternSet:
+    """All patterns of a ``.perseid`` file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise PerseidError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise PerseidError(f"{path} is not UTF-8 text.") from None
+    return patterns(text)
+
+
+def _refuse_what_is_not_yet(cores: list[CorePattern]) -> None:
+    for core in cores:
+        for step in core.steps:
+            if type(step.kind) in _KINDS:
+                raise NotYetError(
+                    f"Pattern {core.name} asks for {_KINDS[type(step.kind)]}: it parses, prints and explains, "
+                    "but the engine that runs it is still to come.",
+                    hint="Patterns over plain events run today.",
+                )
+
+
+def _micros(moment: dt.datetime) -> int:
+    if not isinstance(moment, dt.datetime):
+        raise EventDataError("A horizon is a datetime.")
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (aware - _EPOCH) // dt.timedelta(microseconds=1)

@@ -1,0 +1,109 @@
+"""Matches of a local run, readable as they are and ready for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from perseid.errors import MissingExtraError
+from perseid.semantics import values as v
+from perseid.semantics.detection import Detection, Match
+
+_SHOWN = 20
+
+
+class Matches(Sequence[Match]):
+    """What a local run found, in order of the matches' end; a sequence of :class:`Match`."""
+
+    def __init__(self, detection: Detection) -> None:
+        self._matches = detection.matches
+        self.suppressed = detection.suppressed
+        """How many matches ``suppress`` left out."""
+        self.evidence_dropped = detection.evidence_dropped
+        """How many contributing events an evidence limit left out."""
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Match, ...]: ...
+    def __getitem__(self, index: int | slice) -> Match | tuple[Match, ...]:
+        return self._matches[index]
+
+    def __len__(self) -> int:
+        return len(self._matches)
+
+    def __iter__(self) -> Iterator[Match]:
+        return iter(self._matches)
+
+    def __repr__(self) -> str:
+        lines = [f"{len(self)} match" + ("" if len(self) == 1 else "es")]
+        lines.extend("  " + describe(match) for match in self._matches[:_SHOWN])
+        if len(self) > _SHOWN:
+            lines.append(f"  … and {len(self) - _SHOWN} more")
+        if self.suppressed:
+            lines.append(f"  ({self.suppressed} suppressed)")
+        return "\n".join(lines)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One flat row a match: pattern, match_id, kind, start and end, the key, the returned columns."""
+        rows = []
+        for m in self._matches:
+            row: dict[str, Any] = {
+                "pattern": m.pattern,
+                "match_id": m.match_id,
+                "kind": m.kind,
+                "start": v.moment(m.start),
+                "end": v.moment(m.end),
+            }
+            row.update({f"{k}" if k not in row else f"key_{k}": value for k, value in m.key.items()})
+            row.update({k if k not in row else f"{k}_returned": value for k, value in m.values.items()})
+            if m.evidence is not None:
+                row["evidence"] = [dict(event) for event in m.evidence]
+                row["evidence_dropped"] = m.evidence_dropped
+            rows.append(row)
+        return rows
+
+    def to_pandas(self) -> Any:
+        """The rows of :meth:`to_dicts` as a pandas frame."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtraError("pandas is not installed. Install it with: pip install 'perseid[pandas]'") from None
+        return pandas.DataFrame(self.to_dicts())
+
+    def to_arrow(self) -> Any:
+        """The rows of :meth:`to_dicts` as an Arrow table."""
+        try:
+            import pyarrow
+        except ImportError:
+            raise MissingExtraError("pyarrow is not installed. Install it with: pip install 'perseid[arrow]'") from None
+        return pyarrow.Table.from_pylist(self.to_dicts())
+
+
+def describe(match: Match) -> str:
+    """A match on one line."""
+    parts = [match.pattern if match.kind == "match" else f"{match.pattern} ({match.kind})"]
+    parts.extend(f"{name}={_text(value)}" for name, value in match.key.items())
+    parts.append(f"[{clock(match.start)} → {clock(match.end)}]")
+    for name, events in match.bindings.items():
+        shown = ", ".join(f"{event.type}@{clock(event.time)}" for event in events[:4])
+        parts.append(f"{name}: {shown}" + (f", … {len(events)} in all" if len(events) > 4 else ""))
+    parts.extend(f"{name}={_text(value)}" for name, value in match.values.items())
+    return "  ".join(parts)
+
+
+def clock(micros: int) -> str:
+    """A time as people write it: the date only where it is not 1970, fractions only where there are any."""
+    moment = v.moment(micros)
+    if moment is None:
+        return "∞"
+    form = "%H:%M:%S" if moment.date().toordinal() == 719163 else "%Y-%m-%d %H:%M:%S"
+    text = moment.strftime(form)
+    return text + (f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else "")
+
+
+
+def _text(value: object) -> str:
+    shown = v.text(value) if value is not None else "null"
+    text = str(value) if shown is None else shown
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,141 @@
+"""Rows people have, lists of dicts, pandas and Arrow tables, as events."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from perseid.errors import EventDataError, nearest
+from perseid.semantics import values as v
+from perseid.semantics.events import Event, content_id
+
+_MICROS = 1_000_000
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A stream of events and what it is like; make one with :func:`perseid.events`."""
+
+    data: Any
+    time: str = "ts"
+    """The column with the event's time."""
+    type: str = "type"
+    """The column with the event's type."""
+    id: tuple[str, ...] = ()
+    """The columns that make an event this event and no other; without any, all it has."""
+    order_by: tuple[str, ...] = ()
+    """Columns that decide the order of events with equal times."""
+    strictly_later: bool = False
+    """Demand that a later step has a later time, not only a later place in the order."""
+
+
+def read_events(stream: Events) -> list[Event]:
+    """Every row as an event; what cannot be read is an error that names the row."""
+    return [_event(stream, row, number) for number, row in enumerate(_rows(stream.data), 1)]
+
+
+def _rows(data: Any) -> Iterator[Mapping[str, Any]]:
+    if hasattr(data, "to_pylist"):  # an Arrow table or record batch
+        yield from data.to_pylist()
+    elif hasattr(data, "to_dict") and hasattr(data, "columns"):  # a pandas frame
+        for row in data.to_dict("records"):
+            yield {str(name): _pandas_null(value) for name, value in row.items()}
+    elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, Mapping)):
+        for number, row in enumerate(data, 1):
+            if not isinstance(row, Mapping):
+                raise EventDataError(
+                    f"Row {number} is {_a(row)}, not a dict.", hint="Give one dict an event: {'ts': …, 'type': …}."
+                )
+            yield row
+    else:
+        raise EventDataError(
+            f"Events cannot be read from {_a(data)}.",
+            hint="Give a list of dicts, a pandas frame or an Arrow table.",
+        )
+
+
+def _pandas_null(value: Any) -> Any:
+    """pandas writes a missing number as NaN; here it is null, as when Spark reads a pandas frame."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _event(stream: Events, row: Mapping[str, Any], number: int) -> Event:
+    time = _time(_column(row, stream.time, "time", number), number, stream.time)
+    kind = v.plain(_column(row, stream.type, "type", number))
+    if kind is not None and not isinstance(kind, str):
+        kind = v.text(kind)
+    attributes = {str(name): v.plain(value) for name, value in row.items()}
+    rank = tuple(_rank(v.plain(_column(row, name, "order_by", number))) for name in stream.order_by)
+    if stream.id:
+        parts = [v.identity(v.plain(_column(row, name, "id", number))) for name in stream.id]
+        identity = "\x1f".join(repr(part) for part in parts)
+    else:
+        identity = content_id(kind if isinstance(kind, str) else None, time, attributes)
+    return Event(kind if isinstance(kind, str) else None, time, attributes, identity, 0, (0, *rank))
+
+
+def _column(row: Mapping[str, Any], name: str, role: str, number: int) -> Any:
+    if name not in row:
+        near = nearest(name, map(str, row))
+        raise EventDataError(
+            f"Row {number} has no column {name!r}, which is to be the {role} column."
+            + (f" Did you mean {near!r}?" if near else ""),
+            hint=f"It has: {', '.join(map(str, row)) or 'nothing'}. Say which: ps.events(rows, {role}=…).",
+        )
+    return row[name]
+
+
+def _time(value: Any, number: int, column: str) -> int:
+    value = v.plain(value)
+    match value:
+        case bool() | None:
+            pass
+        case int() | Decimal():
+            return _seconds(Decimal(value), number, column)
+        case float() if math.isfinite(value):
+            return _seconds(Decimal(repr(value)), number, column)
+        case dt.datetime():
+            moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+            return (moment - _EPOCH) // dt.timedelta(microseconds=1)
+        case dt.date():
+            return (dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(
+                microseconds=1
+            )
+        case str():
+            read = v.read_timestamp(value)
+            if read is not None:
+                return (read - _EPOCH) // dt.timedelta(microseconds=1)
+    raise EventDataError(
+        f"Row {number} has no readable time: {column} is {value!r}.",
+        hint="A time is a datetime, an ISO 8601 text, or a number of seconds since 1970.",
+    )
+
+
+def _seconds(value: Decimal, number: int, column: str) -> int:
+    micros = value * _MICROS
+    if not -(2**62) < micros < 2**62:
+        raise EventDataError(f"Row {number} has a time out of range: {column} is {value}.")
+    return int(micros)
+
+
+def _rank(value: Any) -> tuple[Any, ...]:
+    """Values of ``order_by`` made comparable with one another: nulls first, then by kind."""
+    if value is None:
+        return (0,)
+    if isinstance(value, bool):
+        return (1, int(value))
+    if isinstance(value, (int, Decimal)):
+        return (2, value)
+    if isinstance(value, float):
+        return (2, value) if not math.isnan(value) else (3, 0)
+    return (4, type(value).__name__, str(v.identity(value)))
+
+
+def _a(value: object) -> str:
+    name = type(value).__name__
+    return ("an " if name[:1].lower() in "aeiou" else "a ") + name

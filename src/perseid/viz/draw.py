@@ -1,0 +1,66 @@
+"""Pictures of a pattern: Mermaid and DOT for pages and editors, text for a terminal."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from perseid.errors import PerseidError
+from perseid.semantics import core as c
+from perseid.viz.graph import MATCH, START, Graph, graph_of
+from perseid.viz.text_drawing import draw_text
+
+Format = Literal["text", "mermaid", "dot"]
+
+
+def draw(pattern: c.CorePattern, form: Format = "text") -> str:
+    """The automaton of a pattern in one of the three forms."""
+    match form:
+        case "text":
+            return draw_text(pattern)
+        case "mermaid":
+            return _mermaid(pattern.name, graph_of(pattern))
+        case "dot":
+            return _dot(pattern.name, graph_of(pattern))
+    raise PerseidError(f"There is no drawing as {form!r}.", hint="Choose text, mermaid or dot.")
+
+
+def _state(number: int) -> str:
+    return {START: "start", MATCH: "match"}.get(number, f"s{number}")
+
+
+def _mermaid(name: str, graph: Graph) -> str:
+    def quoted(text: str) -> str:
+        for sign, code in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"), ("\n", "<br/>")):
+            text = text.replace(sign, code)
+        return f'"{text}"'
+
+    lines = ["flowchart LR", "  start((start))"]
+    lines.extend(f"  {_state(n)}[{quoted(label)}]" for n, label in graph.steps.items())
+    lines.append(f"  match(({quoted(name)}))")
+    for edge in graph.edges:
+        label = f"|{quoted(edge.label)}|" if edge.label else ""
+        lines.append(f"  {_state(edge.source)} -->{label} {_state(edge.target)}")
+    if graph.footer:
+        lines.append(f"  note[{quoted(graph.footer)}]:::note")
+        lines.append("  classDef note fill:none,stroke:none")
+    return "\n".join(lines) + "\n"
+
+
+def _dot(name: str, graph: Graph) -> str:
+    def quoted(text: str) -> str:
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+    lines = [
+        f"digraph {quoted(name)} {{",
+        "  rankdir=LR;",
+        f"  label={quoted(graph.footer)};",
+        '  node [shape=box, style=rounded, fontname="sans-serif"];',
+        '  edge [fontname="sans-serif", fontsize=10];',
+        '  start [shape=plaintext, label="start"];',
+        f"  match [shape=box, style=bold, peripheries=2, label={quoted(name)}];",
+    ]
+    lines.extend(f"  {_state(n)} [label={quoted(label)}];" for n, label in graph.steps.items())
+    lines.extend(
+        f"  {_state(edge.source)} -> {_state(edge.target)} [label={quoted(edge.label)}];" for edge in graph.edges
+    )
+    return "\n".join([*lines, "}"]) + "\n"

@@ -1,0 +1,200 @@
+"""What a pattern means and what running it takes, in words."""
+
+from __future__ import annotations
+
+from perseid.compile.plan import PatternPlan, Plan
+from perseid.lang.ast import Contiguity
+from perseid.lang.printer import print_duration, print_expr, print_kind, print_window
+from perseid.semantics import core as c
+from perseid.semantics.core_text import hop_text
+
+_THEN = {
+    Contiguity.NEXT: "the very next event",
+    Contiguity.SKIP: "the first later event that fits",
+    Contiguity.ANY: "every later event that fits",
+}
+_WAKE = {
+    "never": "only when events come",
+    "deadline": "also without events, when an absence's deadline passes",
+    "window": "also without events, when a window closes",
+}
+_SKIP = {
+    "none": "every event that fits the first step starts an attempt",
+    "to next": "every start counts, with one match each",
+    "past last": "after a match the next attempt starts behind its last event",
+    "to first": "after a match the next attempt starts at the first event of",
+    "to last": "after a match the next attempt starts at the last event of",
+}
+
+
+def explain(plan: Plan, name: str) -> str:
+    """One pattern of a plan, in words."""
+    own = next(pattern for pattern in plan.patterns if pattern.name == name)
+    pattern, facts = own.pattern, own.facts
+    out = [f"pattern {name}", ""]
+    out += _section("steps", _steps(own))
+    out += _section("conditions", _conditions(plan, own))
+    out += _section(
+        "time and place",
+        [
+            ("partition", ", ".join(".".join(x.parts) for x in pattern.partition) or "none: all events are one sequence"),
+            ("window", _window(pattern)),
+            ("equal times", "a later step is strictly later" if pattern.strictly_later else "order decides, unless the stream says strictly later"),
+            ("known", f"a match is known {facts.known}"),
+        ],
+    )  # fmt: skip
+    out += _section(
+        "matches",
+        [
+            ("start", _starts(pattern)),
+            ("number", f"{facts.growth}: {facts.growth_why}"),
+            ("timed out", "reported" if pattern.report_timeouts else "not reported"),
+            ("returns", ", ".join(n for n, _ in pattern.returns) or "no columns of its own"),
+            *_optional(pattern),
+        ],
+    )
+    out += _section(
+        "engine",
+        [
+            ("runs on", f"{facts.engines[0]} ({facts.engines_why})"),
+            ("fed by", ", ".join(own.feeds_on) or "the stream alone"),
+            ("unwanted events", ("dropped unseen: " if facts.droppable else "all needed: ") + facts.droppable_why),
+            ("columns read", _columns(plan, own)),
+            ("state", _state(own)),
+            ("speaks", _WAKE[own.wake]),
+            ("identity", pattern.semantic_hash),
+        ],
+    )
+    return "\n".join(out).rstrip() + "\n"
+
+
+def _section(title: str, rows: list[tuple[str, str]]) -> list[str]:
+    if not rows:
+        return []
+    width = max(len(key) for key, _ in rows)
+    return [title, *(f"  {key:<{width}}  {text}".rstrip() for key, text in rows), ""]
+
+
+def _steps(plan: PatternPlan) -> list[tuple[str, str]]:
+    pattern = plan.pattern
+    rows: list[tuple[str, str]] = []
+    for lead in pattern.lead:
+        rows.append(("not", f"{_names(pattern, lead.body)} for {print_duration(lead.duration)} before"))
+    rows += _walk(pattern, pattern.body, "")
+    return rows
+
+
+def _names(pattern: c.CorePattern, body: c.Core) -> str:
+    return ", ".join(print_kind(pattern.steps[s].kind) for s in c.takes(body))
+
+
+def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, str]]:
+    match element:
+        case c.Take():
+            step = pattern.steps[element.step]
+            text = print_kind(step.kind) + (f", {how}" if how else "")
+            return [(step.name or "·", text)]
+        case c.Seq():
+            rows: list[tuple[str, str]] = []
+            for i, item in enumerate(element.items):
+                hop = element.hops[i - 1] if i else None
+                bounds = "" if hop is None else hop_text(c.Hop(hop.contiguity, hop.after, hop.within)).removeprefix(hop.contiguity.value)
+                rows += _walk(pattern, item, how if hop is None else _THEN[hop.contiguity] + bounds)
+            return rows
+        case c.Alt():
+            rows = []
+            for i, branch in enumerate(element.branches):
+                inner = _walk(pattern, branch, how)
+                rows += inner if i == 0 else [("or " + key, text) for key, text in inner]
+            return rows
+        case c.All():
+            rows = []
+            for i, member in enumerate(element.members):
+                inner = _walk(pattern, member, how if i == 0 else "in any order")
+                rows += inner if i == 0 else [("and " + key, text) for key, text in inner]
+            return rows + [("not", f"{_names(pattern, b)} before all of these") for b in element.barred]
+        case c.Loop():
+            high = "or more" if element.high is None else f"to {element.high}"
+            exact = element.low == element.high
+            many = f"{element.low} times" if exact else f"{element.low} {high} times"
+            manner = "" if exact else (", as few as it can" if element.reluctant else ", as many as it can")
+            again = f", each {_THEN[element.hop.contiguity]}" if element.high != 1 else ""
+            until = ""
+            if element.until is not None:
+                until = f", until {print_kind(pattern.steps[element.until].kind)}"
+            return [(key, f"{text}; {many}{manner}{again}{until}") for key, text in _walk(pattern, element.body, how)]
+        case c.Absent():
+            when = "in between" if element.duration is None else f"for {print_duration(element.duration)}"
+            return [("not", f"{_names(pattern, element.body)} {when}")]
+        case c.Zone():
+            within = "" if element.within is None else f" within {print_window(element.within)}"
+            holds = "" if element.holds_for is None else f" holding for {print_duration(element.holds_for)}"
+            return [(key, f"{text} (group{within}{holds})") for key, text in _walk(pattern, element.body, how)]
+
+
+def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for step, numbers in zip(own.pattern.steps, own.steps, strict=True):
+        label = step.name or print_kind(step.kind)
+        for number, needs in numbers.choose:
+            predicate = plan.predicates[number]
+            who = "one event decides" if predicate.event_local else "needs earlier events"
+            later = ", asked once its steps are bound" if needs else ""
+            rows.append((f"{label} chosen by", f"{print_expr(predicate.expr)}  ({who}{later})"))
+        for number in numbers.must:
+            rows.append((f"{label} tested by", f"{print_expr(plan.predicates[number].expr)}  (ends the attempt)"))
+        for path, shared in step.unify:
+            rows.append((f"{label} unifies", f"{'.'.join(path.parts)} as {shared}"))
+    stack: list[c.Core] = [own.pattern.body]
+    while stack:
+        element = stack.pop(0)
+        if isinstance(element, c.Loop):
+            rows.extend(("on leaving a repetition", print_expr(guard)) for guard in element.guards)
+        if isinstance(element, c.All):
+            rows.extend(("once all members are there", print_expr(guard)) for guard in element.guards)
+        stack.extend(c.core_parts(element))
+    rows.extend(("at the end", print_expr(guard)) for guard in own.pattern.guards)
+    return rows
+
+
+def _window(pattern: c.CorePattern) -> str:
+    text = "none needed: every wait ends by itself" if pattern.within is None else print_window(pattern.within)
+    holds = "" if pattern.holds_for is None else f", at least {print_duration(pattern.holds_for)}"
+    return text + holds
+
+
+def _starts(pattern: c.CorePattern) -> str:
+    if pattern.context is not None:
+        return f"{pattern.context.value} context: partial matches decide who uses an event"
+    return _SKIP[pattern.skip.mode] + (f" {pattern.skip.step}" if pattern.skip.step else "")
+
+
+def _optional(pattern: c.CorePattern) -> list[tuple[str, str]]:
+    rows = []
+    if pattern.evidence is not None:
+        rows.append(("evidence", f"at most {pattern.evidence.limit} events a match, the rest counted"))
+    if pattern.suppress is not None:
+        by = ", ".join(pattern.suppress.by) or "the partition"
+        rows.append(("suppress", f"for {print_duration(pattern.suppress.duration)} by {by}, counted"))
+    return rows
+
+
+def _columns(plan: Plan, own: PatternPlan) -> str:
+    names = sorted({name for step in own.facts.steps for name in step.columns})
+    kept = {name for step in own.facts.steps for name in step.kept}
+    keys = [path.parts[0] for path in own.pattern.partition]
+    shown = [f"{n} (kept)" if n in kept else n for n in names] + [f"{k} (key)" for k in keys if k not in names]
+    return ", ".join(shown) or "none"
+
+
+def _state(own: PatternPlan) -> str:
+    retention = own.retention
+    if retention.kind == "empty":
+        return "none: each event is decided alone"
+    if retention.kind == "unbounded":
+        return "kept for ever where partial matches stay open: the pattern has no bound"
+    if retention.events is not None:
+        return f"the last {retention.events} events of a key"
+    return f"events of a key for {print_duration(retention.micros or 0)}, then nothing"
+
+

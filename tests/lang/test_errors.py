@@ -1,0 +1,77 @@
+"""Mistakes people make and what they are told: the input above the line, the message below it.
+
+Run with PERSEID_REWRITE_GOLDEN=1 to write the messages anew; then read every one that changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from perseid.errors import PatternError, PerseidError
+from perseid.lang.parser import parse_file
+from perseid.semantics.check import check
+from perseid.semantics.types import EventSchema, schema
+
+LINE = "\n----\n"
+FILES = sorted((Path(__file__).parent / "errors").glob("*.txt"))
+SELF_EVIDENT = {
+    "duration_too_long", "evidence_limit_too_large", "name_too_long", "number_too_large", "quantifier_too_large",
+    "quantifier_upside_down", "quantifier_zero", "stays_repeated", "within_zero_events",
+}  # fmt: skip
+"""Mistakes whose message leaves one thing to do, which it does not spell out."""
+
+
+def read(file: Path) -> tuple[EventSchema | None, str, str]:
+    """The schema of the header, the pattern, and the message."""
+    above, _, message = file.read_text(encoding="utf-8").partition(LINE)
+    declared: dict[str, dict[str, str]] = {}
+    rows = above.split("\n")
+    while rows and rows[0].startswith("schema "):
+        event_type, _, columns = rows.pop(0).removeprefix("schema ").partition(":")
+        pairs = (column.partition(" ")[::2] for column in re.split(r",\s+", columns.strip()))
+        declared[event_type] = dict(pairs)
+    return schema(declared) if declared else None, "\n".join(rows), message
+
+
+def provoke(text: str, events: EventSchema | None) -> PerseidError:
+    try:
+        check(parse_file(text), events)
+    except PatternError as error:
+        return error.locate(text)
+    except PerseidError as error:
+        return error
+    pytest.fail("nothing was refused")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_message(file: Path) -> None:
+    events, text, wanted = read(file)
+    error = provoke(text, events)
+    found = f"{type(error).__name__}\n{error}\n"
+    if os.environ.get("PERSEID_REWRITE_GOLDEN") == "1":
+        above = file.read_text(encoding="utf-8").partition(LINE)[0].rstrip("\n")
+        file.write_text(f"{above}{LINE}{found}", encoding="utf-8")
+        return
+    assert found == wanted
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_where_and_what_instead(file: Path) -> None:
+    events, text, _ = read(file)
+    error = provoke(text, events)
+    assert isinstance(error, PatternError)
+    assert error.hint or error.nearest or file.stem in SELF_EVIDENT
+    assert error.line is not None
+    assert error.column is not None
+    rows = text.split("\n")
+    assert 1 <= error.line <= len(rows)
+    assert 1 <= error.column <= len(rows[error.line - 1]) + 1
+    assert "^" in str(error)
+
+
+def test_there_are_enough() -> None:
+    assert len(FILES) >= 70
