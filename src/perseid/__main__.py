@@ -9,10 +9,11 @@ def main() -> None:
     try:
         from perseid.cli.app import app
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("typer", "rich"):
             raise
         print(
-            f"The command line needs {error.name}, which is not installed.\n"
+            f"The command line needs {missing}, which is not installed.\n"
             "Install it with: pip install 'perseid[cli]'",
             file=sys.stderr,
         )

@@ -19,8 +19,9 @@ from perseid.semantics.types import EventSchema, schema
 LINE = "\n----\n"
 FILES = sorted((Path(__file__).parent / "errors").glob("*.txt"))
 SELF_EVIDENT = {
-    "duration_too_long", "evidence_limit_too_large", "name_too_long", "number_too_large", "quantifier_too_large",
-    "quantifier_upside_down", "quantifier_zero", "stays_repeated", "within_zero_events",
+    "duration_too_long", "evidence_limit_too_large", "name_too_long", "number_too_large",
+    "quantifier_too_large", "quantifier_upside_down", "quantifier_zero", "stays_repeated",
+    "within_zero_events",
 }  # fmt: skip
 """Mistakes whose message leaves one thing to do, which it does not spell out."""
 

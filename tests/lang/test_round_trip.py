@@ -38,6 +38,18 @@ def spans_point_into(text: str, tree: object) -> None:
             waiting.extend(getattr(node, name) for name in node.__dataclass_fields__ if name != "span")
 
 
+def texts_are_plain(tree: object) -> None:
+    """No token of the parser's is left in the tree: it would be equal, and be saved and shown as another thing."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        assert not isinstance(node, str) or type(node) is str
+        if isinstance(node, tuple):
+            waiting.extend(node)
+        elif hasattr(node, "__dataclass_fields__"):
+            waiting.extend(getattr(node, name) for name in node.__dataclass_fields__)
+
+
 @LARGE
 @given(patterns())
 def test_a_printed_pattern_reads_back_as_itself(pattern: ast.Pattern) -> None:
@@ -45,9 +57,9 @@ def test_a_printed_pattern_reads_back_as_itself(pattern: ast.Pattern) -> None:
     again = parse_pattern(text)
     assert again == pattern
     assert hash(again) == hash(pattern)
-    assert repr(again) == repr(pattern)
     assert print_pattern(again) == text
     spans_point_into(text, again)
+    texts_are_plain(again)
 
 
 @LARGE
@@ -93,7 +105,7 @@ def test_the_strategies_reach_every_node_and_field() -> None:
     """Each node comes up, and each field of it with more than one value."""
     seen: dict[tuple[type, str], set[str]] = {}
 
-    @settings(max_examples=400, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=150, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     @given(pattern_files())
     def collect(file: ast.PatternFile) -> None:
         waiting: list[object] = [file]
@@ -108,12 +120,7 @@ def test_the_strategies_reach_every_node_and_field() -> None:
                     seen.setdefault((type(node), name), set()).add(repr(value))
 
     collect()
-    wanted = {
-        (kind, name)
-        for kind in EVERY_NODE - {ex.Span}
-        for name in kind.__dataclass_fields__
-        if name != "span"
-    }
+    wanted = {(kind, name) for kind in EVERY_NODE - {ex.Span} for name in kind.__dataclass_fields__ if name != "span"}
     assert not {place for place in wanted if len(seen.get(place, ())) < 2}
 
 

@@ -32,8 +32,8 @@ RIGHT = {
     "one step": "match Transfer t [amount > 100 and ok]",
     "bare column of the only step": "match Transfer where amount > 100 return account",
     "own name in its brackets": "match Transfer t [t.amount > 100 and device.os = 'ios' and tags[0] = 'x']",
-    "columns of two steps": "match Login a -> Transfer t where a.user = t.user and t.amount > 5 within 1 hour",
-    "unified": "match Login(user as u) a -> Transfer(user as u) t [u <> 'root'] within 1 hour return u",
+    "columns of two steps": "match Login a -> Transfer t where a.user = t.user and t.amount > 5 within 1 day",
+    "unified": "match Login(user as u) a -> Transfer(user as u) t [u <> 'x'] within 1 hour return u",
     "aggregates": "match Login a -> Transfer+ t where sum(t.amount) > 5 and count(t) > 2 within 1 hour "
     "return sum(t.fee) as fees, last(t.account) as account",
     "prev": "match Login a -> Transfer+ t [amount > prev(t.amount)] within 1 hour",
@@ -112,12 +112,11 @@ def test_feeding_is_bounded() -> None:
 
 
 def test_parameters_with_defaults_are_bound() -> None:
-    text = "pattern p(least double = -5, w duration = 10 minutes) match Login a -> Transfer t [amount > :least] within :w"
+    head = "pattern p(least double = -5, w duration = 10 minutes)"
+    text = f"{head} match Login a -> Transfer t [amount > :least] within :w"
     (core,) = check(parse_pattern(text), EVENTS)
     assert core.within == ast.TimeWindow(600_000_000)
-    assert core.steps[1].choose[0].expr == ex.Binary(
-        ">", ex.Ref(("amount",)), ex.Unary("-", ex.Literal("integer", 5))
-    )
+    assert core.steps[1].choose[0].expr == ex.Binary(">", ex.Ref(("amount",)), ex.Unary("-", ex.Literal("integer", 5)))
 
 
 def test_parameters_without_defaults_stay_open() -> None:
@@ -156,7 +155,8 @@ def test_a_parameter_has_the_type_it_declares() -> None:
     [
         ("double = 5", True), ("double = 1e3", True), ("decimal = 5.5", True), ("decimal = 1e3", False),
         ("bigint = 5", True), ("bigint = 5.5", False), ("string = 'x'", True), ("string = null", True),
-        ("boolean = true", True), ("boolean = 1", False), ("duration = 5 minutes", True), ("duration = 5", False),
+        ("boolean = true", True), ("boolean = 1", False), ("duration = 5 minutes", True),
+        ("duration = 5", False),
         ("list of string = 'x'", False), ("timestamp = timestamp '2026-01-01'", True), ("variant = 5", True),
     ],
 )  # fmt: skip

@@ -1,11 +1,11 @@
 """Perseid patterns as SQL:2016 row patterns, for the part of the language that both have.
 
-:func:`translate` gives a MATCH_RECOGNIZE query whose rows say which event stands at which step, so that a match of
-SQL and one of ours can be compared event by event. What SQL has no words for, or means differently, is refused with
-:class:`Untranslatable`; docs/sql-differences.md lists it.
+:func:`translate` gives a MATCH_RECOGNIZE query whose rows say which event stands at which step, so that a
+match of SQL and one of ours can be compared event by event. What SQL has no words for, or means differently,
+is refused with :class:`UntranslatableError`; docs/sql-differences.md lists it.
 
-The shape of the pattern is read from the tree as written, the conditions of each step from the core form, where every
-conjunct of ``where`` already stands at the step that decides it.
+The shape of the pattern is read from the tree as written, the conditions of each step from the core form,
+where every conjunct of ``where`` already stands at the step that decides it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COLUMNS = frozenset({"v"})
 _SECOND = 1_000_000
 
 
-class Untranslatable(Exception):
+class UntranslatableError(Exception):
     """The pattern is outside the part that SQL and Perseid share."""
 
 
@@ -123,7 +123,7 @@ class _Translator:
         define = tuple((variable(s.id), self._condition(s)) for s in self.core.steps)
         return Query(shape, define, self._skip(), bool(self.core.partition))
 
-    # --- what can be said at all -----------------------------------------------------------------------------
+    # --- what can be said at all ------------------------------------------------------------------------
 
     def _check(self, core: c.CorePattern) -> None:
         refuse = {
@@ -144,13 +144,13 @@ class _Translator:
                 refuse["an arrow that passes events over"] = True
             if self.anyway:
                 continue
-            if isinstance(part, c.Loop) and part.high != 1 and c.can_be_empty(part.body):
+            if isinstance(part, c.Loop) and c.can_be_empty(part.body):
                 refuse["a repetition of what can be nothing: preferred differently"] = True
             if isinstance(part, c.All) and len(part.members) > 2 and not all(map(_one_way, part.members)):
                 refuse["three or more members with a choice inside: preferred differently"] = True
         for what, present in refuse.items():
             if present:
-                raise Untranslatable(what)
+                raise UntranslatableError(what)
 
     def _situate(self, core: c.Core, bound: frozenset[int], loops: tuple[int, ...]) -> frozenset[int]:
         match core:
@@ -170,7 +170,7 @@ class _Translator:
                 inner = loops if core.high == 1 else (*loops, core.id)
                 after = self._situate(core.body, bound - set(core.inside), inner)
                 return after if core.low > 0 else bound
-        raise Untranslatable(type(core).__name__)
+        raise UntranslatableError(type(core).__name__)
 
     def _guards(self, core: c.Core, *, top: bool) -> None:
         """Conditions asked when a repetition or conjunction is left: SQL can ask only at the next event."""
@@ -180,30 +180,30 @@ class _Translator:
                 follower = core.items[i + 1] if i + 1 < len(core.items) else None
                 if isinstance(item, c.Loop) and item.guards:
                     if not top or not isinstance(follower, c.Take):
-                        raise Untranslatable("a condition on leaving a repetition")
+                        raise UntranslatableError("a condition on leaving a repetition")
                     asked = [self._expr(g, None) for g in item.guards]
                     self.extra.setdefault(follower.step, []).extend(asked)
                 hop = core.hops[i] if i < len(core.hops) else None
                 if hop is not None and (hop.after is not None or hop.within is not None):
                     if not isinstance(follower, c.Take):
-                        raise Untranslatable("a bound on the time before more than a step")
+                        raise UntranslatableError("a bound on the time before more than a step")
                     self.extra.setdefault(follower.step, []).append(_gap(variable(follower.step), hop))
             return
         if isinstance(core, c.Loop) and core.guards:
-            raise Untranslatable("a condition on leaving a repetition")
+            raise UntranslatableError("a condition on leaving a repetition")
         if isinstance(core, c.All) and core.guards:
-            # Each member asks it of those that came before, so at the end it holds, if every member must come.
+            # Each member asks it of those before it, so at the end it holds, if every member must come.
             plain = {m.step for m in core.members if isinstance(m, c.Take)}
             for guard in core.guards:
                 refs = references(guard)
                 asked = {self.names[r.parts[0]] for r in refs.plain if r.parts[0] in self.names}
                 around = {s for s in asked - plain if s in c.takes(core)}
                 if refs.aggregated or around or any(self.situations[s].loops for s in asked):
-                    raise Untranslatable("a condition between members that can be missing or repeated")
+                    raise UntranslatableError("a condition between members that can be missing or repeated")
         for part in c.core_parts(core):
             self._guards(part, top=False)
 
-    # --- shape -----------------------------------------------------------------------------------------------
+    # --- shape ------------------------------------------------------------------------------------------
 
     def _shape(self, element: ast.Element, numbered: Iterator[int]) -> str:
         match element:
@@ -219,7 +219,7 @@ class _Translator:
                 return f"({self._shape(element.element, numbered)}){_quantifier(element)}"
             case ast.Group(within=None, holds_for=None):
                 return self._shape(element.element, numbered)
-        raise Untranslatable(type(element).__name__)
+        raise UntranslatableError(type(element).__name__)
 
     def _skip(self) -> str:
         skip = self.core.skip
@@ -233,7 +233,7 @@ class _Translator:
                 assert skip.step is not None
                 target = self.names[skip.step]
                 if not self.anyway and not self._always_after_start(target):
-                    raise Untranslatable("a skip to a step that can be missing or the start: an error in SQL")
+                    raise UntranslatableError("a skip to a step that can be missing or the start: an error in SQL")
                 return f"{skip.mode.upper()} {variable(target)}"
 
     def _always_after_start(self, target: int) -> bool:
@@ -247,7 +247,7 @@ class _Translator:
                 return started and _obligatory(item, target)
         return False
 
-    # --- conditions ------------------------------------------------------------------------------------------
+    # --- conditions -------------------------------------------------------------------------------------
 
     def _condition(self, step: c.CoreStep) -> str:
         me = variable(step.id)
@@ -255,7 +255,7 @@ class _Translator:
         if isinstance(step.kind, ast.EventType):
             parts.append(f"{me}.type = '{step.kind.name}'")
         elif not isinstance(step.kind, ast.AnyEvent):
-            raise Untranslatable(type(step.kind).__name__)
+            raise UntranslatableError(type(step.kind).__name__)
         for path, name in step.unify:
             column = self._column(me, path.parts)
             parts.append(f"{column} IS NOT NULL AND {column} = {self._unified(name, own=step.id)}")
@@ -276,7 +276,7 @@ class _Translator:
         return " AND ".join(parts) or "true"
 
     def _unified(self, name: str, own: int | None) -> str:
-        """The unified value: that of any step which has it. The step at hand comes last, for its event is bound."""
+        """The unified value, from any step that has it; the step at hand comes last, for its event is bound."""
         carriers = [s for s in self.core.steps if any(n == name for _, n in s.unify)]
         carriers.sort(key=lambda s: s.id == own)
         values = []
@@ -287,7 +287,7 @@ class _Translator:
 
     def _column(self, qualifier: str, parts: tuple[str, ...]) -> str:
         if len(parts) != 1 or parts[0] not in _COLUMNS:
-            raise Untranslatable(f"the column {'.'.join(parts)}")
+            raise UntranslatableError(f"the column {'.'.join(parts)}")
         return f"{qualifier}.{parts[0]}"
 
     def _ref(self, ref: ex.Ref, at: int | None, inside: int | None) -> str:
@@ -300,14 +300,14 @@ class _Translator:
         if head in self.core.unified:
             return self._unified(head, own=None)
         if at is None or inside is not None:
-            raise Untranslatable("a bare column here")
+            raise UntranslatableError("a bare column here")
         return self._column(variable(at), ref.parts)
 
     def _check_fresh(self, step: int, at: int | None) -> None:
         """In a repetition a plain name means this round's event; in SQL the last one of any round."""
         target = self.situations[step]
         if not self.anyway and target.loops and (at is None or step not in self.situations[at].before):
-            raise Untranslatable("a name that this round may not have bound")
+            raise UntranslatableError("a name that this round may not have bound")
 
     def _expr(self, expr: ex.Expr, at: int | None, inside: int | None = None) -> str:
         def down(e: ex.Expr) -> str:
@@ -347,16 +347,16 @@ class _Translator:
                 return f"({down(expr.value)} IS {no}DISTINCT FROM {expr.what})"
             case ex.Call():
                 if inside is not None:
-                    raise Untranslatable("an aggregate of an aggregate")
+                    raise UntranslatableError("an aggregate of an aggregate")
                 return self._call(expr)
-        raise Untranslatable(type(expr).__name__)
+        raise UntranslatableError(type(expr).__name__)
 
     def _call(self, call: ex.Call) -> str:
         if call.distinct:
-            raise Untranslatable("distinct: the judge refuses it here")
+            raise UntranslatableError("distinct: the judge refuses it here")
         steps = {self.names[r.parts[0]] for _, r in references(call).aggregated if r.parts[0] in self.names}
         if len(steps) != 1:
-            raise Untranslatable("an aggregate over more than one step")
+            raise UntranslatableError("an aggregate over more than one step")
         (step,) = steps
         argument = call.args[0]
         if call.name == "count":
@@ -367,10 +367,10 @@ class _Translator:
             # Not SQL's PREV, which is the row before in the table: ours is the event before in the same step.
             offset = call.args[1] if len(call.args) > 1 else ex.Literal("integer", 1)
             if not isinstance(offset, ex.Literal):
-                raise Untranslatable("a computed offset")
+                raise UntranslatableError("a computed offset")
             return f"LAST({inner}, {offset.value})"
         if call.name not in _AGGREGATES:
-            raise Untranslatable(call.name)
+            raise UntranslatableError(call.name)
         return f"{_AGGREGATES[call.name]}({inner})"
 
 
@@ -450,7 +450,7 @@ def _gap(me: str, hop: c.Hop) -> str:
 
 def _seconds(micros: int) -> int:
     if micros % _SECOND:
-        raise Untranslatable("a part of a second")
+        raise UntranslatableError("a part of a second")
     return micros // _SECOND
 
 

@@ -1,7 +1,8 @@
 """Random patterns and streams for the part of the language that SQL:2016 row patterns share.
 
-Everything follows from one number: ``sample(7)`` is the same pattern with the same streams on every machine, so a
-failure is run again by its seed. Streams are half noise and half walks through the pattern, lest nothing matches.
+Everything follows from one number: ``sample(7)`` is the same pattern with the same streams on every machine,
+so a failure is run again by its seed. Streams are half noise and half walks through the pattern, lest nothing
+matches.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sql import Query, Row, Untranslatable, translate
+from sql import Query, Row, UntranslatableError, translate
 
 from perseid.errors import PatternError
 from perseid.lang import ast
@@ -44,7 +45,7 @@ def sample(seed: int, streams: int = STREAMS) -> Sample:
     return Sample(seed, pattern, query, tuple(_stream(rng, i, pattern.match) for i in range(streams)))
 
 
-# --- patterns -------------------------------------------------------------------------------------------------
+# --- patterns -------------------------------------------------------------------------------------------
 
 
 def _accepted_pattern(rng: random.Random) -> tuple[ast.Pattern, Query]:
@@ -54,7 +55,7 @@ def _accepted_pattern(rng: random.Random) -> tuple[ast.Pattern, Query]:
         if query is None:
             continue
         # What makes the pattern meaningless, or SQL speechless, is left out again.
-        for refine in rng.choices(_REFINEMENTS, weights=_WEIGHTS, k=rng.randint(1, 5)):
+        for refine in rng.choices(_REFINEMENTS, weights=_WEIGHTS, k=rng.randint(2, 10)):
             candidate = refine(rng, pattern)
             refined = _translated(candidate)
             if refined is not None:
@@ -65,7 +66,7 @@ def _accepted_pattern(rng: random.Random) -> tuple[ast.Pattern, Query]:
 def _translated(pattern: ast.Pattern) -> Query | None:
     try:
         return translate(pattern)
-    except (PatternError, Untranslatable):
+    except (PatternError, UntranslatableError):
         return None
 
 
@@ -126,7 +127,7 @@ def _conjunction(rng: random.Random, count: int, names, arrow, depth: int) -> as
     return ast.Conjunction(_parts(rng, count, names, arrow, depth))
 
 
-# --- conditions -----------------------------------------------------------------------------------------------
+# --- conditions -----------------------------------------------------------------------------------------
 
 Refinement = Callable[[random.Random, ast.Pattern], ast.Pattern]
 
@@ -229,9 +230,7 @@ def _add_condition(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
 def _add_where(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
     names = [s.name for s in _steps(pattern) if s.name]
     left = _value(rng.choice(names)) if rng.random() < 0.5 else _aggregate(rng, rng.choice(names))
-    return replace(
-        pattern, where=_and(pattern.where, ex.Binary(rng.choice(_COMPARE), left, _term(rng, names)))
-    )
+    return replace(pattern, where=_and(pattern.where, ex.Binary(rng.choice(_COMPARE), left, _term(rng, names))))
 
 
 def _add_unification(rng: random.Random, pattern: ast.Pattern) -> ast.Pattern:
@@ -263,7 +262,7 @@ _REFINEMENTS: tuple[Refinement, ...] = (_add_condition, _add_where, _add_unifica
 _WEIGHTS = (12, 4, 1, 2, 1)
 
 
-# --- streams --------------------------------------------------------------------------------------------------
+# --- streams --------------------------------------------------------------------------------------------
 
 
 def _stream(rng: random.Random, number: int, match: ast.Element) -> tuple[Row, ...]:
@@ -300,7 +299,5 @@ def _walk(rng: random.Random, element: ast.Element) -> list[str]:
             return [kind for member in members for kind in _walk(rng, member)]
         case ast.Repeat():
             high = element.low + 2 if element.high is None else element.high
-            return [
-                kind for _ in range(rng.randint(element.low, high)) for kind in _walk(rng, element.element)
-            ]
+            return [kind for _ in range(rng.randint(element.low, high)) for kind in _walk(rng, element.element)]
     raise AssertionError(f"no {type(element).__name__} is generated")

@@ -1,6 +1,6 @@
 """The oracle against Trino: where the language and SQL:2016 row patterns overlap, they find the same matches.
 
-    .ci/trino run .venv/bin/pytest -m trino tests/trino
+    .ci/trino run pytest -m trino tests/trino
 
 A failure names its seed; ``PERSEID_TRINO_SEEDS=123:124`` runs that one alone, ``0:20000`` goes on for longer.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sql import Query, Row, rows_of, step_of, translate
+from sql import Query, Row, UntranslatableError, rows_of, step_of, translate
 from strategies import SECOND, STREAMS, Sample, sample
 
 from perseid.errors import MeaningError
@@ -38,7 +38,7 @@ needs_trino = [
 ]
 
 
-# --- both sides -----------------------------------------------------------------------------------------------
+# --- both sides -----------------------------------------------------------------------------------------
 
 
 def ask_trino(query: str) -> list[list[object]]:
@@ -95,14 +95,14 @@ def explain(case: Sample, pattern: c.CorePattern, stream: Sequence[Row]) -> str:
     )
 
 
-# --- random pairs ---------------------------------------------------------------------------------------------
+# --- random pairs ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first", range(FIRST, LAST, BLOCK), ids=lambda first: f"seeds-from-{first}")
 class TestRandomPairs:
     pytestmark = needs_trino
 
-    def test_the_same_matches(self, first: int, record_property) -> None:
+    def test_the_same_matches(self, first: int) -> None:
         cases = [sample(seed) for seed in range(first, min(first + BLOCK, LAST))]
         wrong, pairs, matched, matches = [], 0, 0, 0
         with ThreadPoolExecutor(2) as pool:
@@ -118,7 +118,126 @@ class TestRandomPairs:
                     if mine != given.get(number, []):
                         wrong.append(explain(case, pattern, stream))
                         break
-        record_property("pairs", pairs)
-        record_property("pairs_with_matches", matched)
-        record_property("matches", matches)
+        print(f"pairs {pairs}, with matches {matched}, matches {matches}, patterns that differ {len(wrong)}")
         assert not wrong, f"{len(wrong)} patterns differ\n\n" + "\n\n".join(wrong[:5])
+        assert matched * 10 > pairs or pairs < STREAMS * BLOCK, "too few matches to mean anything"
+
+
+# --- known differences ----------------------------------------------------------------------------------
+
+# Each is explained in docs/sql-differences.md. Rows are types with a value: "A1 B C3".
+DIFFERENCES = {
+    "an empty round, where none is owed, is no way to leave": (
+        "match (A*? a)*, A b after match skip past last",
+        "A A",
+        [((0, 0), (1, 1))],
+        [((1, 0),), ((1, 1),)],
+    ),
+    "an empty round stands for all that are owed": (
+        "match (A?? a, C? b){1,3}, C c after match skip past last",
+        "A C C C",
+        [((0, 0), (1, 1), (1, 2), (2, 3))],
+        [((0, 0), (1, 1), (2, 2)), ((2, 3),)],
+    ),
+    "members of a conjunction are chosen one by one": (
+        "match B? a & any b & C c selection sql",
+        "B C A",
+        [((0, 0), (2, 1), (1, 2))],
+        [((1, 0), (2, 1))],
+    ),
+    "a name in a repetition is this round's": (
+        "match (A? a, B b [a.v is null or v > a.v])+ consecutive after match skip past last",
+        "A1 B2 B0",
+        [((0, 0), (1, 1), (1, 2))],
+        [((0, 0), (1, 1)), ((1, 2),)],
+    ),
+}
+ERRORS = {
+    "a skip to the start": ("match A a, B b after match skip to first a", "A B", [((0, 0), (1, 1))]),
+    "a skip to a step without events": (
+        "match A a, B? b, C c after match skip to last b",
+        "A C",
+        [((0, 0), (2, 1))],
+    ),
+}
+
+
+def stream_of(text: str) -> tuple[Row, ...]:
+    return tuple(
+        (0, 1, number, number, word[0], int(word[1:]) if word[1:] else None) for number, word in enumerate(text.split())
+    )
+
+
+class TestDifferences:
+    pytestmark = needs_trino
+
+    @pytest.mark.parametrize(("text", "rows", "mine", "sql"), DIFFERENCES.values(), ids=DIFFERENCES)
+    def test_other_matches(self, text: str, rows: str, mine: list[Found], sql: list[Found]) -> None:
+        pattern, stream = parse_pattern(f"pattern p {text}"), stream_of(rows)
+        assert ours(resolve(pattern), stream) == mine
+        assert theirs(translate(pattern, anyway=True), stream)[0] == sql
+
+    def test_trino_has_two_rules_for_empty_rounds(self) -> None:
+        pattern = parse_pattern("pattern p match (C? a | A b)*, A c after match skip past last")
+        query = translate(pattern, anyway=True)
+        assert theirs(query, stream_of("A A"))[0] == [((2, 0),), ((2, 1),)]
+        assert theirs(query, stream_of("C A A"))[0] == [((0, 0), (1, 1), (2, 2))]
+        assert ours(resolve(pattern), stream_of("A A")) == [((1, 0), (2, 1))]
+        assert ours(resolve(pattern), stream_of("C A A")) == [((0, 0), (1, 1), (2, 2))]
+
+    @pytest.mark.parametrize(("text", "rows", "mine"), ERRORS.values(), ids=ERRORS)
+    def test_errors_of_sql(self, text: str, rows: str, mine: list[Found]) -> None:
+        from trino.exceptions import TrinoQueryError
+
+        pattern, stream = parse_pattern(f"pattern p {text}"), stream_of(rows)
+        assert ours(resolve(pattern), stream) == mine
+        with pytest.raises(TrinoQueryError, match="AFTER MATCH SKIP"):
+            theirs(translate(pattern, anyway=True), stream)
+
+    def test_empty_matches(self) -> None:
+        with pytest.raises(MeaningError, match="no event at all"):
+            resolve(parse_pattern("pattern p match A* a consecutive after match skip past last"))
+        query = Query("S0*", (("S0", "S0.type = 'A'"),), "PAST LAST ROW", partitioned=False)
+        assert [row[3] for row in ask_trino(query.over(stream_of("B")))] == [None]
+
+    def test_differing_patterns_are_refused(self) -> None:
+        for text in [case[0] for case in (*DIFFERENCES.values(), *ERRORS.values())]:
+            with pytest.raises(UntranslatableError):
+                translate(parse_pattern(f"pattern p {text}"))
+
+
+# --- the generator itself -------------------------------------------------------------------------------
+
+
+WORDS = (
+    "where", "within", "must", "any(", "every(", "count(", "sum(", "avg(", "min(", "max(", "first(", "last(",
+    "prev(", "as x", " or ", "<=>", "is null",
+)  # fmt: skip
+
+
+def test_every_construct_is_generated() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(200):
+        pattern = sample(seed, streams=0).pattern
+        text = print_pattern(pattern)
+        parts = list(elements(pattern.match))
+        seen.update({type(part).__name__ for part in parts})
+        seen.update({"reluctant" for part in parts if isinstance(part, ast.Repeat) and part.reluctant})
+        seen.update({"nested" for p in parts if isinstance(p, ast.Repeat) and not isinstance(p.element, ast.Step)})
+        seen.update(word for word in WORDS if word in text)
+        seen[f"skip {pattern.skip.mode if pattern.skip else pattern.selection}"] += 1
+    wanted = {"Alternation", "Conjunction", "reluctant", "nested", *WORDS} | {
+        f"skip {mode}" for mode in ("none", "to next", "past last", "to first", "to last", ast.Selection.SQL)
+    }
+    assert not {word for word in wanted if seen[word] < 2}, seen
+
+
+def elements(element: ast.Element) -> Iterable[ast.Element]:
+    yield element
+    for part in ast.parts(element):
+        yield from elements(part)
+
+
+def test_a_seed_gives_the_same_sample() -> None:
+    assert sample(7) == sample(7)
+    assert len(sample(7).streams) == STREAMS

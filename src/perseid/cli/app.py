@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sys
 from collections.abc import Iterator
@@ -105,6 +106,8 @@ def try_command(
         rules = _load(file).bind(**_values(values or []))
         stream = ps.events(list(_read(events)), time=time, type=type, id=id or (), order_by=order_by or ())
         found = rules.match(stream)
+    except ps.EventDataError as error:
+        raise _fail(error, events) from None
     except ps.PerseidError as error:
         raise _fail(error, file) from None
     if as_json:
@@ -136,22 +139,24 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise ps.EventDataError(f"{path} cannot be read: {error.strerror}.") from None
+        raise ps.EventDataError(f"The file cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise ps.EventDataError(f"{path} is not UTF-8 text.") from None
+        raise ps.EventDataError("The file is not UTF-8 text.") from None
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ps.EventDataError(f"{path}, line {number} is not JSON: {error}.") from None
+            raise ps.EventDataError(f"Line {number} is not JSON: {error}.") from None
         if not isinstance(row, dict):
-            raise ps.EventDataError(f"{path}, line {number} is not a JSON object.")
+            raise ps.EventDataError(f"Line {number} is not a JSON object.")
         yield row
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, dt.datetime):
+        return value.isoformat().replace("+00:00", "Z")
     return value_text(value) or str(value)
 
 
@@ -166,19 +171,28 @@ def _table(found: ps.Matches) -> None:
         table = Table(title=f"{name}: {len(mine)} match{'' if len(mine) == 1 else 'es'}", title_justify="left")
         keys = list(dict.fromkeys(k for m in mine for k in m.key))
         columns = list(dict.fromkeys(k for m in mine for k in m.values))
-        steps = list(dict.fromkeys(k for m in mine for k in m.bindings))
         reports = any(m.kind != "match" for m in mine)
-        for header in (*keys, "start", "end", *steps, *columns, *(["kind"] if reports else [])):
-            table.add_column(header, overflow="fold")
+        for header in (*keys, "start", "end", "events", *columns, *(["kind"] if reports else [])):
+            table.add_column(header, overflow="fold", no_wrap=header in ("start", "end"))
         for m in mine:
             row = [_cell(m.key.get(k)) for k in keys]
-            row += [clock(m.start), clock(m.end)]
-            row += [str(len(m.bindings[s])) + " × " + str(m.bindings[s][0].type) if s in m.bindings else "" for s in steps]
+            row += [clock(m.start), _end(m), _events(m)]
             row += [_cell(m.values.get(k)) for k in columns]
             table.add_row(*row, *([m.kind] if reports else []))
         console.print(table)
     if found.suppressed:
         console.print(f"{found.suppressed} suppressed")
+
+
+def _end(match: ps.Match) -> str:
+    """The end, without the date where it is the day of the start."""
+    start, end = clock(match.start), clock(match.end)
+    return end.partition(" ")[2] if " " in end and end[:10] == start[:10] else end
+
+
+def _events(match: ps.Match) -> str:
+    """Which steps have events, and how many: ``a b t×2``."""
+    return " ".join(name if len(found) == 1 else f"{name}×{len(found)}" for name, found in match.bindings.items())
 
 
 def _cell(value: object) -> str:

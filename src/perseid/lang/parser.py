@@ -133,7 +133,8 @@ def _lark() -> Lark:
         start=_STARTS,
         propagate_positions=True,
         maybe_placeholders=False,
-        # Without it ſ counts as an s and K as a k where case does not matter, and digits are those of every script.
+        # Otherwise a long s (U+017F) is an s and a kelvin sign a k where case does not matter, and digits are
+        # those of every script.
         g_regex_flags=re.ASCII,
     )
 
@@ -166,7 +167,7 @@ def _check_depth(tree: object, text: str) -> None:
                 f"This is nested more than {limits.MAX_DEPTH} levels deep.",
                 span=span,
                 source=text,
-                hint="A long chain of 'or' over one column is shorter as x in (…), or as a list bound at use.",
+                hint="A long chain of 'or' over one column is shorter as x in (…) or x in :values.",
             )
         if isinstance(node, tuple):
             stack.extend((child, depth) for child in node)
@@ -309,7 +310,8 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return ast.QueryEvent(change.lower(), str(query))  # type: ignore[arg-type]
 
     def kind_change(self, meta: Any, action: Token, element: Token, feature: Token | None = None) -> ast.StepKind:
-        return ast.ModelChange(action.lower(), str(element), None if feature is None else str(feature))  # type: ignore[arg-type]
+        of = None if feature is None else str(feature)
+        return ast.ModelChange(action.lower(), str(element), of)  # type: ignore[arg-type]
 
     def unify(self, meta: Any, path: ex.Ref, name: Token) -> ast.Unify:
         return ast.Unify(path, str(name))
@@ -470,7 +472,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return _Clause("after match skip", skip, _span(meta))
 
     def clause_timeouts(self, meta: Any) -> _Clause:
-        return _Clause("report timeouts", True, _span(meta) if meta.start_pos is not None else ex.Span(0, 0, 1, 1))
+        return _Clause("report timeouts", True, _span(meta))
 
     def clause_return(self, meta: Any, *outputs: Any) -> _Clause:
         return _Clause("return", outputs, _span(meta))
@@ -513,7 +515,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             given[clause.name] = clause.value
         if "match" not in given:
             raise PatternSyntaxError(
-                f"Pattern {name} has no 'match' clause.", span=span, hint="Add one: match Login a -> Transfer t."
+                f"Pattern {name} has no 'match' clause.",
+                span=span,
+                hint="Add one: match Login a -> Transfer t.",
             )
         outputs = given.get("return", ())
         evidence = [o for o in outputs if isinstance(o, ast.Evidence)]

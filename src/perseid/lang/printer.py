@@ -13,20 +13,28 @@ from perseid.lang.tree_patterns import print_tree
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 KEYWORDS = frozenset(
-    """
-    pattern match where within holds for partition by selection after skip report timeouts return suppress
-    severity owner tags description to next past first last as limit event events not change must until stays or and
-    between like in is distinct cast case when then else end of none evidence forever any true false null sql
-    strict followed successor chronicle recent continuous cumulative immediate found updated lost create delete
-    set link unlink consecutive relaxed combinations microsecond microseconds millisecond milliseconds second
-    seconds minute minutes hour hours day days week weeks
-    """.split()
-)
+    (
+        "pattern", "match", "where", "within", "holds", "for", "partition", "by", "selection",
+        "after", "skip", "report", "timeouts", "return", "suppress", "severity", "owner", "tags",
+        "description", "to", "next", "past", "first", "last", "as", "limit", "event", "events",
+        "not", "change", "must", "until", "stays", "or", "and", "between", "like", "in", "is",
+        "distinct", "cast", "case", "when", "then", "else", "end", "of", "none", "evidence",
+        "forever", "any", "true", "false", "null", "sql", "strict", "followed", "successor",
+        "chronicle", "recent", "continuous", "cumulative", "immediate", "found", "updated", "lost",
+        "create", "delete", "set", "link", "unlink", "consecutive", "relaxed", "combinations",
+        "microsecond", "microseconds", "millisecond", "milliseconds", "second", "seconds", "minute",
+        "minutes", "hour", "hours", "day", "days", "week", "weeks",
+    )
+)  # fmt: skip
 """Words with a meaning somewhere in the language; the printer quotes names that are one of them."""
 
-# Words that can stand in an expression as a column without being taken for anything else.
-_SAFE_AS_COLUMN = KEYWORDS - frozenset("or and not between like in is distinct cast case when then else end".split())
-_SAFE_AS_COLUMN -= frozenset("true false null evidence as".split())
+# Words that mean something where a column could stand.
+_WORDS_OF_EXPRESSIONS = frozenset(
+    (
+        "or", "and", "not", "between", "like", "in", "is", "distinct", "cast", "case", "when", "then", "else",
+        "end", "true", "false", "null", "evidence", "as",
+    )
+)  # fmt: skip
 
 _UNITS = (
     (7 * 24 * 3600 * 1_000_000, "week"),
@@ -47,7 +55,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 def print_name(name: str, *, column: bool = False) -> str:
     """The name as written; in backticks where it would be read as something else."""
-    reserved = KEYWORDS - _SAFE_AS_COLUMN if column else KEYWORDS
+    reserved = _WORDS_OF_EXPRESSIONS if column else KEYWORDS
     if _PLAIN_NAME.match(name) and name.lower() not in reserved:
         return name
     return "`" + name.replace("`", "``") + "`"
@@ -66,8 +74,6 @@ def print_duration(duration: ast.Duration) -> str:
             return f"{count} {unit}" + ("" if count == 1 else "s")
     raise AssertionError("every duration is a whole number of microseconds")
 
-
-# --- expressions ---------------------------------------------------------------------------------------------
 
 _LEVEL = {"or": 1, "and": 2, "not": 3, "compare": 4, "sum": 5, "product": 6, "sign": 7, "postfix": 8}
 _SUM_OPS = frozenset({"+", "-", "||"})
@@ -186,9 +192,6 @@ def print_literal(literal: ex.Literal) -> str:
             return str(value)
 
 
-# --- elements ------------------------------------------------------------------------------------------------
-
-
 def _is_unit(element: ast.Element) -> bool:
     """Can stand in a sequence, alternation or conjunction without parentheses."""
     return isinstance(element, (ast.Step, ast.Repeat, ast.Group, ast.Stays))
@@ -211,8 +214,7 @@ def print_element(element: ast.Element) -> str:
             )
         case ast.Conjunction():
             return " & ".join(
-                print_element(m) if _is_unit(m) or isinstance(m, ast.Absence) else _parens(m)
-                for m in element.members
+                print_element(m) if _is_unit(m) or isinstance(m, ast.Absence) else _parens(m) for m in element.members
             )
         case ast.Repeat():
             return _repeat(element)
@@ -309,9 +311,6 @@ def _repeat(repeat: ast.Repeat) -> str:
         return _step(inner, quantifier) + rounds + until
     body = print_element(inner) if isinstance(inner, ast.Group) else _parens(inner)
     return f"{body}{quantifier}{rounds}{until}"
-
-
-# --- patterns ------------------------------------------------------------------------------------------------
 
 
 def print_window(window: ast.Window) -> str:

@@ -209,16 +209,12 @@ def _bad_character(error: UnexpectedCharacters, text: str) -> PatternSyntaxError
     rest = text[at:]
     shown = rest[:1] if rest[:1].isprintable() else f"U+{ord(rest[:1]):04X}"
     hint = f"Here could stand {_listing(error.allowed or ())}."
-    return PatternSyntaxError(
-        f"{shown!r} cannot stand here.", span=_span_at(text, at), source=text, hint=_clip(hint)
-    )
+    return PatternSyntaxError(f"{shown!r} cannot stand here.", span=_span_at(text, at), source=text, hint=_clip(hint))
 
 
 def _error(slip: _Slip, text: str, message: str, at: int, width: int) -> PatternSyntaxError:
     span = _span_at(text, at, width) if slip.start is None else _span_at(text, slip.start, slip.width)
-    return PatternSyntaxError(
-        slip.message or message, span=span, source=text, hint=slip.hint, nearest=slip.nearest
-    )
+    return PatternSyntaxError(slip.message or message, span=span, source=text, hint=slip.hint, nearest=slip.nearest)
 
 
 def _foreign_sign(text: str, at: int) -> _Slip | None:
@@ -257,9 +253,7 @@ class _Spot:
     def behind(self, pattern: str) -> re.Match[str] | None:
         """The pattern right before the spot; it looks back a little only, however long the text is."""
         end = len(self.before)
-        return re.compile(f"(?:{pattern})\\Z", re.IGNORECASE).search(
-            self.text[:end], max(0, end - _LOOK_BACK)
-        )
+        return re.compile(f"(?:{pattern})\\Z", re.IGNORECASE).search(self.text[:end], max(0, end - _LOOK_BACK))
 
     def opened(self) -> int | None:
         return _unclosed(self.text[: self.at])
@@ -289,9 +283,7 @@ def _bracket(spot: _Spot) -> _Slip | None:
     if spot.word in _OPENS:
         opened = spot.opened()
         if opened is None:
-            return _Slip(
-                f"Take it out, or write {_OPENS[spot.word]} before.", f"This {spot.word} closes nothing."
-            )
+            return _Slip(f"Take it out, or write {_OPENS[spot.word]} before.", f"This {spot.word} closes nothing.")
         bracket = spot.text[opened]
         if bracket != _OPENS[spot.word]:
             return _Slip(f"Close it with {_CLOSES[bracket]}.", f"This {bracket} is never closed.", opened)
@@ -352,14 +344,11 @@ _BETWEEN_STEPS = {
     "<": "Bounds of a repetition are written in braces: Transfer{2,5} t.",
 }
 _ARROW_HINT = (
-    "Between two steps stands an arrow: -> (skip to the next that fits), ->> (any later), "
-    "or , (the very next)."
+    "Between two steps stands an arrow: -> (skip to the next that fits), ->> (any later), or , (the very next)."
 )
 _SKIP_HINT = "After a match: skip none, skip to next, skip past last, skip to first b, or skip to last b."
 _SEQUENCE_HINT = "Steps are joined by arrows: match Login a -> Transfer t. Below: partition by user."
-_STAR_HINT = (
-    "Name what is returned, or leave 'return' out and read the bindings; 'return evidence' gives the events."
-)
+_STAR_HINT = "Name what is returned, or leave 'return' out and read the bindings; 'return evidence' gives the events."
 _SELECTIONS = (
     "sql", "strict", "next", "any", "followed by", "successor", "chronicle", "recent", "continuous",
     "cumulative", "immediate", "strict immediate",
@@ -397,8 +386,10 @@ def _spilt(spot: _Spot) -> _Slip | None:
         message = f"Behind {joint[1]} {what} is missing."
         return _Slip("Write what comes next, or take it out.", message, joint.start(1), len(joint[1]))
     if spot.before.endswith("'"):
-        last = [m for m in _LEXEME.finditer(spot.before) if m.group().startswith("'")][-1]
-        if "\n" in last.group():
+        # The quote may be the end of a comment or of a name, and then no text ends here.
+        quoted = [m for m in _LEXEME.finditer(spot.before) if m.group().startswith("'")]
+        last = quoted[-1] if quoted else None
+        if last is not None and "\n" in last.group():
             hint = "Close it with '; a quote inside a text is written twice: 'it''s'."
             return _Slip(hint, "This quote is not closed on its line.", last.start())
     return None

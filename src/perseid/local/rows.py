@@ -85,7 +85,7 @@ def _column(row: Mapping[str, Any], name: str, role: str, number: int) -> Any:
         raise EventDataError(
             f"Row {number} has no column {name!r}, which is to be the {role} column."
             + (f" Did you mean {near!r}?" if near else ""),
-            hint=f"It has: {', '.join(map(str, row)) or 'nothing'}. Say which: ps.events(rows, {role}=…).",
+            hint=f"It has: {', '.join(map(str, row)) or 'nothing'}. Say which: ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line.",
         )
     return row[name]
 

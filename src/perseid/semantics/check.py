@@ -41,9 +41,7 @@ _MAX_CHAIN = 100
 _NOTHING = MatchScope(frozenset(), Bindings())
 
 
-def check(
-    file_or_pattern: ast.PatternFile | ast.Pattern, schema: t.EventSchema | None = None
-) -> list[c.CorePattern]:
+def check(file_or_pattern: ast.PatternFile | ast.Pattern, schema: t.EventSchema | None = None) -> list[c.CorePattern]:
     """The core form of each pattern, in the order written, once nothing is wrong with any of them.
 
     Parameters take their defaults. One without a default stays a parameter where it is a value; where it is
@@ -146,6 +144,9 @@ def _is_length(node: Any, role: str) -> bool:
     return role in ("duration", "holds_for") or (isinstance(node, ast.Link) and role in ("after", "within"))
 
 
+_LENGTHS = frozenset({"duration", "within", "after", "holds_for"})
+
+
 def _with_lengths(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
     """The tree with every length of time a number.
 
@@ -158,7 +159,7 @@ def _with_lengths(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
         return node
     changes: dict[str, Any] = {}
     for role, child in _children(node):
-        if isinstance(child, ex.Param):
+        if isinstance(child, ex.Param) and role in _LENGTHS:
             default = defaults.get(child.name)
             upper = isinstance(node, ast.TimeWindow) or role == "within"
             stand_in = limits.MAX_DURATION if upper else 1
@@ -176,9 +177,7 @@ def _with_values(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
         default = defaults.get(node.name)
         if default is None:
             return node
-        if default.kind in ("integer", "decimal", "double", "duration") and str(default.value).startswith(
-            "-"
-        ):
+        if default.kind in ("integer", "decimal", "double", "duration") and str(default.value).startswith("-"):
             value = default.value
             positive = value.copy_abs() if isinstance(value, Decimal) else -value  # type: ignore[operator]
             return ex.Unary("-", replace(default, value=positive, span=node.span), span=node.span)
@@ -332,8 +331,7 @@ class _Checker:
                     continue
                 if ref.parts[0] not in known:
                     raise UnknownNameError(
-                        f"'partition by' needs {ref.parts[0]!r} in every event, "
-                        f"and {_kind(step)} has no such column.",
+                        f"'partition by' needs {ref.parts[0]!r} in every event, and {_kind(step)} has no such column.",
                         span=ref.span,
                         nearest=nearest(ref.parts[0], known),
                         hint=f"{_kind(step)} has {_listing(known)}.",
@@ -369,8 +367,7 @@ class _Names:
                 raise ScopeError(
                     f"{head!r} is a whole event, not a value.",
                     span=ref.span,
-                    hint=f"Name one of its columns, as in {head}.{self._example(step)}; "
-                    f"time({head}) is its time.",
+                    hint=f"Name one of its columns, as in {head}.{self._example(step)}; time({head}) is its time.",
                 )
             return self._column(step, rest, ref)
         if head in self.unified:
@@ -440,8 +437,7 @@ def _unified(core: c.CorePattern, columns: list[Columns]) -> dict[str, t.Type]:
             wider = t.wider(known, type_)
             if wider is None:
                 raise TypeMismatchError(
-                    f"{name!r} is {described(known)} in {_kind(other)} "
-                    f"and {described(type_)} in {_kind(step)}.",
+                    f"{name!r} is {described(known)} in {_kind(other)} and {described(type_)} in {_kind(step)}.",
                     span=ref.span,
                     hint="Unified values are equal, so they need one type; "
                     "leave one out and compare it in a condition, with cast(x as …).",

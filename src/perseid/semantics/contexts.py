@@ -81,8 +81,8 @@ class Simulation:
         self.judge = bench
         self.partials: list[Path] = []
         self.found: list[Completed] = []
-        self.went_on: set[int] = set()
-        """Partial matches, by identity, that another grew from (recent): they did not wait in vain."""
+        self.went_on: list[Path] = []
+        """Partial matches that another grew from (recent): they did not wait in vain."""
         self.rule = {
             Selection.CHRONICLE: self._chronicle,
             Selection.IMMEDIATE: self._immediate,
@@ -131,7 +131,7 @@ class Simulation:
                     waiting = True
         if waiting:
             return None
-        if late is not None and self.judge.pattern.report_timeouts and id(path) not in self.went_on:
+        if late is not None and self.judge.pattern.report_timeouts and not any(path is p for p in self.went_on):
             return Completed(path, late, "timed out")
         return False
 
@@ -240,12 +240,13 @@ class Simulation:
             after = None if option is None else self.judge.take(option, position)
             if after is not None:
                 newer.append(after)
-                self.went_on.add(id(path))
+                self.went_on.append(path)
         fresh = self._start(position)
         if fresh is not None:
             newer.append(fresh)
         states = {self._state(path): path for path in [*self.partials, *newer]}
         self.partials = list(states.values())
+        self.went_on = [p for p in self.went_on if any(p is path for path in self.partials)]
         return bool(newer)
 
     def _state(self, path: Path) -> tuple[int, ...]:

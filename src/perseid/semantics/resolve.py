@@ -286,7 +286,7 @@ class _Resolver:
         self.all_loops[number] = place.loops
         members: list[c.Core] = []
         barred: list[c.Core] = []
-        for i, member in enumerate(element.members):
+        for i, member in enumerate(_flat(element)):
             inner = replace(place, members=(*place.members, (number, i)))
             if isinstance(member, ast.Absence):
                 if member.duration is not None:
@@ -720,6 +720,14 @@ class _Resolver:
                 return replace(core, body=self._with_guards(core.body), guards=guards)
             case c.Absent() | c.Zone():
                 return replace(core, body=self._with_guards(core.body))
+
+
+def _flat(conjunction: ast.Conjunction) -> list[ast.Element]:
+    """A conjunction directly inside another is part of it: "in any order" is associative (paper 2, Table 2)."""
+    out: list[ast.Element] = []
+    for member in conjunction.members:
+        out.extend(_flat(member) if isinstance(member, ast.Conjunction) else [member])
+    return out
 
 
 def _kind_text(draft: _Draft) -> str:

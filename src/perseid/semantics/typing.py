@@ -450,9 +450,7 @@ def _call(expr: Call, env: TypeEnv) -> t.Type:
             near, hint = None, "Texts are compared with like, contains, startswith, endswith and split_part."
         elif expr.name in ("now", "current_timestamp", "current_date", "sysdate", "getdate"):
             near, hint = None, "A pattern knows the times of its events only: time(a) is that of step a."
-        raise UnknownNameError(
-            f"There is no function {expr.name!r}.", span=expr.span, nearest=near, hint=hint
-        )
+        raise UnknownNameError(f"There is no function {expr.name!r}.", span=expr.span, nearest=near, hint=hint)
     _check_arity(function, expr)
     if expr.distinct and not function.distinct:
         raise TypeMismatchError(
@@ -494,9 +492,7 @@ def _check_arity(function: Function, expr: Call) -> None:
     wanted = f"at least {low}" if high is None else str(low) if low == high else f"{low} to {high}"
     example = f"For example: {function.examples[0]}." if function.examples else None
     noun = "argument" if wanted == "1" else "arguments"
-    raise TypeMismatchError(
-        f"{expr.name}(…) takes {wanted} {noun}, not {given}.", span=expr.span, hint=example
-    )
+    raise TypeMismatchError(f"{expr.name}(…) takes {wanted} {noun}, not {given}.", span=expr.span, hint=example)
 
 
 def _check_aggregate(expr: Call) -> None:
@@ -530,9 +526,7 @@ def _need_boolean(type_: t.Type, expr: Expr, where: str) -> None:
     if not (isinstance(type_, t.Boolean) or t.is_open(type_)):
         other = "> 0" if t.is_number(type_) else "= 'yes'"
         hint = f"Compare it with something, as in {print_expr(expr)} {other}."
-        raise TypeMismatchError(
-            f"{where} needs true or false, not {described(type_)}.", span=expr.span, hint=hint
-        )
+        raise TypeMismatchError(f"{where} needs true or false, not {described(type_)}.", span=expr.span, hint=hint)
 
 
 def _need_string(type_: t.Type, expr: Expr, where: str) -> None:

@@ -137,9 +137,7 @@ def _conditions() -> st.SearchStrategy[ex.Expr]:
     return st.one_of(
         expressions(max_leaves=4),
         expressions(max_leaves=4),
-        expressions(
-            refs=odd, params=("p", "end", "not"), relations=("not", "case", "a b", "in"), max_leaves=3
-        ),
+        expressions(refs=odd, params=("p", "end", "not"), relations=("not", "case", "a b", "in"), max_leaves=3),
     )
 
 
@@ -191,9 +189,7 @@ def step_kinds(draw: st.DrawFn) -> ast.StepKind:
 
 
 _KINDS = step_kinds()
-_UNIFIES = st.one_of(
-    st.just(()), st.lists(st.builds(ast.Unify, _PATHS, _NAMES), min_size=1, max_size=2).map(tuple)
-)
+_UNIFIES = st.one_of(st.just(()), st.lists(st.builds(ast.Unify, _PATHS, _NAMES), min_size=1, max_size=2).map(tuple))
 
 
 _ANY_STEP = st.builds(ast.Step, _KINDS, _MAYBE_NAME, _UNIFIES, _MAYBE_CONDITION, _MAYBE_CONDITION)
@@ -218,11 +214,19 @@ def _bounds(draw: st.DrawFn) -> tuple[int, int | None]:
     return low, high
 
 
+def _repeat(
+    element: ast.Element,
+    bounds: tuple[int, int | None],
+    reluctant: bool,
+    rounds: ast.Contiguity | None,
+    until: ast.Step | None,
+) -> ast.Element:
+    return ast.Repeat(element, bounds[0], bounds[1], reluctant, rounds, until)
+
+
 def _repeats(smaller: st.SearchStrategy[ast.Element]) -> st.SearchStrategy[ast.Element]:
     return st.builds(
-        lambda element, bounds, reluctant, rounds, until: ast.Repeat(
-            element, *bounds, reluctant, rounds, until
-        ),
+        _repeat,
         smaller,
         _bounds(),
         st.booleans(),

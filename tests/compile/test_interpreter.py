@@ -1,0 +1,84 @@
+"""The interpreter over the plan equals the oracle: whole, at every horizon, and however the stream is cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perseid.compile.compiler import compile_set
+from perseid.compile.interpreter import Machine, plan_matcher
+from perseid.semantics.core import CorePattern
+from perseid.semantics.detection import Detection, detect, oracle_matcher
+from perseid.semantics.events import Event
+from perseid.testing.random_patterns import core_patterns, event_streams, make_pair
+
+DEEP_PAIRS = 20_000
+
+
+def rows(detection: Detection) -> list[tuple[object, ...]]:
+    """What two runs must agree on; several matches may share an end and a start, so sorted."""
+    return sorted((m.kind, m.match_id, m.end, tuple(m.values.items())) for m in detection.matches)
+
+
+def agree(
+    pattern: CorePattern, events: list[Event], horizon: int | None, strictly_later: bool, seed: int | None = None
+) -> None:
+    options = {"horizon": horizon, "strictly_later": strictly_later}
+    expected = detect([pattern], events, oracle_matcher(), **options)
+    given_ = detect([pattern], events, plan_matcher(compile_set([pattern])), **options)
+    assert rows(given_) == rows(expected), f"seed {seed}, horizon {horizon}"
+
+
+@given(core_patterns(), event_streams(), st.booleans(), st.data())
+def test_equals_the_oracle(pattern: CorePattern, events: list[Event], strictly_later: bool, data: st.DataObject) -> None:
+    agree(pattern, events, None, strictly_later)
+    if events:
+        agree(pattern, events, data.draw(st.sampled_from([e.time for e in events])), strictly_later)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_equals_the_oracle_on_seeds(block: int) -> None:
+    for seed in range(block * 50, block * 50 + 50):
+        pattern, events = make_pair(seed)
+        agree(pattern, events, None, seed % 3 == 0, seed)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+def test_deep() -> None:
+    """20,000 pairs, each at the end of time and at several horizons."""
+    for seed in range(1_000_000, 1_000_000 + DEEP_PAIRS):
+        pattern, events = make_pair(seed, longest=11)
+        for horizon in [None, *sorted({e.time for e in events})[::3]]:
+            agree(pattern, events, horizon, seed % 3 == 0, seed)
+
+
+@given(core_patterns(), event_streams(), st.lists(st.booleans(), min_size=12, max_size=12))
+def test_any_cut(pattern: CorePattern, events: list[Event], cuts: list[bool]) -> None:
+    """Time may be advanced after any event that ends its instant; what came out is never taken back."""
+    plan = compile_set([pattern])
+    whole, cut = (Machine(plan, plan.patterns[0], False, {}) for _ in range(2))
+    out = []
+    for i, event in enumerate(events):
+        whole.feed(event)
+        cut.feed(event)
+        last_of_instant = i + 1 == len(events) or events[i + 1].time > event.time
+        if cuts[i] and last_of_instant:
+            cut.advance(event.time)
+        out += cut.collect()
+    whole.finish()
+    cut.finish()
+    out += cut.collect()
+    key = sorted
+    assert key((m.kind, m.taken, m.end) for m in out) == key((m.kind, m.taken, m.end) for m in whole.collect())
+
+
+@given(core_patterns(), event_streams())
+def test_what_is_decided_stays(pattern: CorePattern, events: list[Event]) -> None:
+    """A later horizon knows more, never less."""
+    known: set[tuple[object, ...]] = set()
+    for horizon in [*sorted({e.time for e in events}), None]:
+        now = set(rows(detect([pattern], events, oracle_matcher(), horizon=horizon)))
+        assert known <= now
+        known = now

@@ -1,0 +1,41 @@
+"""One rewrite, one file, one golden file of the same name; and none of them changes what a pattern finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from perseid.compile.rewrites import REWRITES
+from perseid.lang.parser import parse_pattern
+from perseid.semantics.core import CorePattern
+from perseid.semantics.core_text import core_text
+from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.events import Event
+from perseid.semantics.resolve import resolve
+from perseid.testing.random_patterns import core_patterns, event_streams
+from tests.golden import check_golden
+
+FOLDER = Path(__file__).parent / "rewrites"
+
+
+@pytest.mark.parametrize("rule", REWRITES, ids=lambda r: r.__name__)
+def test_golden(rule) -> None:
+    def become(text: str) -> str:
+        core = resolve(parse_pattern(text))
+        return "before\n" + core_text(core) + "after\n" + core_text(rule(core))
+
+    check_golden(FOLDER / f"{rule.__name__}.txt", become)
+
+
+def test_every_golden_file_has_a_rule() -> None:
+    assert {p.stem for p in FOLDER.glob("*.txt")} == {rule.__name__ for rule in REWRITES}
+
+
+@given(core_patterns(), event_streams())
+def test_meaning_stays(pattern: CorePattern, events: list[Event]) -> None:
+    before = detect([pattern], events, oracle_matcher())
+    for rule in REWRITES:
+        after = detect([rule(pattern)], events, oracle_matcher())
+        assert [m.match_id for m in after.matches] == [m.match_id for m in before.matches]

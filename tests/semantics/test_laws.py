@@ -1,0 +1,49 @@
+"""Paper 2's laws hold as laws of existence, and docs/laws.md says what else is true of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.semantics.laws import LAWS, Law, counterexample, found, pattern_of, stream, table
+
+PAGE = Path(__file__).parents[2] / "docs" / "laws.md"
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_existence(law: Law) -> None:
+    assert counterexample(law, None, sets=False) is None
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_the_law_is_tried_on_both_outcomes(law: Law) -> None:
+    """A law that never or always finds a match would hold for nothing."""
+    pattern = pattern_of(law, law.left)
+    assert pattern is not None
+    outcomes = {bool(found(pattern, stream(seed, law.framed))) for seed in range(200)}
+    assert outcomes == {True, False}
+
+
+def test_within_and_holds_for_are_each_others_negation_except_at_equality() -> None:
+    from perseid.lang.parser import parse_pattern
+    from perseid.semantics.resolve import resolve
+
+    def pattern(bound: str):
+        return resolve(parse_pattern(f"pattern p match A -> B within {bound}"))
+
+    short, long = pattern("3 microseconds"), pattern("forever holds for 3 microseconds")
+    for seed in range(200):
+        events = [e for e in stream(seed, False) if e.type in "AB"]
+        if len(events) == 2 and [e.type for e in events] == ["A", "B"]:
+            apart = events[1].time - events[0].time
+            assert bool(found(short, events)) == (apart <= 3)
+            assert bool(found(long, events)) == (apart >= 3)
+
+
+def test_the_page_is_what_the_oracle_does() -> None:
+    text = table()
+    if os.environ.get("PERSEID_REWRITE_GOLDEN"):
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text

@@ -1,0 +1,232 @@
+"""The public API on the data people have: lists, pandas, Arrow; nulls, duplicates, odd times, mistakes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import perseid as ps
+
+PAIR = ps.pattern("pattern pair match A a -> B b within 1 minute partition by k return a.v as x, b.v as y")
+
+
+def row(second: float, kind: str, **more: object) -> dict[str, object]:
+    return {"ts": second, "type": kind, **more}
+
+
+ROWS = [row(0, "A", k=1, v=10), row(1, "A", k=2, v=20), row(2, "B", k=1, v=30), row(3, "B", k=2, v=None)]
+
+
+def values(found: ps.Matches) -> list[dict[str, object]]:
+    return [dict(m.values) for m in found]
+
+
+def test_lists_pandas_and_arrow_agree() -> None:
+    expected = [{"x": 10, "y": 30}, {"x": 20, "y": None}]
+    assert values(PAIR.match(ROWS)) == expected
+    assert values(PAIR.match(pa.Table.from_pylist(ROWS))) == expected
+    assert values(PAIR.match(pd.DataFrame(ROWS))) == [{"x": 10, "y": 30.0}, {"x": 20, "y": None}]
+
+
+def test_order_of_rows_does_not_matter_and_ids_stay() -> None:
+    expected = [m.match_id for m in PAIR.match(ROWS)]
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(ROWS, len(ROWS))
+        assert [m.match_id for m in PAIR.match(shuffled)] == expected
+
+
+def test_names_and_metadata_do_not_change_ids() -> None:
+    other = ps.pattern(
+        "pattern other severity high tags a, b -- a comment\n match A a->B b within 60 seconds partition by k "
+        "return a.v as x, b.v as y"
+    )
+    assert [m.match_id for m in other.match(ROWS)] == [m.match_id for m in PAIR.match(ROWS)]
+
+
+def test_ids_tell_meanings_and_events_apart() -> None:
+    wider = ps.pattern("pattern pair match A a -> B b within 2 minutes partition by k")
+    ids = [m.match_id for m in [*PAIR.match(ROWS), *wider.match(ROWS)]]
+    assert len(set(ids)) == len(ids) == 4
+
+
+def test_duplicate_events_are_two_events() -> None:
+    twice = ps.pattern("pattern twice match A a, A b")
+    assert len(twice.match([row(0, "A"), row(0, "A")])) == 1
+
+
+def test_null_keys_are_one_key() -> None:
+    found = PAIR.match([row(0, "A", k=None, v=1), row(1, "B", v=2)])
+    assert [m.key for m in found] == [{"k": None}]
+
+
+def test_equal_values_are_equal_keys() -> None:
+    rows = [row(0, "A", k=0.0, v=1), row(1, "B", k=-0.0, v=2), row(2, "A", k=float("nan"), v=3), row(3, "B", k=float("nan"), v=4)]
+    assert len(PAIR.match(rows)) == 2
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        60,
+        60.0,
+        Decimal("60"),
+        "1970-01-01T00:01:00Z",
+        "1970-01-01 02:01:00+02:00",
+        dt.datetime(1970, 1, 1, 0, 1),
+        dt.datetime(1970, 1, 1, 0, 1, tzinfo=dt.UTC),
+        pd.Timestamp("1970-01-01 00:01:00"),
+    ],
+)
+def test_times_people_have(moment: object) -> None:
+    single = ps.pattern("pattern single match A a")
+    assert single.match([row(moment, "A")])[0].start == 60_000_000
+
+
+def test_daylight_saving_does_not_shift_a_window() -> None:
+    berlin = dt.timezone(dt.timedelta(hours=2)), dt.timezone(dt.timedelta(hours=1))
+    rows = [
+        row(dt.datetime(2026, 10, 25, 2, 59, 30, tzinfo=berlin[0]), "A", k=1, v=1),
+        row(dt.datetime(2026, 10, 25, 2, 0, 10, tzinfo=berlin[1]), "B", k=1, v=2),
+    ]
+    assert len(PAIR.match(rows)) == 1
+
+
+def test_far_years() -> None:
+    rows = [row(dt.datetime(1, 1, 1), "A", k=1, v=1), row(dt.datetime(9999, 12, 31, 23, 59, 59, 999999), "A", k=1, v=2)]
+    assert len(ps.pattern("pattern p match A a -> A b within forever").match(rows)) == 1
+
+
+@pytest.mark.parametrize("moment", [None, "yesterday", True, float("nan"), 10**40, [1]])
+def test_unreadable_times_name_the_row(moment: object) -> None:
+    with pytest.raises(ps.EventDataError, match="Row 2"):
+        PAIR.match([row(0, "A"), row(moment, "B")])  # type: ignore[arg-type]
+
+
+def test_missing_columns_are_named() -> None:
+    with pytest.raises(ps.EventDataError, match="no column 'ts'.*\n.*when, type") as caught:
+        PAIR.match([{"when": 1, "type": "A"}])
+    assert "ps.events(rows, time=" in str(caught.value)
+
+
+@pytest.mark.parametrize("data", ["text", 5, {"ts": 1}, [1, 2]])
+def test_what_are_no_rows(data: object) -> None:
+    with pytest.raises(ps.EventDataError):
+        PAIR.match(data)
+
+
+def test_order_by_decides_among_equal_times() -> None:
+    strict = ps.pattern("pattern strict match A, B")
+    rows = [row(0, "B", n=2), row(0, "A", n=1)]
+    assert len(strict.match(ps.events(rows, order_by="n"))) == 1
+    assert len(strict.match(ps.events([{**r, "n": -r["n"]} for r in rows], order_by="n"))) == 0  # type: ignore[operator]
+
+
+def test_strictly_later() -> None:
+    rows = ps.events([row(0, "A", k=1, v=1, n=1), row(0, "B", k=1, v=2, n=2)], order_by="n", strictly_later=True)
+    assert len(PAIR.match(rows)) == 0
+
+
+def test_horizon() -> None:
+    silent = ps.pattern("pattern silent match A a -> not B for 10 seconds")
+    rows = [row(0, "A")]
+    assert len(silent.match(rows, horizon=dt.datetime(1970, 1, 1, 0, 0, 9))) == 0
+    assert len(silent.match(rows, horizon=dt.datetime(1970, 1, 1, 0, 0, 10))) == 1
+
+
+def test_parameters() -> None:
+    rule = ps.pattern("pattern big(limit integer, vips list of string) match A a [v > :limit and name in :vips]")
+    rows = [row(0, "A", v=5, name="ann"), row(1, "A", v=5, name="bob")]
+    assert len(rule.bind(limit=3, vips=["ann"]).match(rows)) == 1
+    with pytest.raises(ps.BindingError, match="needs a value for :limit"):
+        rule.match(rows)
+    with pytest.raises(ps.BindingError, match="Did you mean 'limit'"):
+        rule.bind(limt=3)
+    with pytest.raises(ps.BindingError, match="declared as integer"):
+        rule.bind(limit="3", vips=[])
+
+
+def test_durations_can_be_parameters() -> None:
+    rule = ps.pattern("pattern p(span duration = 1 second) match A a -> B b within :span")
+    rows = [row(0, "A"), row(5, "B")]
+    assert len(rule.match(rows)) == 0
+    assert len(rule.bind(span=dt.timedelta(seconds=5)).match(rows)) == 1
+
+
+def test_relations_must_be_given() -> None:
+    rule = ps.pattern("pattern p match A a [(x, y) in Office]")
+    with pytest.raises(ps.BindingError, match="'Office'"):
+        rule.match([row(0, "A", x=1, y=2)])
+    assert len(rule.match([row(0, "A", x=1, y=2)], relations={"Office": [(1, 2)]})) == 1
+
+
+def test_evidence_is_capped_and_counted() -> None:
+    rule = ps.pattern("pattern p match A+ a -> B b within 1 minute after match skip past last return evidence limit 2")
+    found = rule.match([row(i, "A", n=i) for i in range(5)] + [row(9, "B", n=9)])
+    assert [e["n"] for e in found[0].evidence or ()] == [0, 1]
+    assert found.evidence_dropped == found[0].evidence_dropped == 4
+
+
+def test_suppressed_matches_are_counted() -> None:
+    rule = ps.pattern("pattern p match A a partition by k suppress 1 minute")
+    found = rule.match([row(i, "A", k=1) for i in range(4)])
+    assert (len(found), found.suppressed) == (1, 3)
+    assert "(3 suppressed)" in repr(found)
+
+
+def test_what_is_not_yet_says_so() -> None:
+    with pytest.raises(ps.NotYetError, match="still to come"):
+        ps.pattern("pattern p match Orders << //order->o >>").match([])
+
+
+def test_a_set_runs_together_and_feeds() -> None:
+    rules = ps.patterns("pattern low match A a\npattern high match low x -> low y within 1 minute")
+    assert [m.pattern for m in rules.match([row(0, "A"), row(1, "A")])] == ["low", "high", "low"]
+    assert rules.names == ("low", "high")
+    assert rules["low"].name == "low"
+    with pytest.raises(KeyError):
+        rules["other"]
+
+
+def test_tables() -> None:
+    found = PAIR.match(ROWS)
+    assert list(found.to_pandas()["x"]) == [10, 20]
+    assert found.to_arrow().column("x").to_pylist() == [10, 20]
+    assert found.to_dicts()[0]["k"] == 1
+
+
+def test_printing_gives_the_pattern_back() -> None:
+    assert ps.pattern(str(PAIR)) == PAIR
+    assert repr(PAIR) == "<pattern pair>"
+
+
+def test_a_long_list_of_matches_is_shown_in_part() -> None:
+    found = ps.pattern("pattern p match A a").match([row(i, "A") for i in range(50)])
+    assert "and 30 more" in repr(found)
+
+
+def test_huge_strings_and_deep_values_do_no_harm() -> None:
+    deep: object = 1
+    for _ in range(200):
+        deep = [deep]
+    rule = ps.pattern("pattern p match A a [length(v) > 10 and w = w2]")
+    assert len(rule.match([row(0, "A", v="x" * 2_000_000, w=deep, w2=deep)])) in (0, 1)
+
+
+def test_files(tmp_path) -> None:
+    path = tmp_path / "rules.perseid"
+    path.write_text("pattern p match A a", encoding="utf-8")
+    assert ps.load(path).names == ("p",)
+    with pytest.raises(ps.PerseidError, match="cannot be read"):
+        ps.load(tmp_path / "none.perseid")
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ps.PerseidError, match="UTF-8"):
+        ps.load(path)
+
+
+def test_all_names_exist() -> None:
+    assert all(hasattr(ps, name) for name in ps.__all__)

@@ -1,0 +1,63 @@
+"""What the documents show is what happens."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+import perseid
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/guide-local.md"])
+def test_python_blocks(name: str) -> None:
+    blocks = BLOCK.findall((ROOT / name).read_text(encoding="utf-8"))
+    namespace: dict[str, object] = {"__name__": "document"}
+    ran = 0
+    for (language, body), following in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+        if language != "python":
+            continue
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(body, name, "exec"), namespace)
+        if following[0] == "text":
+            assert out.getvalue().rstrip() == following[1].rstrip()
+        ran += 1
+    assert ran > 0
+
+
+def test_docstrings() -> None:
+    assert doctest.testmod(perseid).failed == 0
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_dependency_has_its_line() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    named = [*project["project"]["dependencies"]]
+    for group in [*project["project"]["optional-dependencies"].values(), *project["dependency-groups"].values()]:
+        named += group
+    for requirement in named:
+        name = re.split(r"[<>=\[; ]", requirement)[0].removesuffix("-stubs")
+        assert name in listed, name
+
+
+def test_the_lock_names_no_place() -> None:
+    for lock in (ROOT / "requirements").glob("*.txt"):
+        text = lock.read_text(encoding="utf-8")
+        assert "://" not in text
+        assert "--index" not in text
