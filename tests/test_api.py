@@ -108,7 +108,7 @@ def test_unreadable_times_name_the_row(moment: object) -> None:
 
 
 def test_missing_columns_are_named() -> None:
-    with pytest.raises(ps.EventDataError, match="no column 'ts'.*\n.*when, type") as caught:
+    with pytest.raises(ps.EventDataError, match=r"no column 'ts'.*\n.*when, type") as caught:
         PAIR.match([{"when": 1, "type": "A"}])
     assert "ps.events(rows, time=" in str(caught.value)
 

@@ -56,6 +56,23 @@ def test_every_dependency_has_its_line() -> None:
         assert name in listed, name
 
 
+def _refused() -> list[str]:
+    page = (ROOT / "docs" / "refusals.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+?)` \| .+ \|$", page, re.MULTILINE)
+    return [row.replace("\\|", "|") for row in rows]
+
+
+@pytest.mark.parametrize("text", _refused())
+def test_refusals_are_refused(text: str) -> None:
+    with pytest.raises(perseid.PatternError) as caught:
+        perseid.pattern(f"pattern p match {text}").check()
+    assert caught.value.line == 1
+
+
+def test_there_are_refusals() -> None:
+    assert len(_refused()) >= 25
+
+
 def test_the_lock_names_no_place() -> None:
     for lock in (ROOT / "requirements").glob("*.txt"):
         text = lock.read_text(encoding="utf-8")

@@ -34,6 +34,7 @@ def run(arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "perseid", *shlex.split(arguments)],
         cwd=HERE / "files",
+        check=False,
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
@@ -53,7 +54,7 @@ def test_transcript(name: str) -> None:
 
 def test_patterns_from_standard_input() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "perseid", "check", "-"], input="pattern p match A a", capture_output=True, text=True
+        [sys.executable, "-m", "perseid", "check", "-"], input="pattern p match A a", capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "-: 1 pattern, all right: p\n")
 
@@ -61,7 +62,7 @@ def test_patterns_from_standard_input() -> None:
 @pytest.mark.parametrize("missing", ["typer", "rich"])
 def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
     code = f"import sys, runpy; sys.modules[{missing!r}] = None; runpy.run_module('perseid', run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == (
         f"The command line needs {missing}, which is not installed.\nInstall it with: pip install 'perseid[cli]'\n"

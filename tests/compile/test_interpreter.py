@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid.compile.compiler import compile_set
 from perseid.compile.interpreter import Machine, plan_matcher
+from perseid.lang.parser import parse_pattern
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import Detection, detect, oracle_matcher
 from perseid.semantics.events import Event
+from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import core_patterns, event_streams, make_pair
 
 DEEP_PAIRS = 20_000
@@ -52,6 +56,17 @@ def test_deep() -> None:
         pattern, events = make_pair(seed, longest=11)
         for horizon in [None, *sorted({e.time for e in events})[::3]]:
             agree(pattern, events, horizon, seed % 3 == 0, seed)
+
+
+@pytest.mark.parametrize("selection", ["", "selection chronicle"])
+def test_without_a_bound_the_oldest_attempts_are_given_up_and_counted(selection: str) -> None:
+    pattern = resolve(parse_pattern(f"pattern p match A a -> B b within forever {selection}"))
+    plan = compile_set([pattern])
+    own = replace(plan.patterns[0], retention=replace(plan.patterns[0].retention, cap=3))
+    events = [Event("A", i, {}, f"a{i}", 0, (0, i)) for i in range(10)] + [Event("B", 10, {}, "b", 0, (0, 10))]
+    found = detect([pattern], events, plan_matcher(replace(plan, patterns=(own,))))
+    assert found.capped == 7
+    assert [m.start for m in found.matches] == ([7] if selection else [7, 8, 9])
 
 
 @given(core_patterns(), event_streams(), st.lists(st.booleans(), min_size=12, max_size=12))

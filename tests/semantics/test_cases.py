@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from perseid.lang.parser import parse_file
 from perseid.semantics.binding import bind
 from perseid.semantics.detection import oracle_matcher
 from perseid.semantics.resolve import resolve
-from perseid.testing.cases import PatternCase, parse_cases, read_cases, run_case
+from perseid.testing.cases import PatternCase, parse_cases, picture, read_cases, run_case
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -46,6 +47,23 @@ def test_interpreter(case: PatternCase) -> None:
         patterns.append(resolve(bind(pattern, {k: v for k, v in (case.bound or {}).items() if k in known})))
     plan = compile_set(patterns)
     assert run_case(case, plan_matcher(plan)) == list(case.expected), case.why
+
+
+def test_the_pictures_are_what_the_oracle_finds() -> None:
+    """Every case of the page has its picture below it; PERSEID_REWRITE_GOLDEN=1 draws them anew."""
+    path = ROOT / "docs" / "semantics.md"
+    text = path.read_text(encoding="utf-8")
+
+    def drawn(block: re.Match[str]) -> str:
+        cases = parse_cases(block.group(1), "docs/semantics.md")
+        pictures = [f"{case.title}\n{picture(case, oracle_matcher())}" for case in cases]
+        return f"```case\n{block.group(1)}```\n\n```text\n" + "\n\n".join(pictures) + "\n```"
+
+    again = re.sub(r"```case\n(.*?)```(?:\n\n```text\n.*?```)?", drawn, text, flags=re.DOTALL)
+    if os.environ.get("PERSEID_REWRITE_GOLDEN"):
+        path.write_text(again, encoding="utf-8")
+        text = again
+    assert text == again
 
 
 def test_there_are_enough() -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Iterator
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +31,7 @@ PatternFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .perseid fi
 Values = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A value for a parameter.")]
 
 
-class Form(str, Enum):
+class Form(StrEnum):
     text = "text"
     mermaid = "mermaid"
     dot = "dot"
@@ -182,6 +182,8 @@ def _table(found: ps.Matches) -> None:
         console.print(table)
     if found.suppressed:
         console.print(f"{found.suppressed} suppressed")
+    if found.capped:
+        console.print(f"{found.capped} attempts given up: too many open without a bound")
 
 
 def _end(match: ps.Match) -> str:

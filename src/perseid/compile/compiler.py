@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from perseid.compile import program as p
-from perseid.compile.plan import Column, PatternPlan, Plan, Predicate, Retention, Route, RowKind, StepPlan
+from perseid.compile.plan import OPEN_CAP, Column, PatternPlan, Plan, Predicate, Retention, Route, RowKind, StepPlan
 from perseid.compile.rewrites import rewrite
 from perseid.lang import ast
 from perseid.lang.expressions import Expr
@@ -97,7 +97,8 @@ def _pattern(pattern: c.CorePattern, names: set[str], predicates: _Predicates, r
 
 def _retention(facts: Facts) -> Retention:
     micros = None if facts.bound is None else facts.bound + facts.lookback
-    return Retention(facts.retention, None if facts.retention == "empty" else micros, facts.count_bound)
+    cap = OPEN_CAP if facts.retention == "unbounded" else None
+    return Retention(facts.retention, None if facts.retention == "empty" else micros, facts.count_bound, cap)
 
 
 def _wake(pattern: c.CorePattern, facts: Facts) -> Literal["never", "deadline", "window"]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan, Plan
@@ -19,12 +19,11 @@ from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Expr
 from perseid.semantics import core as c
 from perseid.semantics.contexts import END_OF_TIME, Simulation
-from perseid.semantics.detection import Matcher, RawMatch
+from perseid.semantics.detection import Matcher, Partition, RawMatch
 from perseid.semantics.events import Event
 from perseid.semantics.oracle import of_kind
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation
-
 
 Register: TypeAlias = tuple[int, int, int]
 """Loops: rounds done, events taken when the round began and when the loop did. Conjunctions: a bit per member done."""
@@ -162,6 +161,8 @@ class Machine:
         self.resume = 0
         self.out: list[RawMatch] = []
         self.one = self.pattern.skip.mode != "none"
+        self.capped = 0
+        """Attempts given up because more than the plan's cap were open."""
         self.simulation = Simulation(self) if self.pattern.context is not None else None
 
     # --- the outside -----------------------------------------------------------------------------------------
@@ -172,6 +173,7 @@ class Machine:
         self.events.append(event)
         if self.simulation is not None:
             self.simulation.offer(position)
+            self._cap(self.simulation.partials)
             return
         for attempt in self.attempts:
             attempt.items = self._on_event(attempt.items, position, attempt.start, False)
@@ -180,6 +182,13 @@ class Machine:
             if items:
                 self.attempts.append(Attempt(position, self._count_out(items, position + 1)))
         self._resolve()
+        self._cap(self.attempts)
+
+    def _cap(self, kept: list[Any]) -> None:
+        cap = self.plan.retention.cap
+        if cap is not None and len(kept) > cap:
+            self.capped += len(kept) - cap
+            del kept[: len(kept) - cap]
 
     def advance(self, watermark: int) -> None:
         """All events up to this time have been fed."""
@@ -358,9 +367,7 @@ class Machine:
                 is_open = True
                 if self.one:
                     return False
-                if isinstance(item, Pending):
-                    blocked.add(item.thread.combination)
-                elif not item.wait.any:
+                if isinstance(item, Pending) or not item.wait.any:
                     blocked.add(item.thread.combination)
             elif isinstance(item, Complete):
                 combination = item.thread.combination
@@ -702,16 +709,17 @@ def plan_matcher(plan: Plan) -> Matcher:
         horizon: int | None,
         strictly_later: bool,
         relations: Mapping[str, Relation],
-    ) -> tuple[list[RawMatch], int | None]:
+    ) -> Partition:
         machine = Machine(plan, by_name[pattern.name], strictly_later, relations)
         for event in events:
             if horizon is None or event.time <= horizon:
                 machine.feed(event)
         if horizon is None:
             machine.finish()
-            return _ordered(machine.collect()), None
+            return Partition(_ordered(machine.collect()), None, machine.capped)
         machine.advance(horizon)
-        return _ordered(machine.collect()), min([horizon, *(end - 1 for end in machine.held())])
+        frontier = min([horizon, *(end - 1 for end in machine.held())])
+        return Partition(_ordered(machine.collect()), frontier, machine.capped)
 
     return run
 

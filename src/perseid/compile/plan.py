@@ -16,6 +16,8 @@ from perseid.semantics.core import CorePattern
 from perseid.semantics.facts import Facts
 
 PLAN_VERSION = 1
+OPEN_CAP = 100_000
+"""The cap of patterns that say ``within forever``."""
 
 PredicateRole = Literal["choose", "must", "guard"]
 RowKind = Literal["match", "timed out", "late", "bad", "counter"]
@@ -62,6 +64,9 @@ class Retention:
     kind: Literal["empty", "window", "unbounded"]
     micros: int | None
     events: int | None
+    cap: int | None = None
+    """Where nothing else bounds it: how many attempts, or partial matches, are kept open per key. When one more would
+    be, the oldest is given up and counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,13 @@ def plan_text(plan: Plan) -> str:
 
 def _pattern(plan: PatternPlan) -> list[str]:
     pattern, retention = plan.pattern, plan.retention
-    kept = retention.kind
+    kept: str = retention.kind
     if retention.micros is not None:
         kept += f" {print_duration(retention.micros)}"
     if retention.events is not None:
         kept += f" {retention.events} events"
+    if retention.cap is not None:
+        kept += f" (at most {retention.cap:,} open per key)"
     lines = [
         f"pattern {plan.name}",
         f"  route {plan.route}, retention {kept}, wake {plan.wake}, rows {', '.join(plan.row_kinds)}",

@@ -28,7 +28,7 @@ def span_field() -> Span | None:
 
 
 LiteralKind = Choice["null", "boolean", "integer", "decimal", "double", "string", "timestamp", "date", "duration"]
-LiteralValue: TypeAlias = "None | bool | int | Decimal | float | str"
+LiteralValue: TypeAlias = "bool | int | Decimal | float | str | None"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ class Matches(Sequence[Match]):
         """How many matches ``suppress`` left out."""
         self.evidence_dropped = detection.evidence_dropped
         """How many contributing events an evidence limit left out."""
+        self.capped = detection.capped
+        """How many attempts were given up because a pattern without a bound had too many open."""
 
     @overload
     def __getitem__(self, index: int) -> Match: ...
@@ -42,6 +44,8 @@ class Matches(Sequence[Match]):
             lines.append(f"  … and {len(self) - _SHOWN} more")
         if self.suppressed:
             lines.append(f"  ({self.suppressed} suppressed)")
+        if self.capped:
+            lines.append(f"  ({self.capped} attempts given up: too many open without a bound)")
         return "\n".join(lines)
 
     def to_dicts(self) -> list[dict[str, Any]]:

@@ -84,7 +84,8 @@ def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> as
                 hint=f"Give it at use: .bind({name}=…).",
             )
     check_declared(pattern)
-    return replace(_substitute(pattern, bound), parameters=())
+    substituted: ast.Pattern = _substitute(pattern, bound)
+    return replace(substituted, parameters=())
 
 
 def check_declared(pattern: ast.Pattern) -> None:
@@ -117,8 +118,13 @@ def _value(pattern: ast.Pattern, parameter: ast.Parameter, value: object) -> tup
             f"Parameter {parameter.name} of pattern {pattern.name} is declared as {parameter.type}, "
             f"not as {'one value' if is_list else 'a list'}."
         )
-    items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
-    literals = tuple(literal_of(v) for v in items) if is_list else (literal_of(value),)  # type: ignore[union-attr]
+    literals: tuple[ex.Literal, ...]
+    if isinstance(value, (set, frozenset)):
+        literals = tuple(literal_of(v) for v in sorted(value, key=repr))
+    elif isinstance(value, (list, tuple)):
+        literals = tuple(literal_of(v) for v in value)
+    else:
+        literals = (literal_of(value),)
     wanted = parameter.type.removeprefix("list of ").removeprefix("array<").removesuffix(">").split("(")[0]
     for literal in literals:
         if literal.kind != "null" and wanted in _KINDS and literal.kind not in _KINDS[wanted]:

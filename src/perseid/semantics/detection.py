@@ -30,8 +30,19 @@ class RawMatch:
     unified: Mapping[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """What a matcher gives for one partition."""
+
+    found: list[RawMatch]
+    frontier: int | None
+    """The time up to which there will be no other matches; None where the stream has ended."""
+    capped: int = 0
+    """Attempts given up because the pattern keeps no more than its cap."""
+
+
 class Matcher(Protocol):
-    """Finds the matches of one partition; the second value is the time up to which there are no others."""
+    """Finds the matches of one partition."""
 
     def __call__(
         self,
@@ -41,7 +52,7 @@ class Matcher(Protocol):
         horizon: int | None,
         strictly_later: bool,
         relations: Mapping[str, v.Relation],
-    ) -> tuple[list[RawMatch], int | None]: ...
+    ) -> Partition: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,7 @@ class Detection:
     matches: tuple[Match, ...]
     suppressed: int = 0
     evidence_dropped: int = 0
+    capped: int = 0
 
 
 def feeding_order(patterns: Sequence[c.CorePattern]) -> list[c.CorePattern]:
@@ -121,7 +133,7 @@ def detect(
     produced: dict[str, list[Event]] = {}
     frontiers: dict[str, int | None] = {}
     out: list[Match] = []
-    suppressed = 0
+    suppressed = capped = 0
     for index, pattern in enumerate(feeding_order(patterns)):
         producers = feeds(pattern, names)
         own = stream if not producers else arrange([*stream, *(e for p in producers for e in produced[p])])
@@ -129,14 +141,15 @@ def detect(
         for producer in producers:
             frontier = frontiers[producer]
             bound = frontier if bound is None or (frontier is not None and frontier < bound) else bound
-        found, frontier = _of_pattern(pattern, own, matcher, bound, strictly_later, tables)
+        found, frontier, given_up = _of_pattern(pattern, own, matcher, bound, strictly_later, tables)
+        capped += given_up
         kept = _suppress(pattern, found)
         suppressed += len(found) - len(kept)
         out.extend(kept)
         frontiers[pattern.name] = frontier
         produced[pattern.name] = [_as_event(m, index, i) for i, m in enumerate(kept) if m.kind == "match"]
     out.sort(key=lambda m: (m.end, m.start))
-    return Detection(tuple(out), suppressed, sum(m.evidence_dropped for m in out))
+    return Detection(tuple(out), suppressed, sum(m.evidence_dropped for m in out), capped)
 
 
 def _check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, v.Relation]) -> None:
@@ -173,7 +186,7 @@ def _of_pattern(
     horizon: int | None,
     strictly_later: bool,
     tables: Mapping[str, v.Relation],
-) -> tuple[list[Match], int | None]:
+) -> tuple[list[Match], int | None, int]:
     partitions: dict[object, list[Event]] = {}
     keys: dict[object, dict[str, Any]] = {}
     columns = [".".join(path.parts) for path in pattern.partition]
@@ -183,17 +196,16 @@ def _of_pattern(
         partitions.setdefault(key, []).append(event)
         keys.setdefault(key, dict(zip(columns, values, strict=True)))
     out: list[Match] = []
-    frontier = horizon
-    for key, rows in partitions.items():
-        found, until = matcher(
-            pattern, rows, horizon=horizon, strictly_later=strictly_later, relations=tables
-        )
-        out.extend(_match(pattern, raw, rows, keys[key], tables) for raw in found)
-        if until is not None and (frontier is None or until < frontier):
-            frontier = until
+    frontier, capped = horizon, 0
+    for group, rows in partitions.items():
+        part = matcher(pattern, rows, horizon=horizon, strictly_later=strictly_later, relations=tables)
+        out.extend(_match(pattern, raw, rows, keys[group], tables) for raw in part.found)
+        capped += part.capped
+        if part.frontier is not None and (frontier is None or part.frontier < frontier):
+            frontier = part.frontier
     # Partitions are joined in the one order that does not depend on how they were visited.
     out.sort(key=lambda m: (m.end, m.start, m.match_id))
-    return out, frontier
+    return out, frontier, capped
 
 
 def _match(
@@ -272,12 +284,12 @@ def oracle_matcher() -> Matcher:
         horizon: int | None,
         strictly_later: bool,
         relations: Mapping[str, v.Relation],
-    ) -> tuple[list[RawMatch], int | None]:
+    ) -> Partition:
         judged = judge(
             pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations
         )
         raw = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in judged.found]
-        return raw, judged.frontier
+        return Partition(raw, judged.frontier)
 
     return run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perseid.semantics import values as v
@@ -41,9 +41,7 @@ def arrange(events: Iterable[Event]) -> list[Event]:
     for event in ordered:
         count = seen.get((event.time, event.id), 0)
         seen[event.time, event.id] = count + 1
-        if count != event.occurrence:
-            event = Event(event.type, event.time, event.attributes, event.id, count, event.rank)
-        out.append(event)
+        out.append(event if count == event.occurrence else replace(event, occurrence=count))
     return out
 
 

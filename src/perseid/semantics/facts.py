@@ -103,14 +103,13 @@ def _hops(pattern: c.CorePattern) -> Iterator[c.Hop]:
         if isinstance(element, c.Seq):
             pairs = zip(element.hops, element.items[1:], strict=True)
             yield from (hop for hop, item in pairs if not isinstance(item, c.Absent))
-        elif isinstance(element, c.Loop) and element.high != 1:
-            yield element.hop
-        elif isinstance(element, c.All) and len(element.members) > 1:
+        elif (isinstance(element, c.Loop) and element.high != 1) or (isinstance(element, c.All) and len(element.members) > 1):
             yield element.hop
 
 
 def _step(step: c.CoreStep, pattern: c.CorePattern) -> StepFacts:
-    local, cross = [], []
+    local: list[ex.Expr] = []
+    cross: list[ex.Expr] = []
     for condition in step.choose:
         (local if event_local(condition.expr, step, pattern) else cross).append(condition.expr)
     own: list[str] = []
@@ -221,7 +220,7 @@ def _growth(pattern: c.CorePattern) -> tuple[Literal["one per start", "polynomia
 
 
 def _known(pattern: c.CorePattern) -> str:
-    last = [e for e in _last(pattern.body)]
+    last = list(_last(pattern.body))
     if any(isinstance(e, c.Absent) for e in last):
         return "when the deadline of the absence at its end has passed"
     if any(isinstance(e, c.Loop) and not e.reluctant and (e.high is None or e.high > e.low) for e in last):

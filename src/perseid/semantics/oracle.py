@@ -309,21 +309,21 @@ class Judge:
             committed = committed or not all(o.any or o.path.spare for o in fitting)
         for position in range(behind, end):
             waiting = [o for o in waiting if not self.violated(o, position, start, inner)]
-        for option in options:
-            if isinstance(option, Accept):
-                yield from self._accept(option.path, start, inner)
+        for way in options:
+            if isinstance(way, Accept):
+                yield from self._accept(way.path, start, inner)
                 continue
-            for position in found[id(option)]:
-                after = self.take(option, position)
+            for position in found[id(way)]:
+                after = self.take(way, position)
                 if after is not None:
                     yield from self.explore(after, start, end, inner=inner)
-            settled = not option.any and (committed or bool(found[id(option)]))
-            if option not in waiting or inner or settled:
+            settled = not way.any and (committed or bool(found[id(way)]))
+            if way not in waiting or inner or settled:
                 continue
-            if self._may_come(option, path, start):
-                yield Open(None if option.any else path.combination)
+            if self._may_come(way, path, start):
+                yield Open(None if way.any else path.combination)
             else:
-                given_up = self._given_up(option, path, start)
+                given_up = self._given_up(way, path, start)
                 if given_up is not None:
                     yield Stuck(path, given_up)
 

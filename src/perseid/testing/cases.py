@@ -100,8 +100,8 @@ def _case(title: str, body: str, source: str) -> PatternCase:
     if not sections["gives"]:
         raise ValueError("a case says what it gives, or 'none'")
     expected = [] if sections["gives"] == ["none"] else sections["gives"]
-    rows = [row.strip() for line in sections["events"] for row in line.split(";") if row.strip()]
-    events = tuple(_event(row, i) for i, row in enumerate(rows))
+    written = [part.strip() for line in sections["events"] for part in line.split(";") if part.strip()]
+    events = tuple(_event(part, i) for i, part in enumerate(written))
     return PatternCase(
         title, pattern, events, tuple(expected), " ".join(sections["why"]), source=source, **options
     )
@@ -160,6 +160,46 @@ def run_case(case: PatternCase, matcher: Matcher) -> list[str]:
         _written(match, expected, many)
         for match, expected in zip(detection.matches, _padded(case.expected, len(detection.matches)), strict=True)
     ]
+
+
+def picture(case: PatternCase, matcher: Matcher) -> str:
+    """The case drawn: events along a line, and under them, a line a match, the steps they stand at.
+
+    A bar marks a match's end where it lies behind its last event.
+    """
+    patterns = [resolve(bind(p, case.bound if p.parameters else None)) for p in parse_file(case.text).patterns]
+    detection = detect(
+        patterns,
+        case.events,
+        matcher,
+        horizon=case.horizon,
+        strictly_later=case.strictly_later,
+        relations=case.relations,
+    )
+    ends = [m.end for m in detection.matches if m.end not in {e.time for e in case.events}]
+    times = [_short(t) for t in sorted({*(e.time for e in case.events), *ends})]
+    columns: list[tuple[str, Event | None]] = []
+    for event in sorted(case.events, key=lambda e: e.time):
+        columns.append((_short(event.time), event))
+    for end in sorted(set(ends)):
+        at = sum(1 for e in case.events if e.time <= end)
+        at += sum(1 for other in sorted(set(ends)) if other < end)
+        columns.insert(at, (_short(end), None))
+    width = max([len(t) for t in times] + [len(e.type or "") for e in case.events] + [1]) + 2
+    lines = ["time    " + "".join(time.ljust(width) for time, _ in columns)]
+    lines.append("events  " + "".join((e.type or "").ljust(width) if e else " " * width for _, e in columns))
+    for match in detection.matches:
+        names = {
+            (event.time, event.id): patterns[0].steps[step].name or "*" for step, event in match.contributing
+        } if len(patterns) == 1 else {}  # fmt: skip
+        cells = []
+        for time, event in columns:
+            here = names.get((event.time, event.id), "") if event else ("|" if time == _short(match.end) else "")
+            cells.append(here.ljust(width))
+        lines.append(("match   " if match.kind == "match" else "timeout ") + "".join(cells))
+    if not detection.matches:
+        lines.append("no match")
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _padded(expected: tuple[str, ...], count: int) -> list[str]:

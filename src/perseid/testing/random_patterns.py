@@ -24,6 +24,7 @@ from perseid.semantics.resolve import resolve
 T = TypeVar("T")
 SECOND = 1_000_000
 TYPES = ("A", "B", "C")
+_COMPARISONS: tuple[ex.BinaryOp, ...] = (">", "<=", "=", "<>")
 
 
 class Chooser(Protocol):
@@ -92,7 +93,7 @@ class _PatternMaker:
     def condition(self, own: str | None) -> ex.Expr:
         ch = self.ch
         value = ex.Ref(("v",))
-        op = ch.pick((">", "<=", "=", "<>"))
+        op: ex.BinaryOp = ch.pick(_COMPARISONS)
         roll = ch.number(0, 9)
         if roll < 5 or not self.names:
             return ex.Binary(op, value, ex.Literal("integer", ch.number(0, 3)))
@@ -218,9 +219,9 @@ class _PatternMaker:
         ch = self.ch
         first, second = ch.pick(self.names), ch.pick(self.names)
         if ch.chance(50):
-            return ex.Binary(ch.pick((">", "<>", "<=")), ex.Ref((first, "v")), ex.Ref((second, "v")))
+            return ex.Binary(ch.pick(_COMPARISONS), ex.Ref((first, "v")), ex.Ref((second, "v")))
         total: ex.Expr = ex.Call(ch.pick(("sum", "count")), (ex.Ref((first, "v")),))
-        return ex.Binary(ch.pick((">", "<=")), total, ex.Literal("integer", ch.number(0, 4)))
+        return ex.Binary(ch.pick(_COMPARISONS[:2]), total, ex.Literal("integer", ch.number(0, 4)))
 
     def returns(self) -> tuple[ast.Output, ...]:
         if not self.names or not self.ch.chance(20):

@@ -192,7 +192,10 @@ def _state(own: PatternPlan) -> str:
     if retention.kind == "empty":
         return "none: each event is decided alone"
     if retention.kind == "unbounded":
-        return "kept for ever where partial matches stay open: the pattern has no bound"
+        return (
+            f"events of open attempts, for as long as they are open: at most {retention.cap:,} a key, "
+            "the oldest beyond that given up and counted"
+        )
     if retention.events is not None:
         return f"the last {retention.events} events of a key"
     return f"events of a key for {print_duration(retention.micros or 0)}, then nothing"
