@@ -65,7 +65,12 @@ def test_null_keys_are_one_key() -> None:
 
 
 def test_equal_values_are_equal_keys() -> None:
-    rows = [row(0, "A", k=0.0, v=1), row(1, "B", k=-0.0, v=2), row(2, "A", k=float("nan"), v=3), row(3, "B", k=float("nan"), v=4)]
+    rows = [
+        row(0, "A", k=0.0, v=1),
+        row(1, "B", k=-0.0, v=2),
+        row(2, "A", k=float("nan"), v=3),
+        row(3, "B", k=float("nan"), v=4),
+    ]
     assert len(PAIR.match(rows)) == 2
 
 
@@ -148,6 +153,24 @@ def test_parameters() -> None:
         rule.bind(limt=3)
     with pytest.raises(ps.BindingError, match="declared as integer"):
         rule.bind(limit="3", vips=[])
+
+
+def test_odd_values_for_parameters() -> None:
+    exact = ps.pattern("pattern p(x decimal(38,2) = -123456789012345678901234567890123456.78) match A a [v = :x]")
+    assert len(exact.match([row(0, "A", v=Decimal("-123456789012345678901234567890123456.78"))])) == 1
+    with pytest.raises(ps.BindingError, match="length of time"):
+        ps.pattern("pattern p(d list of duration) match A a -> B b within :d").bind(d=[])
+    with pytest.raises(ps.BindingError, match="surrogate"):
+        ps.pattern("pattern p(s string) match A a [v = :s]").bind(s="\ud800")
+
+
+def test_the_builder_makes_patterns() -> None:
+    from perseid.builder import build, step
+
+    built = ps.pattern(build("pair").match(step("A", "a") >> step("B", "b")).within("1 minute").partition_by("k"))
+    assert len(built.match(ROWS)) == 2
+    with pytest.raises(ps.PatternError, match="No step is called 'c'"):
+        ps.pattern(build("pair").match(step("A", "a") >> "B b").where("c.v > 1").within("1 minute")).check()
 
 
 def test_durations_can_be_parameters() -> None:

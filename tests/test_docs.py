@@ -34,7 +34,12 @@ def test_python_blocks(name: str) -> None:
 
 
 def test_docstrings() -> None:
-    assert doctest.testmod(perseid).failed == 0
+    import perseid.builder
+
+    for module in (perseid, perseid.builder):
+        result = doctest.testmod(module)
+        assert result.attempted > 0
+        assert result.failed == 0
 
 
 def test_links_lead_somewhere() -> None:

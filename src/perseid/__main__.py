@@ -13,8 +13,7 @@ def main() -> None:
         if missing not in ("typer", "rich"):
             raise
         print(
-            f"The command line needs {missing}, which is not installed.\n"
-            "Install it with: pip install 'perseid[cli]'",
+            f"The command line needs {missing}, which is not installed.\nInstall it with: pip install 'perseid[cli]'",
             file=sys.stderr,
         )
         sys.exit(2)

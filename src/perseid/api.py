@@ -12,6 +12,7 @@ from perseid.compile.interpreter import plan_matcher
 from perseid.compile.plan import Plan
 from perseid.errors import BindingError, EventDataError, NotYetError, PatternError, PerseidError, nearest
 from perseid.lang import ast
+from perseid.lang.builder import PatternBuilder
 from perseid.lang.parser import parse_file, parse_pattern
 from perseid.lang.printer import print_file, print_pattern
 from perseid.local.matches import Matches
@@ -204,9 +205,13 @@ class Pattern(PatternSet):
         return f"<pattern {self.name}>"
 
 
-def pattern(text: str) -> Pattern:
-    """A pattern from its text."""
-    return Pattern(parse_pattern(text), text)
+def pattern(source: str | PatternBuilder | ast.Pattern) -> Pattern:
+    """A pattern from its text, or from the builder (:mod:`perseid.builder`)."""
+    if isinstance(source, PatternBuilder):
+        source = source.build()
+    if isinstance(source, ast.Pattern):
+        return Pattern(source, print_pattern(source))
+    return Pattern(parse_pattern(source), source)
 
 
 def patterns(text: str) -> PatternSet:

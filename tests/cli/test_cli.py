@@ -54,7 +54,11 @@ def test_transcript(name: str) -> None:
 
 def test_patterns_from_standard_input() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "perseid", "check", "-"], input="pattern p match A a", capture_output=True, text=True, check=False
+        [sys.executable, "-m", "perseid", "check", "-"],
+        input="pattern p match A a",
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (0, "-: 1 pattern, all right: p\n")
 

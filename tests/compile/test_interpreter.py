@@ -35,7 +35,9 @@ def agree(
 
 
 @given(core_patterns(), event_streams(), st.booleans(), st.data())
-def test_equals_the_oracle(pattern: CorePattern, events: list[Event], strictly_later: bool, data: st.DataObject) -> None:
+def test_equals_the_oracle(
+    pattern: CorePattern, events: list[Event], strictly_later: bool, data: st.DataObject
+) -> None:
     agree(pattern, events, None, strictly_later)
     if events:
         agree(pattern, events, data.draw(st.sampled_from([e.time for e in events])), strictly_later)

@@ -182,9 +182,7 @@ def test_what_runs_today_does(case: PatternCase) -> None:
     pattern = next(p for _, p in PATTERNS if p.name == case.title)
     core = resolve(bind(pattern, VALUES.get(pattern.name)))
     found = detect([core], case.events, oracle_matcher(), relations=case.relations).matches
-    written = [
-        " ".join(f"{k}={','.join(str(e.id) for e in v)}" for k, v in m.bindings.items()) for m in found
-    ]
+    written = [" ".join(f"{k}={','.join(str(e.id) for e in v)}" for k, v in m.bindings.items()) for m in found]
     assert written == list(case.expected), case.why
 
 

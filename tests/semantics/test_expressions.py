@@ -1,5 +1,4 @@
 """Expressions mean what Spark 4 means, and never raise."""
-# ruff: noqa: E501  (tables of cases read best packed)
 
 from __future__ import annotations
 
@@ -306,9 +305,7 @@ def test_aggregates(text, wanted):
     assert same(run(text, Row(events=EVENTS)), wanted)
 
 
-@pytest.mark.parametrize(
-    "name", ["sum", "avg", "min", "max", "first", "last", "prev", "stddev", "any", "every"]
-)
+@pytest.mark.parametrize("name", ["sum", "avg", "min", "max", "first", "last", "prev", "stddev", "any", "every"])
 def test_aggregates_of_nothing_are_null(name):
     assert run(f"{name}(t.x)", Row()) is None
 
@@ -401,10 +398,7 @@ def test_values_from_elsewhere():
     assert v.plain(np.array([1, 2])) == [1, 2]
     assert v.plain(2**63) is None
     assert v.plain(datetime(2024, 5, 1)) == datetime(2024, 5, 1, tzinfo=UTC)
-    assert (
-        v.plain(datetime(2024, 5, 1, tzinfo=timezone(timedelta(hours=2)))).isoformat()
-        == "2024-04-30T22:00:00+00:00"
-    )
+    assert v.plain(datetime(2024, 5, 1, tzinfo=timezone(timedelta(hours=2)))).isoformat() == "2024-04-30T22:00:00+00:00"
     assert v.plain(datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2)))) is None
     assert v.plain(D("NaN")) is None
     assert v.plain(D("1E+5")) == 100_000

@@ -532,8 +532,7 @@ class Machine:
             ]
             if any(ends_here):
                 watches = tuple(
-                    replace(w, until=closing) if here else w
-                    for w, here in zip(thread.watches, ends_here, strict=True)
+                    replace(w, until=closing) if here else w for w, here in zip(thread.watches, ends_here, strict=True)
                 )
                 thread = replace(thread, watches=watches, clock=closing, barrier=closing)
         if zone.holds_for is not None and thread.clock - begin < zone.holds_for:

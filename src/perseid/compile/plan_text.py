@@ -53,7 +53,10 @@ def _pattern(plan: PatternPlan) -> list[str]:
         lines.append("  fed by " + ", ".join(plan.feeds_on))
     for step, numbers in zip(pattern.steps, plan.steps, strict=True):
         bare = step_text(step).split(" [")[0].split(" must")[0]
-        asked = [f"choose {n}" + (f" once {', '.join(f'#{x}' for x in needs)}" if needs else "") for n, needs in numbers.choose]
+        asked = [
+            f"choose {n}" + (f" once {', '.join(f'#{x}' for x in needs)}" if needs else "")
+            for n, needs in numbers.choose
+        ]
         asked += [f"must {n}" for n in numbers.must]
         lines.append(f"  step {bare}" + (": " + ", ".join(asked) if asked else ""))
     lines.extend(f"  before the start: none of program {number} for {print_duration(d)}" for number, d in plan.leads)

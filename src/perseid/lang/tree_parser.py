@@ -151,9 +151,7 @@ def _close(source: _Source, opened: list[re.Match[str]], found: re.Match[str]) -
         source.fail(f"{found.group()} closes nothing", *found.span(), "remove it, or open it before")
     wanted = _BRACKETS[opened.pop().group()]
     if found.group() != wanted:
-        source.fail(
-            f"{found.group()} stands where {wanted} is due", *found.span(), f"close with {wanted} first"
-        )
+        source.fail(f"{found.group()} stands where {wanted} is due", *found.span(), f"close with {wanted} first")
 
 
 def _check_depth(source: _Source, pattern: TreePattern) -> None:
@@ -286,9 +284,7 @@ class _Builder(Transformer_NonRecursive[Token, object]):
         if before != "[":
             hint = f"{_AXIS_HINT}: write //{name}"
             if before == ":":
-                hint = (
-                    f"write :/{name} for a sibling; a namespace prefix and its name stand together, p:{name}"
-                )
+                hint = f"write :/{name} for a sibling; a namespace prefix and its name stand together, p:{name}"
             self._source.fail(f"/ or // is missing before {name}", start, start + len(name), hint)
         # XPath writes [@id] so, and it has no other reading.
         if not node.is_attribute:

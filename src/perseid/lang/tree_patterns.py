@@ -201,9 +201,7 @@ class SiblingRepeat:
 
     def __post_init__(self) -> None:
         if max(self.low, self.high or 0) > MAX_REPETITION:
-            raise LimitError(
-                f"a repetition counts to {MAX_REPETITION:,} at most", hint="leave the bound out: {2,}"
-            )
+            raise LimitError(f"a repetition counts to {MAX_REPETITION:,} at most", hint="leave the bound out: {2,}")
         if self.low < 0 or self.high == 0:
             raise MeaningError("a repetition is at least {0,1}", hint="leave out what may not occur at all")
         if self.high is not None and self.high < self.low:
@@ -348,9 +346,7 @@ def _check_number(value: int | Decimal) -> None:
     else:
         too_large = abs(value) >= 10**MAX_NUMBER_LENGTH
     if too_large:
-        raise LimitError(
-            f"a number has at most {MAX_NUMBER_LENGTH} digits and an exponent up to {MAX_EXPONENT}"
-        )
+        raise LimitError(f"a number has at most {MAX_NUMBER_LENGTH} digits and an exponent up to {MAX_EXPONENT}")
 
 
 def _refuse_attributes(expr: SiblingExpr) -> None:

@@ -106,7 +106,6 @@ def clock(micros: int) -> str:
     return text + (f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else "")
 
 
-
 def _text(value: object) -> str:
     shown = v.text(value) if value is not None else "null"
     text = str(value) if shown is None else shown

@@ -47,6 +47,8 @@ def literal_of(value: object) -> ex.Literal:
         case float():
             return ex.Literal("double", value)
         case str():
+            if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
+                raise BindingError("A text holds half a character (a lone surrogate).")
             return ex.Literal("string", value)
         case dt.datetime():
             aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
@@ -142,7 +144,9 @@ def _a(kind: str) -> str:
 def _signed(literal: ex.Literal) -> ex.Expr:
     """Negative constants are written with a minus sign, as the parser reads them."""
     if literal.kind in ("integer", "decimal", "double", "duration") and str(literal.value).startswith("-"):
-        return ex.Unary("-", ex.Literal(literal.kind, -literal.value))  # type: ignore[operator]
+        value = literal.value
+        positive = value.copy_negate() if isinstance(value, Decimal) else -value  # type: ignore[operator]
+        return ex.Unary("-", ex.Literal(literal.kind, positive))
     return literal
 
 
@@ -177,7 +181,7 @@ def _substitute(node: Any, bound: Mapping[str, tuple[ex.Literal, ...]]) -> Any:
 def _duration(value: ast.Duration | None, bound: Mapping[str, tuple[ex.Literal, ...]]) -> ast.Duration | None:
     if not isinstance(value, ex.Param):
         return value
-    literal = bound[value.name][0]
+    literal = bound[value.name][0] if bound[value.name] else ex.Literal("null", None)
     if literal.kind != "duration" or not isinstance(literal.value, int) or literal.value < 0:
         raise BindingError(
             f":{value.name} stands for a length of time and was given {literal.value!r}.",

@@ -285,12 +285,8 @@ def oracle_matcher() -> Matcher:
         strictly_later: bool,
         relations: Mapping[str, v.Relation],
     ) -> Partition:
-        judged = judge(
-            pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations
-        )
+        judged = judge(pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations)
         raw = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in judged.found]
         return Partition(raw, judged.frontier)
 
     return run
-
-

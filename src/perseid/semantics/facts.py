@@ -103,7 +103,9 @@ def _hops(pattern: c.CorePattern) -> Iterator[c.Hop]:
         if isinstance(element, c.Seq):
             pairs = zip(element.hops, element.items[1:], strict=True)
             yield from (hop for hop, item in pairs if not isinstance(item, c.Absent))
-        elif (isinstance(element, c.Loop) and element.high != 1) or (isinstance(element, c.All) and len(element.members) > 1):
+        elif (isinstance(element, c.Loop) and element.high != 1) or (
+            isinstance(element, c.All) and len(element.members) > 1
+        ):
             yield element.hop
 
 
@@ -258,7 +260,9 @@ def _engines(pattern: c.CorePattern) -> tuple[tuple[EngineName, ...], str]:
         return ("models",), "a step is a model query or a change of a model"
     if ast.TreeMatch in kinds:
         trees = [s for s in pattern.steps if isinstance(s.kind, ast.TreeMatch) and not s.negated]
-        joined = any(condition.expr for s in trees for condition in s.choose if not event_local(condition.expr, s, pattern))
+        joined = any(
+            condition.expr for s in trees for condition in s.choose if not event_local(condition.expr, s, pattern)
+        )
         if len(trees) == 2 and joined and len(pattern.steps) == 2:
             return ("joins", "trees"), "two tree steps are joined by values: a subscription"
         return ("trees",), "a step is a tree pattern over documents"

@@ -4,8 +4,6 @@ Regular expressions are left out on purpose: a pattern of the backtracking kind 
 a hostile event. ``like``, ``contains``, ``startswith``, ``endswith`` and ``split_part`` are linear.
 """
 
-# ruff: noqa: E501  (the table reads best with one entry a line)
-
 from __future__ import annotations
 
 import math
@@ -239,9 +237,7 @@ def common(found: list[Value]) -> list[Value] | None:
         if any(isinstance(x, float) for x in found):
             return [v.to_double(x) for x in found]
         if any(isinstance(x, Decimal) for x in found):
-            sizes = [
-                v.decimal_type(x) if isinstance(x, Decimal) else t.as_decimal(t.Integer()) for x in found
-            ]
+            sizes = [v.decimal_type(x) if isinstance(x, Decimal) else t.as_decimal(t.Integer()) for x in found]
             size = reduce(t.wider_decimal, sizes)
             return [v.fit(Decimal(x), size) for x in found]  # type: ignore[arg-type]
         return found
@@ -391,9 +387,7 @@ def _sum(found: list[Value]) -> Value:
 def _avg(found: list[Value]) -> Value:
     known = _known(found)
     if known and all(isinstance(x, int) for x in known):
-        known = [
-            v.to_double(x) for x in known
-        ]  # Spark adds integers up as doubles here, so they cannot overflow
+        known = [v.to_double(x) for x in known]  # Spark adds integers up as doubles here, so they cannot overflow
     total = _sum(known)
     if isinstance(total, Decimal):
         alike = common(known) or []

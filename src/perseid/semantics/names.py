@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from perseid.lang import expressions as ex
 
-AGGREGATES = frozenset(["count", "sum", "avg", "min", "max", "first", "last", "prev", "stddev", "any", "every", "collect"])
+AGGREGATES = frozenset(
+    ["count", "sum", "avg", "min", "max", "first", "last", "prev", "stddev", "any", "every", "collect"]
+)
 NAVIGATION = frozenset({"first", "last", "prev"})
 """These may stand inside another aggregate: ``every(t.x > prev(t.x))`` looks back from each round."""
 STEP_FUNCTIONS = frozenset({"time", "type"})

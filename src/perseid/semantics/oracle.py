@@ -392,9 +392,7 @@ class Judge:
                     Watch(b, path.last, self._since(path), None, len(path.zones), task.id) for b in task.barred
                 )
                 members = tuple(range(len(task.members)))
-                yield from self.options(
-                    replace(path, todo=(Rest(task, members), rest), watches=path.watches + watches)
-                )
+                yield from self.options(replace(path, todo=(Rest(task, members), rest), watches=path.watches + watches))
             case Rest():
                 yield from self._conjunction(path, task, rest)
             case c.Loop():
@@ -635,9 +633,7 @@ class Judge:
                 if isinstance(option, Accept) or not self.fits(option, start):
                     continue
                 path = self.take(option, start)
-                if path is not None and any(
-                    isinstance(o, Found) for o in self.explore(path, start, high, inner=True)
-                ):
+                if path is not None and any(isinstance(o, Found) for o in self.explore(path, start, high, inner=True)):
                     return True
         return False
 

@@ -333,9 +333,7 @@ class _Resolver:
         until = None
         if element.until is not None:
             until = self._draft(element.until, inner, is_until=True).id
-        return c.Loop(
-            number, body, element.low, element.high, element.reluctant, c.Hop(contiguity), until, (), inside
-        )
+        return c.Loop(number, body, element.low, element.high, element.reluctant, c.Hop(contiguity), until, (), inside)
 
     def _absence(self, element: ast.Absence, place: _Place) -> c.Core:
         if place.absence is not None and element.duration is not None:
@@ -367,9 +365,7 @@ class _Resolver:
             )
         take = c.Take(self._draft(step, place).id)
         own = {step.name} if step.name else set()
-        against = ast.Step(
-            step.kind, None, step.unify, ex.Is(_strip_own(step.condition, own), "true", negated=True)
-        )
+        against = ast.Step(step.kind, None, step.unify, ex.Is(_strip_own(step.condition, own), "true", negated=True))
         absent = c.Absent(
             c.Take(self._draft(against, replace(place, absence=self._next())).id), _micros(element.duration)
         )
@@ -599,9 +595,7 @@ class _Resolver:
     def _first_step(self) -> int:
         return next(d.id for d in self.drafts if not d.negated)
 
-    def _check_single(
-        self, draft: _Draft, ref: ex.Ref, at: _Draft | None, loops: tuple[int, ...]
-    ) -> None:
+    def _check_single(self, draft: _Draft, ref: ex.Ref, at: _Draft | None, loops: tuple[int, ...]) -> None:
         here = loops if at is None else at.loops
         if draft is at or draft.loops == here[: len(draft.loops)]:
             return

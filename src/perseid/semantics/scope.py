@@ -52,9 +52,7 @@ class MatchScope:
         for i, event in enumerate(bound):
             events = {**self.bindings.events, step: bound[: i + 1]}
             current = {**self.bindings.current, step: event}
-            yield MatchScope(
-                self.names, Bindings(events, current, self.bindings.unified), self.own, self.relations
-            )
+            yield MatchScope(self.names, Bindings(events, current, self.bindings.unified), self.own, self.relations)
 
     def is_step(self, name: str) -> bool:
         return name in self.names
@@ -92,9 +90,7 @@ def holds(expr: Expr, scope: MatchScope) -> bool:
     return truth(evaluate(expr, scope))
 
 
-def unify(
-    pairs: Iterable[tuple[Ref, str]], event: Event, unified: Mapping[str, object]
-) -> Mapping[str, object] | None:
+def unify(pairs: Iterable[tuple[Ref, str]], event: Event, unified: Mapping[str, object]) -> Mapping[str, object] | None:
     """The unified values with this event's added, or None where one differs; null unifies with nothing."""
     out: dict[str, Any] | None = None
     for path, name in pairs:

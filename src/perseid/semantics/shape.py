@@ -159,7 +159,9 @@ def _bounded(element: c.Core) -> bool:
         case c.Zone():
             return _bounded(element.body)
         case c.Seq():
-            hops = [h for h, item in zip(element.hops, element.items[1:], strict=True) if not isinstance(item, c.Absent)]
+            hops = [
+                h for h, item in zip(element.hops, element.items[1:], strict=True) if not isinstance(item, c.Absent)
+            ]
             return all(map(_ends_soon, hops)) and all(map(_bounded, element.items))
         case c.Alt():
             return all(map(_bounded, element.branches))
@@ -240,7 +242,8 @@ def _check_context(core: c.CorePattern, pattern: ast.Pattern) -> None:
     if core.context is None:
         return
     name = core.context.value
-    if isinstance(core.within, ast.CountWindow):
+    windows = [core.within, *(e.within for e in _each(core.body) if isinstance(e, c.Zone))]
+    if any(isinstance(window, ast.CountWindow) for window in windows):
         raise MeaningError(
             f"'selection {name}' follows partial matches through time; a window by count does not go with it.",
             span=pattern.span,

@@ -265,9 +265,7 @@ class _TypeReader:
             scale = self.number()
         self.expect(")")
         if not (1 <= precision <= MAX_PRECISION and scale <= precision):
-            raise self.wrong(
-                f"a decimal has 1 to {MAX_PRECISION} digits, and no more than those after the point"
-            )
+            raise self.wrong(f"a decimal has 1 to {MAX_PRECISION} digits, and no more than those after the point")
         return Decimal(precision, scale)
 
     def struct(self, depth: int) -> Struct:

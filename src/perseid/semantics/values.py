@@ -246,16 +246,12 @@ def identity(value: Value, depth: int = 0) -> object:
     if isinstance(value, float) and math.isnan(value):
         return ("nan",)
     if isinstance(value, list):
-        return (
-            ("list", *(identity(scalar(v), depth + 1) for v in value)) if depth < MAX_NESTING else ("deep",)
-        )
+        return ("list", *(identity(scalar(v), depth + 1) for v in value)) if depth < MAX_NESTING else ("deep",)
     if isinstance(value, dict):
         if depth >= MAX_NESTING:
             return ("deep",)
         # Repr orders keys of any mix of kinds; as keys are scalars it tells them apart.
-        inside = sorted(
-            ((repr(scalar(k)), identity(scalar(v), depth + 1)) for k, v in value.items()), key=_first
-        )
+        inside = sorted(((repr(scalar(k)), identity(scalar(v), depth + 1)) for k, v in value.items()), key=_first)
         return ("dict", *inside)
     return value
 
@@ -275,9 +271,7 @@ def conform(value: object, type_: t.Type) -> Value:
         case t.Decimal():
             if isinstance(found, float):
                 found = sized(Decimal(repr(found))) if math.isfinite(found) else None
-            return (
-                fit(Decimal(found), type_) if isinstance(found, int | Decimal) and is_number(found) else None
-            )
+            return fit(Decimal(found), type_) if isinstance(found, int | Decimal) and is_number(found) else None
         case t.Timestamp():
             return midnight(found) if isinstance(found, date) else None
         case t.Date():
@@ -318,8 +312,7 @@ class Relation:
         else:
             candidates = self.rows
         unsure = any(
-            len(row) == len(values)
-            and all(equal(a, b) is not False for a, b in zip(row, values, strict=True))
+            len(row) == len(values) and all(equal(a, b) is not False for a, b in zip(row, values, strict=True))
             for row in candidates
         )
         return None if unsure else False

@@ -102,9 +102,7 @@ def _case(title: str, body: str, source: str) -> PatternCase:
     expected = [] if sections["gives"] == ["none"] else sections["gives"]
     written = [part.strip() for line in sections["events"] for part in line.split(";") if part.strip()]
     events = tuple(_event(part, i) for i, part in enumerate(written))
-    return PatternCase(
-        title, pattern, events, tuple(expected), " ".join(sections["why"]), source=source, **options
-    )
+    return PatternCase(title, pattern, events, tuple(expected), " ".join(sections["why"]), source=source, **options)
 
 
 def _event(row: str, number: int) -> Event:
@@ -193,8 +191,8 @@ def picture(case: PatternCase, matcher: Matcher) -> str:
             (event.time, event.id): patterns[0].steps[step].name or "*" for step, event in match.contributing
         } if len(patterns) == 1 else {}  # fmt: skip
         cells = []
-        for time, event in columns:
-            here = names.get((event.time, event.id), "") if event else ("|" if time == _short(match.end) else "")
+        for time, shown in columns:
+            here = names.get((shown.time, shown.id), "") if shown else ("|" if time == _short(match.end) else "")
             cells.append(here.ljust(width))
         lines.append(("match   " if match.kind == "match" else "timeout ") + "".join(cells))
     if not detection.matches:

@@ -64,9 +64,7 @@ def literals() -> st.SearchStrategy[Literal]:
         st.booleans().map(lambda x: Literal("boolean", x)),
         st.one_of(st.integers(0, 20), st.integers(0, MAX_INTEGER)).map(lambda x: Literal("integer", x)),
         decimals.map(lambda x: Literal("decimal", x)),
-        st.floats(min_value=0.0, allow_nan=False, allow_infinity=False).map(
-            lambda x: Literal("double", abs(x))
-        ),
+        st.floats(min_value=0.0, allow_nan=False, allow_infinity=False).map(lambda x: Literal("double", abs(x))),
         st.one_of(_STRINGS, _TELLING, st.sampled_from(UNITS)).map(lambda x: Literal("string", x)),
         st.integers(_FIRST_MICROSECOND, _LAST_MICROSECOND).map(lambda x: Literal("timestamp", x)),
         st.integers(-719_162, 2_932_896).map(lambda x: Literal("date", x)),

@@ -42,9 +42,7 @@ def tree_patterns() -> st.SearchStrategy[TreePattern]:
 def constants() -> st.SearchStrategy[Constant]:
     decimals = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20)
     exponents = st.builds(Decimal, st.sampled_from(["1E+5", "-2.50", "0.0", "7E-30", "1.25E+900"]))
-    return st.one_of(
-        st.text(max_size=8), st.integers(-(10**30), 10**30), decimals.filter(_is_short), exponents
-    )
+    return st.one_of(st.text(max_size=8), st.integers(-(10**30), 10**30), decimals.filter(_is_short), exponents)
 
 
 def _is_short(value: Decimal) -> bool:

@@ -98,7 +98,11 @@ def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, 
             rows: list[tuple[str, str]] = []
             for i, item in enumerate(element.items):
                 hop = element.hops[i - 1] if i else None
-                bounds = "" if hop is None else hop_text(c.Hop(hop.contiguity, hop.after, hop.within)).removeprefix(hop.contiguity.value)
+                bounds = (
+                    ""
+                    if hop is None
+                    else hop_text(c.Hop(hop.contiguity, hop.after, hop.within)).removeprefix(hop.contiguity.value)
+                )
                 rows += _walk(pattern, item, how if hop is None else _THEN[hop.contiguity] + bounds)
             return rows
         case c.Alt():
@@ -199,5 +203,3 @@ def _state(own: PatternPlan) -> str:
     if retention.events is not None:
         return f"the last {retention.events} events of a key"
     return f"events of a key for {print_duration(retention.micros or 0)}, then nothing"
-
-

@@ -157,5 +157,3 @@ class _Walk:
         guards = tuple(f"if {print_expr(guard)}" for guard in element.guards)
         out = [_From(e.state, e.hop, (*e.notes, *guards)) for e in ends]
         return [*out, *sources] if element.low == 0 else out
-
-

@@ -1,0 +1,331 @@
+"""Whatever the builder makes, the parser makes of the text, and the other way round."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from perseid.errors import PatternError, PatternSyntaxError
+from perseid.lang import ast
+from perseid.lang.builder import (
+    Part,
+    PatternBuilder,
+    absent,
+    all_of,
+    any_event,
+    any_of,
+    build,
+    change,
+    found,
+    group,
+    lost,
+    seq,
+    step,
+    tree,
+    updated,
+)
+from perseid.lang.parser import parse_element, parse_pattern
+from perseid.lang.printer import print_pattern
+
+A, B, C, D = step("A"), step("B"), step("C"), step("D")
+
+PARTS: list[tuple[Part, str]] = [
+    (step("Login"), "Login"),
+    (step("Login", "a"), "Login a"),
+    (step("my event", "order"), "`my event` order"),
+    (step("match", "`"), "`match` ````"),
+    (any_event(), "any"),
+    (any_event("x"), "any x"),
+    (tree("Orders", "//order->o[/total > 100]", "d"), "Orders << //order->o[/total > 100] >> d"),
+    (found("Overloaded", "h"), "found Overloaded h"),
+    (updated("Overloaded"), "updated Overloaded"),
+    (lost("Overloaded"), "lost Overloaded"),
+    (change("create", "Host"), "change create Host"),
+    (change("set", "Host.cpu", "c"), "change set Host.cpu c"),
+    (step("A", "a").where("x > 1"), "A a [x > 1]"),
+    (step("A").where("x = 1 or y = 2").where("z"), "A [(x = 1 or y = 2) and z]"),
+    (step("A").must("x > prev(x)"), "A must (x > prev(x))"),
+    (step("A").must("x").must("y").where("z"), "A [z] must (x and y)"),
+    (step("A").bind(user="u"), "A(user as u)"),
+    (step("A", "a").bind("device.os as o", user="u").bind(ip="i"), "A(device.os as o, user as u, ip as i) a"),
+    (step("A", "a").where("x").stays("5 minutes"), "A a [x] stays 5 minutes"),
+    (step("A").stays(dt.timedelta(seconds=90)).where("x"), "A [x] stays 90 seconds"),
+    (A >> B >> C, "A -> B -> C"),
+    (A >> (B >> C), "A -> (B -> C)"),
+    (group(A >> B) >> C, "(A -> B) -> C"),
+    (seq(A, B, C), "A -> B -> C"),
+    (seq(A >> B, C), "(A -> B) -> C"),
+    (A >> "B b [x = 1]", "A -> B b [x = 1]"),
+    ("A a" >> B, "A a -> B"),
+    (A >> "B -> C", "A -> (B -> C)"),
+    ("A -> B" >> C, "(A -> B) -> C"),
+    (A.then_any(B).then_next(C).then(D), "A ->> B, C -> D"),
+    (A.then(B, within="30 seconds"), "A -> within 30 seconds B"),
+    (
+        A.then_any(B, after=":p", within=dt.timedelta(minutes=1)),
+        "A ->> after :p within 60 seconds B",
+    ),
+    (A.then_next(B, after="0 seconds"), "A, after 0 seconds B"),
+    (A | B | C, "A | B | C"),
+    (A | (B | C), "A | (B | C)"),
+    (group(A | B) | C, "(A | B) | C"),
+    (any_of(A, B, C), "A | B | C"),
+    ("A" | B, "A | B"),
+    (A & B & C, "A & B & C"),
+    (A & (B & C), "A & (B & C)"),
+    (group(A & B) & C, "(A & B) & C"),
+    (all_of(A, "B", C), "A & B & C"),
+    ("A" & B, "A & B"),
+    (A & B | C, "A & B | C"),
+    (A & (B | C), "A & (B | C)"),
+    (A >> (B | C & D), "A -> B | C & D"),
+    ((A >> B) | C, "(A -> B) | C"),
+    (A.plus(), "A+"),
+    (step("A", "a").star().where("x"), "A* a [x]"),
+    (A.optional(), "A?"),
+    (A.times(3), "A{3}"),
+    (A.times(2, 5), "A{2,5}"),
+    (A.times(0, 1), "A?"),
+    (A.at_least(2), "A{2,}"),
+    (A.at_most(4), "A{,4}"),
+    (A.plus().plus(), "(A+)+"),
+    (A.plus().reluctant(), "A+?"),
+    (A.optional().reluctant(), "A??"),
+    (A.star().consecutive(), "A* consecutive"),
+    (A.star().relaxed(), "A* relaxed"),
+    (A.star().combinations().until(step("B").where("x").bind(y="u")), "A* combinations until B(y as u) [x]"),
+    (step("A", "a").plus().must("x").until("B [x > 1]"), "A+ a must (x) until B [x > 1]"),
+    ((A >> B).times(2, 3).reluctant().relaxed(), "(A -> B){2,3}? relaxed"),
+    ((A | B).plus(), "(A | B)+"),
+    (absent(A), "not A"),
+    (absent(A.plus(), "30 seconds"), "not A+ for 30 seconds"),
+    (absent(A >> B, for_=dt.timedelta(hours=1)), "not (A -> B) for 1 hour"),
+    (absent(absent("A")), "not (not A)"),
+    (A >> absent(B) >> C, "A -> not B -> C"),
+    (group(A), "A"),
+    (group(A >> B, within="5 minutes"), "(A -> B within 5 minutes)"),
+    (group(A >> B, within="5 events", holds_for="1 second"), "(A -> B within 5 events holds for 1 second)"),
+    (group(A, holds_for=":p").plus() >> B, "(A holds for :p)+ -> B"),
+    (group(A, within="forever"), "(A within forever)"),
+    (
+        group(group(A | B, within=dt.timedelta(days=7)), within="2 weeks"),
+        "((A | B within 1 week) within 2 weeks)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("part", "text"), PARTS, ids=[text for _, text in PARTS])
+def test_a_part_is_what_its_text_says(part: Part, text: str) -> None:
+    assert part.element == parse_element(text)
+    assert parse_element(str(part)) == part.element
+
+
+def p() -> PatternBuilder:
+    return build("p").match("A a")
+
+
+PATTERNS: list[tuple[PatternBuilder, str]] = [
+    (p(), ""),
+    (p().where("a.x > 1"), "where a.x > 1"),
+    (p().where("a.x = 1 or a.y = 2", "a.z").where("a.w"), "where (a.x = 1 or a.y = 2) and a.z and a.w"),
+    (p().within("10 minutes"), "within 10 minutes"),
+    (p().within("1 hour 30 minutes"), "within 90 minutes"),
+    (p().within(dt.timedelta(minutes=10)), "within 10 minutes"),
+    (p().within("20 events"), "within 20 events"),
+    (p().within("forever"), "within forever"),
+    (p().within(":w"), "within :w"),
+    (p().holds_for("1 minute"), "holds for 1 minute"),
+    (p().partition_by("user"), "partition by user"),
+    (p().partition_by("user", "device.os", "`my column`"), "partition by user, device.os, `my column`"),
+    (p().selection("followed by"), "selection followed by"),
+    (p().selection("Strict  Immediate"), "selection strict immediate"),
+    (p().selection(ast.Selection.RECENT), "selection recent"),
+    (p().skip("none"), "after match skip none"),
+    (p().skip("to next"), "after match skip to next"),
+    (p().skip("past last"), "after match skip past last"),
+    (p().skip("to first a"), "after match skip to first a"),
+    (p().skip("to last `a b`"), "after match skip to last `a b`"),
+    (p().report_timeouts(), "report timeouts"),
+    (
+        p().returns("a.x", "a.y as y", n="count(a)", order="a.z"),
+        "return a.x, a.y as y, count(a) as n, a.z as order",
+    ),
+    (p().returns("a.x").returns(y="a.y"), "return a.x, a.y as y"),
+    (p().returns("a.x", "evidence limit 5"), "return a.x, evidence limit 5"),
+    (p().evidence(), "return evidence"),
+    (p().returns("a.x").evidence(7), "return a.x, evidence limit 7"),
+    (p().suppress("1 hour"), "suppress 1 hour"),
+    (p().suppress("1 hour", by="user"), "suppress 1 hour by user"),
+    (p().suppress(dt.timedelta(hours=1), by=["user", "a b"]), "suppress 1 hour by user, `a b`"),
+    (
+        p().severity("high").owner("it's us").tags("fraud", "match", "").description("a\nb"),
+        "severity high owner 'it''s us' tags fraud, 'match', '' description 'a\nb'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("builder", "clauses"), PATTERNS, ids=[text for _, text in PATTERNS])
+def test_a_clause_is_what_its_text_says(builder: PatternBuilder, clauses: str) -> None:
+    assert builder.build() == parse_pattern(f"pattern p match A a {clauses}")
+
+
+@pytest.mark.parametrize(
+    ("default", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (5, "5"),
+        (-5, "-5"),
+        (2.5, "2.5e0"),
+        (-1e300, "-1e300"),
+        (Decimal("-1.50"), "-1.50"),
+        (Decimal("1E+3"), "1000.0"),
+        ("it's", "'it''s'"),
+        (dt.datetime(2026, 1, 31, 12, 30, tzinfo=dt.UTC), "timestamp '2026-01-31 12:30:00Z'"),
+        (dt.datetime(2026, 1, 31, 12, 30), "timestamp '2026-01-31 12:30:00Z'"),
+        (
+            dt.datetime(2026, 1, 31, 12, 30, tzinfo=dt.timezone(dt.timedelta(hours=2))),
+            "timestamp '2026-01-31 10:30:00Z'",
+        ),
+        (dt.date(2026, 1, 31), "date '2026-01-31'"),
+        (dt.timedelta(seconds=90), "90 seconds"),
+        (-dt.timedelta(seconds=90), "-90 seconds"),
+    ],
+)
+def test_a_default_is_what_its_text_says(default: Any, text: str) -> None:
+    built = p().parameter("x", "Decimal( 10, 2 )").parameter("y", "list of string", default).build()
+    assert built == parse_pattern(f"pattern p(x decimal(10,2), y list of string = {text}) match A a")
+
+
+def test_the_takeover() -> None:
+    built = (
+        build("takeover")
+        .match(step("Login", "a") >> step("Login", "b") >> absent(step("Logout")) >> step("Transfer", "t").plus())
+        .where("b.ip <> a.ip and sum(t.amount) > 10000")
+        .within("10 minutes")
+        .partition_by("user")
+        .returns("a.ip as from_ip", "b.ip as to_ip", transfers="count(t)")
+        .build()
+    )
+    text = """
+        pattern takeover
+        match Login a -> Login b -> not Logout -> Transfer+ t
+        where b.ip <> a.ip and sum(t.amount) > 10000
+        within 10 minutes
+        partition by user
+        return a.ip as from_ip, b.ip as to_ip, count(t) as transfers
+    """
+    assert built == parse_pattern(text)
+    assert isinstance(built.match, ast.Sequence)
+    assert len(built.match.elements) == 4
+
+
+def test_spans_point_into_the_printed_text() -> None:
+    built = p().where("a.x  >  1").build()
+    text = print_pattern(built)
+    assert built.where is not None
+    assert built.where.span is not None
+    assert text[built.where.span.start : built.where.span.end] == "a.x > 1"
+
+
+def test_nothing_is_changed_in_place() -> None:
+    first = step("A")
+    first.where("x").plus()
+    assert first == step("A")
+    begun = build("p").match(first)
+    begun.within("1 hour").where("x")
+    assert begun.build() == parse_pattern("pattern p match A")
+
+
+MISUSE: list[tuple[Callable[[], Any], str]] = [
+    (lambda: step(""), "1 to 200 characters"),
+    (lambda: step("x" * 201), "1 to 200 characters"),
+    (lambda: step("\ud800"), "half a character"),
+    (lambda: step(5), "is text, not int"),  # type: ignore[arg-type]
+    (lambda: step("A", 5), "is text, not int"),  # type: ignore[arg-type]
+    (lambda: tree("Orders", "order"), "/ or // is missing"),
+    (lambda: change("move", "Host"), "no change of a model"),
+    (lambda: change("set", "Host.cpu.load"), "one feature"),
+    (lambda: A >> 5, "cannot be a int"),  # type: ignore[operator]
+    (lambda: A | None, "cannot be a NoneType"),  # type: ignore[operator]
+    (lambda: 5 & A, "cannot be a int"),  # type: ignore[operator]
+    (lambda: [A] >> B, "cannot be a list"),  # type: ignore[operator]
+    (lambda: A >> build("p"), "Name the other pattern"),  # type: ignore[operator]
+    (lambda: any_of([A, B]), "one by one"),  # type: ignore[arg-type]
+    (lambda: seq(A), "two parts or more"),
+    (any_of, "two parts or more"),
+    (lambda: bool(A), "do not join"),
+    (lambda: not A, "do not join"),
+    (lambda: [*A], "not a list"),
+    (lambda: A > B, "have no order"),
+    (lambda: A < B, "have no order"),
+    (lambda: A.times(0), "no event could fit"),
+    (lambda: A.times(3, 2), "below the lower"),
+    (lambda: A.times(-1), "0 to 10,000"),
+    (lambda: A.at_least(10_001), "0 to 10,000"),
+    (lambda: A.times(1.5), "whole number of times"),  # type: ignore[arg-type]
+    (lambda: A.times(True), "whole number of times"),
+    (A.reluctant, "nothing is repeated"),
+    (A.consecutive, "nothing is repeated"),
+    (lambda: (A >> B).until(C), "nothing is repeated"),
+    (lambda: group(A.plus()).reluctant(), "nothing is repeated"),
+    (lambda: A.plus().until(step("B", "b")), "without a name"),
+    (lambda: A.plus().until(A >> B), "'until' takes an event"),
+    (lambda: (A >> B).where("x"), "belongs to one step"),
+    (lambda: absent(A).must("x"), "belongs to one step"),
+    (A.bind, "Nothing is bound"),
+    (lambda: A.bind("user"), "what is bound as what"),
+    (lambda: A.bind("x + 1 as u"), "what is bound as what"),
+    (lambda: A.bind(user=""), "1 to 200 characters"),
+    (lambda: A.plus().stays("1 minute"), "one event and what follows"),
+    (lambda: A.stays(5), "a number alone has no unit"),  # type: ignore[arg-type]
+    (lambda: absent(A, for_=5), "a number alone has no unit"),  # type: ignore[arg-type]
+    (lambda: A.then(B, within=dt.timedelta(seconds=-1)), "not negative"),
+    (lambda: A.where(True), "is text, not bool"),  # type: ignore[arg-type]
+    (lambda: build("p").build(), "has no 'match'"),
+    (lambda: p().match("B"), "given twice"),
+    (lambda: p().within("1 hour").within("1 hour"), "given twice"),
+    (lambda: p().evidence().returns("evidence"), "given twice"),
+    (lambda: p().where(), "one condition or more"),
+    (lambda: p().tags(), "one tag or more"),
+    (lambda: p().partition_by(), "one column or more"),
+    (lambda: p().returns(), "Nothing is returned"),
+    (lambda: p().selection("strickt"), "did you mean 'strict'"),
+    (lambda: p().evidence(-1), "0 to 100,000"),
+    (lambda: p().parameter("x", "string", [1]), "A default cannot be [1]"),
+    (lambda: p().parameter("x", "double", float("nan")), "A default cannot be nan"),
+    (lambda: p().parameter("x", "bigint", 2**70), "larger than"),
+    (lambda: p().suppress(5), "a number alone has no unit"),  # type: ignore[arg-type]
+    (lambda: build("p").match(step("A").where(" and ".join(["x"] * 200))).build(), "levels deep"),
+]
+
+
+@pytest.mark.parametrize(("misuse", "words"), MISUSE, ids=[words for _, words in MISUSE])
+def test_misuse_is_answered_in_words(misuse: Callable[[], Any], words: str) -> None:
+    with pytest.raises(PatternError) as refused:
+        misuse()
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("misuse", "column"),
+    [
+        (lambda: step("A").where("ip == 'x'"), 4),
+        (lambda: p().where("a.x > "), 6),
+        (lambda: p().within("10 parsecs"), 4),
+        (lambda: p().returns("a.x as"), 7),
+        (lambda: A >> "B [", 3),
+        (lambda: p().skip("to second b"), 4),
+        (lambda: p().partition_by("user, region"), 5),
+        (lambda: p().parameter("x", "list off string"), 6),
+    ],
+)
+def test_an_error_in_a_text_shows_where(misuse: Callable[[], Any], column: int) -> None:
+    with pytest.raises(PatternSyntaxError) as refused:
+        misuse()
+    assert refused.value.column == column
+    assert "^" in str(refused.value)
