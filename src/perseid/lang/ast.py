@@ -223,6 +223,7 @@ class TimeWindow:
     """``within 10 minutes``: last minus first is at most this, the bound included."""
 
     duration: Duration
+    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +231,14 @@ class CountWindow:
     """``within 5 events``: the match spans at most this many events of its partition."""
 
     events: int
+    span: Span | None = span_field()
 
 
 @dataclass(frozen=True, slots=True)
 class Forever:
     """``within forever``: no bound, said on purpose."""
+
+    span: Span | None = span_field()
 
 
 Window: TypeAlias = TimeWindow | CountWindow | Forever

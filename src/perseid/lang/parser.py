@@ -208,7 +208,9 @@ def _name(token: Token) -> str:
 
 def _check_name(name: str, token: Token) -> None:
     if len(name) > MAX_NAME:
-        raise LimitError(f"A name is longer than {MAX_NAME} characters.", span=_token_span(token))
+        raise LimitError(
+            f"A name is longer than {MAX_NAME} characters.", span=_token_span(token), hint="Give it a shorter one."
+        )
 
 
 def _lower(token: Token) -> str:
@@ -222,9 +224,19 @@ def _unquote(token: Token) -> str:
     return token[1:-1].replace("''", "'")
 
 
+_LARGE = {
+    "A whole number": "Write it as a double, 1e20, or as a text.",
+    "A repetition": "Ask for {1000,} and bound the match with 'within'.",
+    "A window": "Write: within forever.",
+    "An evidence limit": "Ask for fewer, and look the events up by their ids.",
+    "A type": "A decimal has at most 38 digits.",
+}
+"""What to write instead of a number that is too large, by what it was for."""
+
+
 def _integer(token: Token, limit: int, what: str) -> int:
     if len(token) > 25 or int(token) > limit:
-        raise LimitError(f"{what} is larger than {limit:,}.", span=_token_span(token))
+        raise LimitError(f"{what} is larger than {limit:,}.", span=_token_span(token), hint=_LARGE[what])
     return int(token)
 
 
@@ -259,20 +271,26 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def quantity(self, meta: Any, number: Token, unit: Token) -> int:
         if len(number) > 25:
-            raise LimitError("A duration is too long; write 'forever'.", span=_span(meta))
+            raise LimitError(
+                "A duration is longer than a million years.", span=_span(meta), hint="Write: within forever."
+            )
         micros = Fraction(number) * _UNIT_MICROS[unit.lower().removesuffix("s")]
         if micros.denominator != 1:
             raise PatternSyntaxError(
                 "A duration is a whole number of microseconds.", span=_span(meta), hint="Use a smaller unit."
             )
         if micros > limits.MAX_DURATION:
-            raise LimitError("A duration is too long; write 'forever'.", span=_span(meta))
+            raise LimitError(
+                "A duration is longer than a million years.", span=_span(meta), hint="Write: within forever."
+            )
         return int(micros)
 
     def duration(self, meta: Any, *quantities: int) -> int:
         total = sum(quantities)
         if total > limits.MAX_DURATION:
-            raise LimitError("A duration is too long; write 'forever'.", span=_span(meta))
+            raise LimitError(
+                "A duration is longer than a million years.", span=_span(meta), hint="Write: within forever."
+            )
         return total
 
     def duration_param(self, meta: Any, token: Token) -> ex.Param:
@@ -282,16 +300,18 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return _Slot("within", duration)
 
     def window_time(self, meta: Any, duration: ast.Duration) -> ast.Window:
-        return ast.TimeWindow(duration)
+        return ast.TimeWindow(duration, span=_span(meta))
 
     def window_count(self, meta: Any, count: Token) -> ast.Window:
         events = _integer(count, limits.MAX_INTEGER, "A window")
         if events < 1:
-            raise PatternSyntaxError("A window of 0 events holds no match.", span=_span(meta))
-        return ast.CountWindow(events)
+            raise PatternSyntaxError(
+                "A window of 0 events holds no match.", span=_span(meta), hint="The smallest window is: within 1 event."
+            )
+        return ast.CountWindow(events, span=_span(meta))
 
     def window_forever(self, meta: Any, _: Token) -> ast.Window:
-        return ast.Forever()
+        return ast.Forever(span=_span(meta))
 
     # elements
 
@@ -340,7 +360,8 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def _quantifier(self, meta: Any, low: int, high: int | None, reluctant: tuple[Token, ...]) -> _Slot:
         if high is not None and (high < low or high == 0):
             message = "no event could fit it" if high == 0 else "the upper bound is below the lower"
-            raise PatternSyntaxError(f"A repetition of {low} to {high}: {message}.", span=_span(meta))
+            hint = "Write not B for 'none', B? for 'at most one'." if high == 0 else f"Write {{{high},{low}}}."
+            raise PatternSyntaxError(f"A repetition of {low} to {high}: {message}.", span=_span(meta), hint=hint)
         return _Slot("quantifier", _Quantifier(low, high, bool(reluctant)))
 
     def quantifier_plus(self, meta: Any, *reluctant: Token) -> _Slot:
@@ -388,7 +409,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         if "stays" in slots:
             if "quantifier" in slots:
                 raise PatternSyntaxError(
-                    "'stays' is about one event and what follows it; it cannot be repeated.", span=_span(meta)
+                    "'stays' is about one event and what follows it; it cannot be repeated.",
+                    span=_span(meta),
+                    hint="Leave the quantifier out, or repeat a group: (Reading r [v > 5] stays 1 minute){2}.",
                 )
             return ast.Stays(step, slots["stays"], span=_span(meta))
         return self._repeated(step, slots, _span(meta))
@@ -428,10 +451,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return ast.Skip("none", span=_span(meta))
 
     def skip_to_next(self, meta: Any) -> ast.Skip:
-        return ast.Skip("to next")
+        return ast.Skip("to next", span=_span(meta))
 
     def skip_past_last(self, meta: Any) -> ast.Skip:
-        return ast.Skip("past last")
+        return ast.Skip("past last", span=_span(meta))
 
     def skip_to_first(self, meta: Any, name: Token) -> ast.Skip:
         return ast.Skip("to first", str(name), span=_token_span(name))
@@ -522,7 +545,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         outputs = given.get("return", ())
         evidence = [o for o in outputs if isinstance(o, ast.Evidence)]
         if len(evidence) > 1:
-            raise PatternSyntaxError("'evidence' is returned twice.", span=span)
+            raise PatternSyntaxError("'evidence' is returned twice.", span=span, hint="Keep one of them.")
         return ast.Pattern(
             name=str(name),
             match=given["match"],
@@ -670,7 +693,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def decimal(self, meta: Any, token: Token) -> ex.Literal:
         if len(token) > 39:
-            raise LimitError("A decimal has more than 38 digits.", span=_span(meta))
+            raise LimitError(
+                "A decimal has more than 38 digits.", span=_span(meta), hint="Write it as a double: 1.5e40."
+            )
         return ex.Literal("decimal", Decimal(token), span=_span(meta))
 
     def double(self, meta: Any, token: Token) -> ex.Literal:
@@ -678,7 +703,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             raise LimitError("A number is longer than 1,000 characters.", span=_span(meta))
         value = float(token)
         if value in (float("inf"), float("-inf")):
-            raise LimitError("This number is too large for a double.", span=_span(meta))
+            raise LimitError(
+                "This number is too large for a double.", span=_span(meta), hint="The largest is about 1.8e308."
+            )
         return ex.Literal("double", value, span=_span(meta))
 
     def string(self, meta: Any, token: Token) -> ex.Literal:

@@ -96,10 +96,10 @@ class _Source:
         return Span(base.start + start, base.start + end, base.line + inner.line - 1, column)
 
     def fail(self, message: str, start: int, end: int, hint: str | None = None) -> NoReturn:
-        raise PatternSyntaxError(message, span=self.outer(start, end), hint=hint)
+        raise PatternSyntaxError(_sentence(message), span=self.outer(start, end), hint=hint and _sentence(hint))
 
     def exceed(self, message: str, start: int, end: int, hint: str | None = None) -> NoReturn:
-        raise LimitError(message, span=self.outer(start, end), hint=hint)
+        raise LimitError(_sentence(message), span=self.outer(start, end), hint=hint and _sentence(hint))
 
 
 @cache
@@ -439,3 +439,8 @@ def _due(expected: set[str]) -> str:
     if "QNAME" in expected or expected == {"AXIS"}:
         return _AXIS_HINT
     return "a step can be followed by ->name, [ ], ( ), / or //, and joined to others by : :: or |"
+
+
+def _sentence(text: str) -> str:
+    """Messages are made of clauses here; people read sentences."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")

@@ -165,7 +165,7 @@ def _substitute(node: Any, bound: Mapping[str, tuple[ex.Literal, ...]]) -> Any:
     if isinstance(node, ast.Link):
         return replace(node, after=_duration(node.after, bound), within=_duration(node.within, bound))
     if isinstance(node, ast.TimeWindow):
-        return ast.TimeWindow(_duration(node.duration, bound))  # type: ignore[arg-type]
+        return replace(node, duration=_duration(node.duration, bound))  # type: ignore[arg-type]
     if is_dataclass(node) and not isinstance(node, (ex.Span, ex.Literal, ex.Ref)):
         changes: dict[str, Any] = {}
         for f in fields(node):

@@ -182,7 +182,7 @@ def _check_durations(core: c.CorePattern, pattern: ast.Pattern) -> None:
     if core.holds_for is not None and core.holds_for > limit:
         raise MeaningError(
             "'holds for' is longer than 'within': nothing both lasts so long and ends so soon.",
-            span=pattern.span,
+            span=(core.within.span if isinstance(core.within, ast.TimeWindow) else None) or pattern.span,
             hint="Lengthen 'within', or shorten 'holds for'.",
         )
     for element in _each(core.body):
@@ -243,10 +243,11 @@ def _check_context(core: c.CorePattern, pattern: ast.Pattern) -> None:
         return
     name = core.context.value
     windows = [core.within, *(e.within for e in _each(core.body) if isinstance(e, c.Zone))]
-    if any(isinstance(window, ast.CountWindow) for window in windows):
+    counted = next((window for window in windows if isinstance(window, ast.CountWindow)), None)
+    if counted is not None:
         raise MeaningError(
             f"'selection {name}' follows partial matches through time; a window by count does not go with it.",
-            span=pattern.span,
+            span=counted.span or pattern.span,
             hint="Give the window as a length of time.",
         )
     if core.context is ast.Selection.CUMULATIVE:

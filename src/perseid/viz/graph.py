@@ -86,6 +86,20 @@ def name(pattern: c.CorePattern, body: c.Core) -> str:
             return name(pattern, body.body)
 
 
+def rounds_text(loop: c.Loop) -> str:
+    """How often a repetition goes round, in words."""
+    match (loop.low, loop.high):
+        case (0, 1):
+            text = "at most once"
+        case (low, None):
+            text = f"{low} or more"
+        case (low, high) if low == high:
+            text = f"{low} times"
+        case (low, high):
+            text = f"{low} to {high} times"
+    return text + (", as few as it can" if loop.reluctant else "")
+
+
 class _Walk:
     def __init__(self, pattern: c.CorePattern) -> None:
         self.pattern = pattern
@@ -149,8 +163,7 @@ class _Walk:
     def _loop(self, element: c.Loop, sources: list[_From]) -> list[_From]:
         ends = self.element(element.body, sources)
         if element.high != 1:
-            bounds = f"{element.low}…{'' if element.high is None else element.high} rounds"
-            again = [f"again ({bounds}{', as few as it can' if element.reluctant else ''})"]
+            again = [f"again ({rounds_text(element)})"]
             if element.until is not None:
                 again.append(f"until {step_label(self.pattern.steps[element.until])}")
             self.element(element.body, [_From(e.state, element.hop, (*e.notes, *again)) for e in ends])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perseid.lang.ast import Contiguity
 from perseid.lang.printer import print_duration, print_expr, print_window
 from perseid.semantics import core as c
-from perseid.viz.graph import footer_of, name, step_label
+from perseid.viz.graph import footer_of, name, rounds_text, step_label
 
 _ARROW = {
     Contiguity.NEXT: "the very next event",
@@ -93,15 +93,5 @@ class _Drawer:
 
 
 def _rounds(loop: c.Loop) -> str:
-    match (loop.low, loop.high):
-        case (0, 1):
-            text = "at most once"
-        case (low, None):
-            text = f"{low} or more"
-        case (low, high) if low == high:
-            text = f"{low} times"
-        case (low, high):
-            text = f"{low} to {high} times"
-    manner = ", as few as it can" if loop.reluctant else ""
     between = {Contiguity.NEXT: ", consecutive", Contiguity.SKIP: "", Contiguity.ANY: ", every combination"}
-    return text + manner + ("" if loop.high == 1 else between[loop.hop.contiguity])
+    return rounds_text(loop) + ("" if loop.high == 1 else between[loop.hop.contiguity])
