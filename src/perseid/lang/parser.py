@@ -229,7 +229,7 @@ _LARGE = {
     "A repetition": "Ask for {1000,} and bound the match with 'within'.",
     "A window": "Write: within forever.",
     "An evidence limit": "Ask for fewer, and look the events up by their ids.",
-    "A type": "A decimal has at most 38 digits.",
+    "A size": "A decimal has at most 38 digits.",
 }
 """What to write instead of a number that is too large, by what it was for."""
 
