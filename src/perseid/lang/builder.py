@@ -32,7 +32,6 @@ from perseid.errors import PatternError, nearest
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
 from perseid.lang.parser import (
-    MAX_NAME,
     parse_constant,
     parse_duration,
     parse_element,
@@ -526,8 +525,8 @@ def _text(given: object, what: str) -> str:
 
 def _name(given: object) -> str:
     name = _text(given, "A name")
-    if not 0 < len(name) <= MAX_NAME:
-        raise PatternError(f"A name has 1 to {MAX_NAME} characters.")
+    if not 0 < len(name) <= limits.MAX_NAME:
+        raise PatternError(f"A name has 1 to {limits.MAX_NAME} characters.")
     return name
 
 

@@ -12,6 +12,8 @@ MAX_DEPTH = 150
 """Levels of the finished tree; a chain of 150 ``and`` is such a tree too."""
 MAX_ROUNDS = 10_000
 """Largest bound of a repetition."""
+MAX_NAME = 200
+"""Characters of a name."""
 MAX_STEPS = 200
 """Steps in one pattern."""
 MAX_PATTERNS = 20_000

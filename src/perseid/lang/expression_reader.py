@@ -1,0 +1,365 @@
+"""The parse tree of an expression to the AST: one method a grammar rule, called from the leaves up."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from lark import Token, v_args
+from lark.visitors import Transformer_NonRecursive
+
+from perseid.errors import LimitError, PatternSyntaxError
+from perseid.lang import ast, limits
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_name
+
+_UNIT_MICROS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICRO = dt.timedelta(microseconds=1)
+_MOMENTS = range(
+    (dt.datetime.min.replace(tzinfo=dt.UTC) - _EPOCH) // _MICRO,
+    (dt.datetime.max.replace(tzinfo=dt.UTC) - _EPOCH) // _MICRO + 1,
+)
+
+
+class Slot(NamedTuple):
+    """An optional part of a step or group, by its role."""
+
+    role: str
+    value: Any
+
+
+def place(meta: Any) -> ex.Span:
+    return ex.Span(meta.start_pos, meta.end_pos, meta.line, meta.column)
+
+
+def token_place(token: Token) -> ex.Span:
+    return ex.Span(token.start_pos or 0, token.end_pos or 0, token.line or 1, token.column or 1)
+
+
+def _name(token: Token) -> str:
+    return token[1:-1].replace("``", "`") if token.type == "QUOTED" else str(token)
+
+
+def _check_name(name: str, token: Token) -> None:
+    if len(name) > limits.MAX_NAME:
+        raise LimitError(
+            f"A name is longer than {limits.MAX_NAME} characters.",
+            span=token_place(token),
+            hint="Give it a shorter one.",
+        )
+
+
+def lower(token: Token) -> str:
+    """In small letters, of which a name may have more than of large ones."""
+    name = token.lower()
+    _check_name(name, token)
+    return name
+
+
+def unquote(token: Token) -> str:
+    return token[1:-1].replace("''", "'")
+
+
+_LARGE = {
+    "A whole number": "Write it as a double, 1e20, or as a text.",
+    "A repetition": "Ask for {1000,} and bound the match with 'within'.",
+    "A window": "Write: within forever.",
+    "An evidence limit": "Ask for fewer, and look the events up by their ids.",
+    "A size": "A decimal has at most 38 digits.",
+}
+"""What to write instead of a number that is too large, by what it was for."""
+
+
+def integer(token: Token, limit: int, what: str) -> int:
+    if len(token) > 25 or int(token) > limit:
+        raise LimitError(f"{what} is larger than {limit:,}.", span=token_place(token), hint=_LARGE[what])
+    return int(token)
+
+
+def _binary(op: str) -> Callable[[ExpressionReader, Any, ex.Expr, ex.Expr], ex.Expr]:
+    def build(_: ExpressionReader, meta: Any, left: ex.Expr, right: ex.Expr) -> ex.Expr:
+        return ex.Binary(op, left, right, span=place(meta))  # type: ignore[arg-type]
+
+    return build
+
+
+@v_args(inline=True, meta=True)
+class ExpressionReader(Transformer_NonRecursive[Token, Any]):
+    """Expressions, and the names, lengths of time and types that patterns share with them.
+
+    Nothing here recurses: how deep a tree is, is measured after it is made.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(visit_tokens=False)
+
+    # names and words
+
+    def name(self, meta: Any, token: Token) -> Token:
+        renamed = Token.new_borrow_pos("NAME", _name(token), token)
+        _check_name(renamed, token)
+        return renamed
+
+    def word(self, meta: Any, token: Token) -> str:
+        return unquote(token) if token.type == "STRING" else str(token)
+
+    def path(self, meta: Any, *parts: Token) -> ex.Ref:
+        return ex.Ref(tuple(map(str, parts)), span=place(meta))
+
+    # durations and windows
+
+    def quantity(self, meta: Any, number: Token, unit: Token) -> int:
+        if len(number) > 25:
+            raise LimitError(
+                "A duration is longer than a million years.", span=place(meta), hint="Write: within forever."
+            )
+        micros = Fraction(number) * _UNIT_MICROS[unit.lower().removesuffix("s")]
+        if micros.denominator != 1:
+            raise PatternSyntaxError(
+                "A duration is a whole number of microseconds.", span=place(meta), hint="Use a smaller unit."
+            )
+        if micros > limits.MAX_DURATION:
+            raise LimitError(
+                "A duration is longer than a million years.", span=place(meta), hint="Write: within forever."
+            )
+        return int(micros)
+
+    def duration(self, meta: Any, *quantities: int) -> int:
+        total = sum(quantities)
+        if total > limits.MAX_DURATION:
+            raise LimitError(
+                "A duration is longer than a million years.", span=place(meta), hint="Write: within forever."
+            )
+        return total
+
+    def duration_param(self, meta: Any, token: Token) -> ex.Param:
+        return ex.Param(token[1:], span=place(meta))
+
+    def gap(self, meta: Any, duration: ast.Duration) -> Slot:
+        return Slot("within", duration)
+
+    def window_time(self, meta: Any, duration: ast.Duration) -> ast.Window:
+        return ast.TimeWindow(duration, span=place(meta))
+
+    def window_count(self, meta: Any, count: Token) -> ast.Window:
+        events = integer(count, limits.MAX_INTEGER, "A window")
+        if events < 1:
+            raise PatternSyntaxError(
+                "A window of 0 events holds no match.", span=place(meta), hint="The smallest window is: within 1 event."
+            )
+        return ast.CountWindow(events, span=place(meta))
+
+    def window_forever(self, meta: Any, _: Token) -> ast.Window:
+        return ast.Forever(span=place(meta))
+
+    # expressions
+
+    or_ = _binary("or")
+    and_ = _binary("and")
+
+    def not_(self, meta: Any, operand: ex.Expr) -> ex.Expr:
+        return ex.Unary("not", operand, span=place(meta))
+
+    def minus(self, meta: Any, operand: ex.Expr) -> ex.Expr:
+        return ex.Unary("-", operand, span=place(meta))
+
+    def binary(self, meta: Any, left: ex.Expr, op: Token, right: ex.Expr) -> ex.Expr:
+        return ex.Binary(str(op), left, right, span=place(meta))  # type: ignore[arg-type]
+
+    def compare(self, meta: Any, left: ex.Expr, op: Token, right: ex.Expr) -> ex.Expr:
+        sign = "<>" if op == "!=" else str(op)
+        return ex.Binary(sign, left, right, span=place(meta))  # type: ignore[arg-type]
+
+    def between(self, meta: Any, value: ex.Expr, low: ex.Expr, high: ex.Expr) -> ex.Expr:
+        return ex.Between(value, low, high, span=place(meta))
+
+    def not_between(self, meta: Any, value: ex.Expr, low: ex.Expr, high: ex.Expr) -> ex.Expr:
+        return ex.Between(value, low, high, True, span=place(meta))
+
+    def like(self, meta: Any, value: ex.Expr, pattern: ex.Expr) -> ex.Expr:
+        return ex.Like(value, pattern, span=place(meta))
+
+    def not_like(self, meta: Any, value: ex.Expr, pattern: ex.Expr) -> ex.Expr:
+        return ex.Like(value, pattern, True, span=place(meta))
+
+    def in_list(self, meta: Any, value: ex.Expr, items: tuple[ex.Expr, ...]) -> ex.Expr:
+        return ex.InList(value, items, span=place(meta))
+
+    def not_in_list(self, meta: Any, value: ex.Expr, items: tuple[ex.Expr, ...]) -> ex.Expr:
+        return ex.InList(value, items, True, span=place(meta))
+
+    def in_param(self, meta: Any, value: ex.Expr, token: Token) -> ex.Expr:
+        return ex.InList(value, (ex.Param(token[1:], span=token_place(token)),), span=place(meta))
+
+    def not_in_param(self, meta: Any, value: ex.Expr, token: Token) -> ex.Expr:
+        return ex.InList(value, (ex.Param(token[1:], span=token_place(token)),), True, span=place(meta))
+
+    def in_relation(self, meta: Any, value: ex.Expr, relation: Token) -> ex.Expr:
+        return ex.InRelation((value,), str(relation), span=place(meta))
+
+    def not_in_relation(self, meta: Any, value: ex.Expr, relation: Token) -> ex.Expr:
+        return ex.InRelation((value,), str(relation), True, span=place(meta))
+
+    def tuple_in(self, meta: Any, first: ex.Expr, rest: tuple[ex.Expr, ...], relation: Token) -> ex.Expr:
+        return ex.InRelation((first, *rest), str(relation), span=place(meta))
+
+    def tuple_not_in(self, meta: Any, first: ex.Expr, rest: tuple[ex.Expr, ...], relation: Token) -> ex.Expr:
+        return ex.InRelation((first, *rest), str(relation), True, span=place(meta))
+
+    def is_(self, meta: Any, value: ex.Expr, what: Token) -> ex.Expr:
+        return ex.Is(value, what.lower(), span=place(meta))  # type: ignore[arg-type]
+
+    def is_not(self, meta: Any, value: ex.Expr, what: Token) -> ex.Expr:
+        return ex.Is(value, what.lower(), True, span=place(meta))  # type: ignore[arg-type]
+
+    def ref(self, meta: Any, name: Token) -> ex.Expr:
+        return ex.Ref((str(name),), span=place(meta))
+
+    def param(self, meta: Any, token: Token) -> ex.Expr:
+        return ex.Param(token[1:], span=place(meta))
+
+    def member(self, meta: Any, base: ex.Expr, name: Token) -> ex.Expr:
+        if isinstance(base, ex.Ref):
+            return ex.Ref((*base.parts, str(name)), span=place(meta))
+        return ex.Member(base, str(name), span=place(meta))
+
+    def item(self, meta: Any, base: ex.Expr, key: ex.Expr) -> ex.Expr:
+        return ex.Item(base, key, span=place(meta))
+
+    def parens(self, meta: Any, expr: ex.Expr) -> ex.Expr:
+        return expr
+
+    def arguments(self, meta: Any, *items: ex.Expr) -> tuple[ex.Expr, ...]:
+        return items
+
+    def call(self, meta: Any, name: Token, args: tuple[ex.Expr, ...] = ()) -> ex.Expr:
+        return ex.Call(lower(name), args, span=place(meta))
+
+    def call_distinct(self, meta: Any, name: Token, arg: ex.Expr) -> ex.Expr:
+        return ex.Call(lower(name), (arg,), True, span=place(meta))
+
+    def cast(self, meta: Any, value: ex.Expr, type_: str) -> ex.Expr:
+        return ex.Cast(value, type_, span=place(meta))
+
+    def when(self, meta: Any, condition: ex.Expr, value: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
+        return (condition, value)
+
+    def otherwise(self, meta: Any, value: ex.Expr) -> Slot:
+        return Slot("else", value)
+
+    def _case(self, meta: Any, operand: ex.Expr | None, items: tuple[Any, ...]) -> ex.Expr:
+        whens = tuple(i for i in items if not isinstance(i, Slot))
+        otherwise = next((i.value for i in items if isinstance(i, Slot)), None)
+        return ex.Case(operand, whens, otherwise, span=place(meta))
+
+    def case(self, meta: Any, *items: Any) -> ex.Expr:
+        return self._case(meta, None, items)
+
+    def case_of(self, meta: Any, operand: ex.Expr, *items: Any) -> ex.Expr:
+        return self._case(meta, operand, items)
+
+    # literals
+
+    def integer(self, meta: Any, token: Token) -> ex.Literal:
+        return ex.Literal("integer", integer(token, limits.MAX_INTEGER, "A whole number"), span=place(meta))
+
+    def decimal(self, meta: Any, token: Token) -> ex.Literal:
+        if len(token) > 39:
+            raise LimitError(
+                "A decimal has more than 38 digits.", span=place(meta), hint="Write it as a double: 1.5e40."
+            )
+        return ex.Literal("decimal", Decimal(token), span=place(meta))
+
+    def double(self, meta: Any, token: Token) -> ex.Literal:
+        if len(token) > 1000:
+            raise LimitError("A number is longer than 1,000 characters.", span=place(meta))
+        value = float(token)
+        if value in (float("inf"), float("-inf")):
+            raise LimitError(
+                "This number is too large for a double.", span=place(meta), hint="The largest is about 1.8e308."
+            )
+        return ex.Literal("double", value, span=place(meta))
+
+    def string(self, meta: Any, token: Token) -> ex.Literal:
+        return ex.Literal("string", unquote(token), span=place(meta))
+
+    def true(self, meta: Any, _: Token) -> ex.Literal:
+        return ex.Literal("boolean", True, span=place(meta))
+
+    def false(self, meta: Any, _: Token) -> ex.Literal:
+        return ex.Literal("boolean", False, span=place(meta))
+
+    def null(self, meta: Any, _: Token) -> ex.Literal:
+        return ex.Literal("null", None, span=place(meta))
+
+    def timestamp(self, meta: Any, token: Token) -> ex.Literal:
+        text = token[token.index("'") + 1 : -1].strip()
+        try:
+            moment = dt.datetime.fromisoformat(text)
+        except ValueError:
+            raise PatternSyntaxError(
+                f"{text!r} is not a point in time.",
+                span=place(meta),
+                hint="Write it as timestamp '2026-01-31 12:30:00Z'.",
+            ) from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=dt.UTC)
+        micros = (moment - _EPOCH) // _MICRO
+        if micros not in _MOMENTS:
+            raise PatternSyntaxError(
+                f"{text!r} is not a point in time.",
+                span=place(meta),
+                hint="In UTC it is outside the years 1 to 9999.",
+            )
+        return ex.Literal("timestamp", micros, span=place(meta))
+
+    def date(self, meta: Any, token: Token) -> ex.Literal:
+        text = token[token.index("'") + 1 : -1].strip()
+        try:
+            day = dt.date.fromisoformat(text)
+        except ValueError:
+            raise PatternSyntaxError(
+                f"{text!r} is not a date.", span=place(meta), hint="Write it as date '2026-01-31'."
+            ) from None
+        return ex.Literal("date", (day - _EPOCH.date()).days, span=place(meta))
+
+    def duration_literal(self, meta: Any, *quantities: int) -> ex.Literal:
+        return ex.Literal("duration", self.duration(meta, *quantities), span=place(meta))
+
+    def negative(self, meta: Any, literal: ex.Literal) -> ex.Literal:
+        if literal.kind not in ("integer", "decimal", "double", "duration"):
+            raise PatternSyntaxError("Only a number can be negative.", span=place(meta))
+        value = literal.value
+        # The minus sign of a decimal would round it to 28 digits.
+        negative = value.copy_negate() if isinstance(value, Decimal) else -value  # type: ignore[operator]
+        return ex.Literal(literal.kind, negative, span=place(meta))
+
+    # types, kept as text in one spelling
+
+    def type_plain(self, meta: Any, name: Token) -> str:
+        return print_name(lower(name))
+
+    def type_sized(self, meta: Any, name: Token, *sizes: Token) -> str:
+        inside = ",".join(str(integer(s, 1000, "A size")) for s in sizes)
+        return f"{print_name(lower(name))}({inside})"
+
+    def type_of(self, meta: Any, name: Token, inner: str) -> str:
+        return f"{print_name(lower(name))} of {inner}"
+
+    def type_field(self, meta: Any, name: Token, inner: str) -> str:
+        return f"{print_name(name)}:{inner}"
+
+    def type_generic(self, meta: Any, name: Token, *inner: str) -> str:
+        return f"{print_name(lower(name))}<{','.join(inner)}>"

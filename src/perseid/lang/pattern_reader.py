@@ -1,0 +1,303 @@
+"""The parse tree of patterns to the AST: steps, elements and clauses; expressions are read by the class above it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lark import Token, v_args
+
+from perseid.errors import LimitError, PatternSyntaxError
+from perseid.lang import ast, limits
+from perseid.lang import expressions as ex
+from perseid.lang.expression_reader import ExpressionReader, Slot, integer, place, token_place, unquote
+from perseid.lang.tree_parser import parse_tree
+
+_ROUNDS = {
+    "consecutive": ast.Contiguity.NEXT,
+    "relaxed": ast.Contiguity.SKIP,
+    "combinations": ast.Contiguity.ANY,
+}
+
+
+class _Clause(NamedTuple):
+    name: str
+    value: Any
+    span: ex.Span
+
+
+class _Quantifier(NamedTuple):
+    low: int
+    high: int | None
+    reluctant: bool
+
+
+@v_args(inline=True, meta=True)
+class PatternReader(ExpressionReader):
+    """One method a grammar rule; called from the leaves up."""
+
+    # elements
+
+    def kind_event(self, meta: Any, name: Token) -> ast.StepKind:
+        return ast.EventType(str(name))
+
+    def kind_any(self, meta: Any, _: Token) -> ast.StepKind:
+        return ast.AnyEvent()
+
+    def kind_tree(self, meta: Any, stream: Token, tree: Token) -> ast.StepKind:
+        start = (tree.start_pos or 0) + 2
+        place = ex.Span(start, (tree.end_pos or start) - 2, tree.line or 1, (tree.column or 1) + 2)
+        return ast.TreeMatch(str(stream), parse_tree(str(tree)[2:-2], offset=place).pattern)
+
+    def kind_query(self, meta: Any, change: Token, query: Token) -> ast.StepKind:
+        return ast.QueryEvent(change.lower(), str(query))  # type: ignore[arg-type]
+
+    def kind_change(self, meta: Any, action: Token, element: Token, feature: Token | None = None) -> ast.StepKind:
+        of = None if feature is None else str(feature)
+        return ast.ModelChange(action.lower(), str(element), of)  # type: ignore[arg-type]
+
+    def unify(self, meta: Any, path: ex.Ref, name: Token) -> ast.Unify:
+        return ast.Unify(path, str(name))
+
+    def unifies(self, meta: Any, *items: ast.Unify) -> Slot:
+        return Slot("unify", items)
+
+    def step_name(self, meta: Any, name: Token) -> Slot:
+        return Slot("name", str(name))
+
+    def condition(self, meta: Any, expr: ex.Expr) -> Slot:
+        return Slot("condition", expr)
+
+    def must(self, meta: Any, expr: ex.Expr) -> Slot:
+        return Slot("must", expr)
+
+    def rounds(self, meta: Any, token: Token) -> Slot:
+        return Slot("rounds", _ROUNDS[token.lower()])
+
+    def until(self, meta: Any, kind: ast.StepKind, *slots: Slot) -> Slot:
+        return Slot("until", ast.Step(kind, **{s.role: s.value for s in slots}, span=place(meta)))
+
+    def stays(self, meta: Any, duration: ast.Duration) -> Slot:
+        return Slot("stays", duration)
+
+    def _quantifier(self, meta: Any, low: int, high: int | None, reluctant: tuple[Token, ...]) -> Slot:
+        if high is not None and (high < low or high == 0):
+            message = "no event could fit it" if high == 0 else "the upper bound is below the lower"
+            hint = "Write not B for 'none', B? for 'at most one'." if high == 0 else f"Write {{{high},{low}}}."
+            raise PatternSyntaxError(f"A repetition of {low} to {high}: {message}.", span=place(meta), hint=hint)
+        return Slot("quantifier", _Quantifier(low, high, bool(reluctant)))
+
+    def quantifier_plus(self, meta: Any, *reluctant: Token) -> Slot:
+        return self._quantifier(meta, 1, None, reluctant)
+
+    def quantifier_star(self, meta: Any, *reluctant: Token) -> Slot:
+        return self._quantifier(meta, 0, None, reluctant)
+
+    def quantifier_optional(self, meta: Any, _: Token, *reluctant: Token) -> Slot:
+        return self._quantifier(meta, 0, 1, reluctant)
+
+    def quantifier_exactly(self, meta: Any, count: Token, *reluctant: Token) -> Slot:
+        n = integer(count, limits.MAX_ROUNDS, "A repetition")
+        return self._quantifier(meta, n, n, reluctant)
+
+    def quantifier_at_least(self, meta: Any, low: Token, *reluctant: Token) -> Slot:
+        return self._quantifier(meta, integer(low, limits.MAX_ROUNDS, "A repetition"), None, reluctant)
+
+    def quantifier_at_most(self, meta: Any, high: Token, *reluctant: Token) -> Slot:
+        return self._quantifier(meta, 0, integer(high, limits.MAX_ROUNDS, "A repetition"), reluctant)
+
+    def quantifier_between(self, meta: Any, low: Token, high: Token, *reluctant: Token) -> Slot:
+        bounds = [integer(t, limits.MAX_ROUNDS, "A repetition") for t in (low, high)]
+        return self._quantifier(meta, bounds[0], bounds[1], reluctant)
+
+    def _repeated(self, element: ast.Element, slots: dict[str, Any], span: ex.Span) -> ast.Element:
+        quantifier = slots.get("quantifier")
+        if quantifier is not None:
+            rounds, until = slots.get("rounds"), slots.get("until")
+            low, high, reluctant = quantifier
+            return ast.Repeat(element, low, high, reluctant, rounds, until, span=span)
+        for role, word in (("rounds", "consecutive, relaxed or combinations"), ("until", "until")):
+            if role in slots:
+                raise PatternSyntaxError(
+                    f"'{word}' goes with a repetition, and nothing is repeated here.",
+                    span=span,
+                    hint="Put + * ? or {n,m} behind the event type: Transfer+ t until Logout.",
+                )
+        return element
+
+    def step(self, meta: Any, kind: ast.StepKind, *given: Slot) -> ast.Element:
+        slots = {slot.role: slot.value for slot in given}
+        own = {role: slots[role] for role in ("unify", "name", "condition", "must") if role in slots}
+        step = ast.Step(kind, **own, span=place(meta))
+        if "stays" in slots:
+            if "quantifier" in slots:
+                raise PatternSyntaxError(
+                    "'stays' is about one event and what follows it; it cannot be repeated.",
+                    span=place(meta),
+                    hint="Leave the quantifier out, or repeat a group: (Reading r [v > 5] stays 1 minute){2}.",
+                )
+            return ast.Stays(step, slots["stays"], span=place(meta))
+        return self._repeated(step, slots, place(meta))
+
+    def group_within(self, meta: Any, window: ast.Window) -> Slot:
+        return Slot("within", window)
+
+    def group_holds(self, meta: Any, duration: ast.Duration) -> Slot:
+        return Slot("holds_for", duration)
+
+    def group(self, meta: Any, element: ast.Element, *given: Slot) -> ast.Element:
+        slots = {slot.role: slot.value for slot in given}
+        if "within" in slots or "holds_for" in slots:
+            element = ast.Group(element, slots.get("within"), slots.get("holds_for"), span=place(meta))
+        return self._repeated(element, slots, place(meta))
+
+    def absence(self, meta: Any, element: ast.Element, duration: ast.Duration | None = None) -> ast.Element:
+        return ast.Absence(element, duration, span=place(meta))
+
+    def conjunction(self, meta: Any, *members: ast.Element) -> ast.Element:
+        return ast.Conjunction(members, span=place(meta))
+
+    def alternation(self, meta: Any, *branches: ast.Element) -> ast.Element:
+        return ast.Alternation(branches, span=place(meta))
+
+    def link(self, meta: Any, arrow: Token, *bounds: Any) -> ast.Link:
+        within = next((b.value for b in bounds if isinstance(b, Slot)), None)
+        after = next((b for b in bounds if not isinstance(b, Slot)), None)
+        return ast.Link(ast.Contiguity(str(arrow)), after, within, span=place(meta))
+
+    def sequence(self, meta: Any, *items: Any) -> ast.Element:
+        return ast.Sequence(items[::2], items[1::2], span=place(meta))
+
+    # clauses
+
+    def skip_none(self, meta: Any, _: Token) -> ast.Skip:
+        return ast.Skip("none", span=place(meta))
+
+    def skip_to_next(self, meta: Any) -> ast.Skip:
+        return ast.Skip("to next", span=place(meta))
+
+    def skip_past_last(self, meta: Any) -> ast.Skip:
+        return ast.Skip("past last", span=place(meta))
+
+    def skip_to_first(self, meta: Any, name: Token) -> ast.Skip:
+        return ast.Skip("to first", str(name), span=token_place(name))
+
+    def skip_to_last(self, meta: Any, name: Token) -> ast.Skip:
+        return ast.Skip("to last", str(name), span=token_place(name))
+
+    def output_plain(self, meta: Any, expr: ex.Expr) -> ast.Output:
+        return ast.Output(expr, span=place(meta))
+
+    def output_named(self, meta: Any, expr: ex.Expr, name: Token) -> ast.Output:
+        return ast.Output(expr, str(name), span=place(meta))
+
+    def output_evidence(self, meta: Any, _: Token, limit: Token | None = None) -> ast.Evidence:
+        if limit is None:
+            return ast.Evidence()
+        return ast.Evidence(integer(limit, limits.MAX_EVIDENCE, "An evidence limit"))
+
+    def clause_match(self, meta: Any, element: ast.Element) -> _Clause:
+        return _Clause("match", element, place(meta))
+
+    def clause_where(self, meta: Any, expr: ex.Expr) -> _Clause:
+        return _Clause("where", expr, place(meta))
+
+    def clause_within(self, meta: Any, window: ast.Window) -> _Clause:
+        return _Clause("within", window, place(meta))
+
+    def clause_holds_for(self, meta: Any, duration: ast.Duration) -> _Clause:
+        return _Clause("holds for", duration, place(meta))
+
+    def clause_partition(self, meta: Any, *paths: ex.Ref) -> _Clause:
+        return _Clause("partition by", paths, place(meta))
+
+    def clause_selection(self, meta: Any, token: Token) -> _Clause:
+        return _Clause("selection", ast.Selection(" ".join(token.lower().split())), place(meta))
+
+    def clause_skip(self, meta: Any, skip: ast.Skip) -> _Clause:
+        return _Clause("after match skip", skip, place(meta))
+
+    def clause_timeouts(self, meta: Any) -> _Clause:
+        return _Clause("report timeouts", True, place(meta))
+
+    def clause_return(self, meta: Any, *outputs: Any) -> _Clause:
+        return _Clause("return", outputs, place(meta))
+
+    def clause_suppress(self, meta: Any, duration: ast.Duration, *by: Token) -> _Clause:
+        span = place(meta)
+        return _Clause("suppress", ast.Suppress(duration, tuple(map(str, by)), span=span), span)
+
+    def clause_severity(self, meta: Any, word: str) -> _Clause:
+        return _Clause("severity", word, place(meta))
+
+    def clause_owner(self, meta: Any, word: str) -> _Clause:
+        return _Clause("owner", word, place(meta))
+
+    def clause_tags(self, meta: Any, *words: str) -> _Clause:
+        return _Clause("tags", words, place(meta))
+
+    def clause_description(self, meta: Any, text: Token) -> _Clause:
+        return _Clause("description", unquote(text), place(meta))
+
+    def parameter(self, meta: Any, name: Token, type_: str, default: ex.Literal | None = None) -> ast.Parameter:
+        return ast.Parameter(str(name), type_, default, span=place(meta))
+
+    def parameters(self, meta: Any, *parameters: ast.Parameter) -> tuple[ast.Parameter, ...]:
+        return parameters
+
+    def pattern(self, meta: Any, name: Token, *rest: Any) -> ast.Pattern:
+        span = token_place(name)
+        parameters = rest[0] if not isinstance(rest[0], _Clause) else ()
+        given: dict[str, Any] = {}
+        for clause in rest:
+            if not isinstance(clause, _Clause):
+                continue
+            if clause.name in given:
+                raise PatternSyntaxError(
+                    f"'{clause.name}' is given twice in pattern {name}.",
+                    span=clause.span,
+                    hint="Keep one of them." if clause.name != "where" else "Join the conditions with 'and'.",
+                )
+            given[clause.name] = clause.value
+        if "match" not in given:
+            raise PatternSyntaxError(
+                f"Pattern {name} has no 'match' clause.",
+                span=span,
+                hint="Add one: match Login a -> Transfer t.",
+            )
+        outputs = given.get("return", ())
+        evidence = [o for o in outputs if isinstance(o, ast.Evidence)]
+        if len(evidence) > 1:
+            raise PatternSyntaxError("'evidence' is returned twice.", span=span, hint="Keep one of them.")
+        return ast.Pattern(
+            name=str(name),
+            match=given["match"],
+            parameters=parameters,
+            metadata=ast.Metadata(
+                given.get("severity"), given.get("owner"), given.get("tags", ()), given.get("description")
+            ),
+            where=given.get("where"),
+            within=given.get("within"),
+            holds_for=given.get("holds for"),
+            partition_by=given.get("partition by", ()),
+            selection=given.get("selection"),
+            skip=given.get("after match skip"),
+            report_timeouts=given.get("report timeouts", False),
+            returns=tuple(o for o in outputs if isinstance(o, ast.Output)),
+            evidence=evidence[0] if evidence else None,
+            suppress=given.get("suppress"),
+            span=span,
+        )
+
+    def start(self, meta: Any, *patterns: ast.Pattern) -> ast.PatternFile:
+        if len(patterns) > limits.MAX_PATTERNS:
+            raise LimitError(f"More than {limits.MAX_PATTERNS:,} patterns in one text.")
+        seen: dict[str, ast.Pattern] = {}
+        for pattern in patterns:
+            if pattern.name in seen:
+                raise PatternSyntaxError(
+                    f"Two patterns are called {pattern.name!r}.",
+                    span=pattern.span,
+                    hint="Give each pattern of a file a name of its own.",
+                )
+            seen[pattern.name] = pattern
+        return ast.PatternFile(patterns)
