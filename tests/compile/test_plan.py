@@ -41,6 +41,27 @@ def test_predicates_of_a_set_are_stored_once() -> None:
     assert len(plan.predicates) == 2
 
 
+def test_what_a_step_is_called_does_not_matter_to_a_local_predicate() -> None:
+    plan = compiled(
+        "pattern x match Login a [amount > 5 and a.v < 2] -> B within 1 minute\n"
+        "pattern y match Login b [b.amount > 5 and v < 2] -> B within 1 minute\n"
+    )
+    assert len(plan.predicates) == 2
+
+
+def test_predicates_over_other_steps_belong_to_their_pattern() -> None:
+    plan = compiled(
+        "pattern x match Login a -> Out b [v > a.v] within 1 minute\n"
+        "pattern y match Transfer a -> Out b [v > a.v] within 1 minute\n"
+    )
+    assert len({p.identity for p in plan.predicates}) == 2
+
+
+def test_locality_belongs_to_the_place() -> None:
+    plan = compiled("pattern x match A a [a.v > 1] -> A b [a.v > 1] within 1 minute")
+    assert sorted(p.event_local for p in plan.predicates) == [False, True]
+
+
 def test_routes_are_shared() -> None:
     text = "".join(f"pattern p{i} match A -> B within 1 minute partition by k{i % 3}\n" for i in range(9))
     plan = compiled(text)

@@ -67,6 +67,44 @@ def test_one_per_start(pattern: CorePattern, events: list[Event]) -> None:
     assert len(starts) == len(set(starts))
 
 
+@given(core_patterns(), event_streams())
+def test_what_is_known_with_its_last_event_is_known_then(pattern: CorePattern, events: list[Event]) -> None:
+    """Where neither a deadline nor a window decides, a match is out as soon as its last event is."""
+    if facts_of(pattern).known != ("event",):
+        return
+    final = detect([pattern], events, oracle_matcher())
+    for horizon in {e.time for e in events}:
+        now = detect([pattern], events, oracle_matcher(), horizon=horizon)
+        assert rows(now) == sorted((m.kind, m.match_id, m.end) for m in final.matches if m.end <= horizon)
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("match A -> B within 1 minute", ("event",)),
+        ("match A -> B+ -> C within 1 minute", ("event",)),
+        ("match A -> B+ within 1 minute", ("event", "window")),
+        ("match A -> B+? within 1 minute", ("event", "window")),
+        ("match A -> not B for 5 seconds", ("deadline",)),
+        ("match A -> B -> not C for 5 seconds within 1 minute report timeouts", ("deadline", "window")),
+        ("match A -> ((B -> C) | B) within 5 seconds", ("event", "window")),
+        ("match A -> B within 1 minute after match skip past last", ("event", "window")),
+    ],
+)
+def test_known(text: str, known: tuple[str, ...]) -> None:
+    assert facts(text).known == known
+
+
+def test_columns() -> None:
+    assert facts("match A a return amount").steps[0].kept == ("amount",)
+    assert facts("match A(user as u) a -> A(user as u) b within 1 minute").steps[0].kept == ("user",)
+    assert facts("match A a return evidence").all_columns
+
+
+def test_leading_absences_count() -> None:
+    assert not facts("match not (A, C) for 10 seconds -> B b").droppable
+
+
 @pytest.mark.parametrize(
     ("text", "droppable"),
     [
@@ -108,6 +146,8 @@ def test_growth(text: str, growth: str) -> None:
         ("match A -> not B for 30 seconds", "window", 30_000_000),
         ("match A -> B within forever", "unbounded", None),
         ("match A, B+, C", "unbounded", None),
+        ("match A, B{2}, C", "window", None),
+        ("match A a suppress 1 hour", "window", 0),
     ],
 )
 def test_retention(text: str, retention: str, bound: int | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Literal
 
 from perseid.compile import program as p
 from perseid.compile.plan import OPEN_CAP, Column, PatternPlan, Plan, Predicate, Retention, Route, RowKind, StepPlan
@@ -15,6 +14,7 @@ from perseid.lang.printer import print_expr
 from perseid.semantics import core as c
 from perseid.semantics.detection import feeding_order, feeds
 from perseid.semantics.facts import Facts, event_local, facts_of
+from perseid.semantics.names import without_own
 
 
 def compile_set(patterns: Sequence[c.CorePattern]) -> Plan:
@@ -29,6 +29,7 @@ def compile_set(patterns: Sequence[c.CorePattern]) -> Plan:
         predicates=tuple(predicates.listed),
         routes=tuple(routes.listed),
         columns=_columns(plans),
+        all_columns=any(plan.facts.all_columns for plan in plans),
         event_types=_event_types(plans, names),
     )
 
@@ -44,12 +45,14 @@ class _Predicates:
         kind = step.kind if step is not None else None
         event_type = kind.name if isinstance(kind, ast.EventType) else None
         local = step is not None and event_local(expr, step, pattern)
-        text = print_expr(expr)
-        # Across patterns only what an event alone decides can be shared; step names differ in meaning.
-        owner = "" if local and step is not None and (step.name is None or step.name not in text) else pattern.name
-        key = (text, event_type, owner)
+        if local and step is not None:
+            # What one event decides is the same question in every pattern, whatever the step is called there.
+            expr = without_own(expr, step.name)
+        # The names of other steps mean something in their own pattern only.
+        owner = "" if local else f"{pattern.semantic_hash} {'' if step is None else step.id}"
+        key = (print_expr(expr), event_type, owner)
         if key not in self._known:
-            digest = hashlib.blake2b(repr(key[:2]).encode(), digest_size=8).hexdigest()
+            digest = hashlib.blake2b(repr(key).encode(), digest_size=8).hexdigest()
             self._known[key] = len(self.listed)
             self.listed.append(Predicate(len(self.listed), digest, expr, local, event_type))
         return self._known[key]
@@ -89,24 +92,18 @@ def _pattern(pattern: c.CorePattern, names: set[str], predicates: _Predicates, r
         guards=tuple(predicates.number(guard, None, pattern) for guard in pattern.guards),
         route=routes.number(tuple(".".join(path.parts) for path in pattern.partition)),
         feeds_on=tuple(feeds(pattern, names)),
-        retention=_retention(facts),
-        wake=_wake(pattern, facts),
+        retention=_retention(pattern, facts),
+        wake=tuple(reason for reason in facts.known if reason != "event"),
         row_kinds=_row_kinds(pattern),
     )
 
 
-def _retention(facts: Facts) -> Retention:
-    micros = None if facts.bound is None else facts.bound + facts.lookback
+def _retention(pattern: c.CorePattern, facts: Facts) -> Retention:
+    quiet = pattern.suppress.duration if pattern.suppress is not None else 0
+    assert isinstance(quiet, int)
+    micros = None if facts.bound is None else max(facts.bound + facts.lookback, quiet)
     cap = OPEN_CAP if facts.retention == "unbounded" else None
     return Retention(facts.retention, None if facts.retention == "empty" else micros, facts.count_bound, cap)
-
-
-def _wake(pattern: c.CorePattern, facts: Facts) -> Literal["never", "deadline", "window"]:
-    if "deadline" in facts.known:
-        return "deadline"
-    if "window closes" in facts.known or pattern.report_timeouts or pattern.skip.mode not in ("none", "to next"):
-        return "window"
-    return "never"
 
 
 def _row_kinds(pattern: c.CorePattern) -> tuple[RowKind, ...]:

@@ -141,6 +141,7 @@ class Attempt:
     start: int
     items: list[ListItem]
     emitted: set[tuple[int, ...]] = field(default_factory=set)
+    taken: set[tuple[tuple[int, int], ...]] = field(default_factory=set)
 
 
 class Machine:
@@ -277,6 +278,15 @@ class Machine:
     def option(self, step: int, path: Thread) -> Wait:
         return Wait(step, path)
 
+    def state(self, path: Thread) -> object:
+        """Where a thread stands: its place in the program, rounds done, members of conjunctions done."""
+        return path.pc, tuple(register[0] for register in path.registers)
+
+    def tested(self, step: int, path: Thread, position: int) -> bool:
+        """Would the step's ``must`` let this event pass?"""
+        bound = self._bound(path, step, position, path.unified)
+        return all(self.check(test, bound, self.events[position]) for test in self.plan.steps[step].must)
+
     def _on_event(self, items: list[ListItem], position: int, start: int, inner: bool) -> list[ListItem]:
         items = self._on_time(items, self.events[position].time)
         fitting: set[int] = set()
@@ -373,7 +383,9 @@ class Machine:
                 combination = item.thread.combination
                 if combination not in blocked and combination not in attempt.emitted:
                     attempt.emitted.add(combination)
-                    self._emit(item.thread, item.end, "match")
+                    if item.thread.taken not in attempt.taken:
+                        attempt.taken.add(item.thread.taken)
+                        self._emit(item.thread, item.end, "match")
                     if self.one:
                         return True
                 blocked.add(combination)
@@ -418,7 +430,10 @@ class Machine:
             low = position
             while low > 0 and self.events[low - 1].time >= moment - duration:
                 low -= 1
-            if self.occurs(program, thread, low, position):
+            high = position
+            while self.strictly_later and high > low and self.events[high - 1].time == moment:
+                high -= 1
+            if self.occurs(program, thread, low, high):
                 return True
         return False
 
@@ -452,13 +467,13 @@ class Machine:
                     Watched(b, thread.last, self._since(thread), None, len(thread.zones), instruction.register)
                     for b in instruction.barred
                 )
-                registers = thread.set(instruction.register, _CLEAR)
+                registers = thread.set(instruction.register, (0, 0, len(thread.taken)))
                 yield from self.options(replace(after, registers=registers, watches=thread.watches + watches))
             case p.AllTurn():
                 yield from self._any_order(thread, instruction)
             case p.AllBack():
-                done = thread.registers[instruction.register][0] | 1 << instruction.member
-                registers = thread.set(instruction.register, (done, 0, 0))
+                done, _, entered = thread.registers[instruction.register]
+                registers = thread.set(instruction.register, (done | 1 << instruction.member, 0, entered))
                 yield from self.options(replace(thread, pc=instruction.target, registers=registers))
             case p.WatchFor():
                 yield from self.options(self._watch(after, instruction))
@@ -483,30 +498,32 @@ class Machine:
         if again:
             current = {s: at for s, at in thread.current.items() if s not in turn.inside}
             registers = thread.set(turn.register, (rounds, len(thread.taken), entered))
-            spare = turn.reluctant and leave
+            spare = (turn.reluctant and leave) or (thread.spare and len(thread.taken) == entered)
             way = replace(thread, pc=turn.body, current=current, registers=registers, spare=spare)
             if rounds > 0:
                 untils = () if turn.until is None else (*thread.untils, turn.until)
                 way = replace(way, hop=turn.hop, untils=untils)
             ways.append(way)
         if leave:
-            way = replace(thread, pc=turn.exit)
+            way = replace(thread, pc=turn.exit, registers=thread.set(turn.register, _CLEAR))
             ways.append(replace(way, untils=(), spare=False) if idle else way)
         for way in reversed(ways) if turn.reluctant else ways:
             yield from self.options(way)
 
     def _any_order(self, thread: Thread, turn: p.AllTurn) -> Iterator[Wait | Done]:
-        done = thread.registers[turn.register][0]
+        done, _, entered = thread.registers[turn.register]
+        first = len(thread.taken) == entered
         if done == (1 << len(turn.members)) - 1:
             if all(self.check(guard, thread) for guard in turn.guards):
                 watches = tuple(w for w in thread.watches if w.conjunction != turn.register)
-                yield from self.options(replace(thread, pc=turn.exit, watches=watches))
+                registers = thread.set(turn.register, _CLEAR)
+                yield from self.options(replace(thread, pc=turn.exit, watches=watches, registers=registers))
             return
         for i, target in enumerate(turn.members):
             if done >> i & 1:
                 continue
             way = replace(thread, pc=target)
-            yield from self.options(replace(way, hop=turn.hop, together=True) if done else way)
+            yield from self.options(way if first else replace(way, hop=turn.hop, together=True))
 
     def _watch(self, thread: Thread, watch: p.WatchFor) -> Thread:
         until = None if watch.duration is None else thread.clock + watch.duration

@@ -13,13 +13,12 @@ from typing import Literal
 from perseid.compile.program import Program
 from perseid.lang.expressions import Expr
 from perseid.semantics.core import CorePattern
-from perseid.semantics.facts import Facts
+from perseid.semantics.facts import Facts, Known
 
 PLAN_VERSION = 1
 OPEN_CAP = 100_000
 """The cap of patterns that say ``within forever``."""
 
-PredicateRole = Literal["choose", "must", "guard"]
 RowKind = Literal["match", "timed out", "late", "bad", "counter"]
 
 
@@ -94,8 +93,8 @@ class PatternPlan:
     feeds_on: tuple[str, ...]
     # for the drivers
     retention: Retention
-    wake: Literal["never", "deadline", "window"]
-    """What can make the engine speak without a new event: nothing, an absence's deadline, a closing window."""
+    wake: tuple[Known, ...]
+    """What can make the engine speak without a new event: an absence's deadline, a closing window, or nothing."""
     row_kinds: tuple[RowKind, ...]
 
     @property
@@ -111,6 +110,8 @@ class Plan:
     predicates: tuple[Predicate, ...]
     routes: tuple[Route, ...]
     columns: tuple[Column, ...]
+    all_columns: bool
+    """Some pattern returns whole events, so every column has to reach the engine."""
     event_types: tuple[str, ...] | None
     """The types any step wants; None where some step takes every event or unwanted ones count."""
     state_kind: Literal["replayable", "summary"] = "replayable"

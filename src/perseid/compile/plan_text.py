@@ -19,6 +19,8 @@ def plan_text(plan: Plan) -> str:
     for column in plan.columns:
         of = "every event" if column.event_types is None else ", ".join(column.event_types)
         lines.append(f"column {column.name} of {of}" + (", kept" if column.kept else ""))
+    if plan.all_columns:
+        lines.append("all columns, for evidence")
     for predicate in plan.predicates:
         where = "one event" if predicate.event_local else "engine"
         asked = f" of {predicate.event_type}" if predicate.event_type else ""
@@ -39,7 +41,7 @@ def _pattern(plan: PatternPlan) -> list[str]:
         kept += f" (at most {retention.cap:,} open per key)"
     lines = [
         f"pattern {plan.name}",
-        f"  route {plan.route}, retention {kept}, wake {plan.wake}, rows {', '.join(plan.row_kinds)}",
+        f"  route {plan.route}, retention {kept}, wake {' and '.join(plan.wake) or 'never'}, rows {', '.join(plan.row_kinds)}",
     ]
     if pattern.within is not None:
         lines.append(f"  within {print_window(pattern.within)}")

@@ -123,7 +123,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
     def quantity(self, meta: Any, number: Token, unit: Token) -> int:
         if len(number) > 25:
             raise LimitError(
-                "A duration is longer than a million years.", span=place(meta), hint="Write: within forever."
+                "A duration is longer than 200,000 years.", span=place(meta), hint="Write: within forever."
             )
         micros = Fraction(number) * _UNIT_MICROS[unit.lower().removesuffix("s")]
         if micros.denominator != 1:
@@ -132,7 +132,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
             )
         if micros > limits.MAX_DURATION:
             raise LimitError(
-                "A duration is longer than a million years.", span=place(meta), hint="Write: within forever."
+                "A duration is longer than 200,000 years.", span=place(meta), hint="Write: within forever."
             )
         return int(micros)
 
@@ -140,7 +140,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
         total = sum(quantities)
         if total > limits.MAX_DURATION:
             raise LimitError(
-                "A duration is longer than a million years.", span=place(meta), hint="Write: within forever."
+                "A duration is longer than 200,000 years.", span=place(meta), hint="Write: within forever."
             )
         return total
 

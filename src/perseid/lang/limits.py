@@ -20,6 +20,6 @@ MAX_PATTERNS = 20_000
 """Patterns in one text."""
 MAX_EVIDENCE = 100_000
 """Largest ``evidence limit``."""
-MAX_DURATION = 1_000_000 * 366 * 24 * 3600 * 1_000_000
-"""A million years in microseconds: anything longer is ``forever``."""
+MAX_DURATION = 200_000 * 366 * 24 * 3600 * 1_000_000
+"""200,000 years in microseconds: added to any time it still fits in 64 bits; anything longer is ``forever``."""
 MAX_INTEGER = 2**63 - 1

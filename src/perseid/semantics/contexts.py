@@ -42,6 +42,8 @@ class Bench(Protocol):
     def begin(self, start: int) -> Iterator[Path]: ...
     def options(self, path: Path) -> Iterator[Option]: ...
     def option(self, step: int, path: Path) -> Option: ...
+    def state(self, path: Path) -> object: ...
+    def tested(self, step: int, path: Path, position: int) -> bool: ...
     def fits(self, option: Option, position: int) -> bool: ...
     def take(self, option: Option, position: int) -> Path | None: ...
     def live(self, option: Option, path: Path, position: int, start: int, inner: bool) -> bool: ...
@@ -244,14 +246,10 @@ class Simulation:
         fresh = self._start(position)
         if fresh is not None:
             newer.append(fresh)
-        states = {self._state(path): path for path in [*self.partials, *newer]}
+        states = {self.judge.state(path): path for path in [*self.partials, *newer]}
         self.partials = list(states.values())
         self.went_on = [p for p in self.went_on if any(p is path for path in self.partials)]
         return bool(newer)
-
-    def _state(self, path: Path) -> tuple[int, ...]:
-        """Where a partial match stands: the steps it could take next."""
-        return tuple(getattr(o, "step", -1) for o in self.judge.options(path))
 
     def _cumulative(self, position: int) -> bool:
         if not self.partials:
@@ -264,7 +262,8 @@ class Simulation:
             self._go_on(path, option, position)
             return True
         for step in dict.fromkeys(step for step, _ in reversed(path.taken)):
-            if self.judge.fits(self.judge.option(step, path), position):
+            fits = self.judge.fits(self.judge.option(step, path), position)
+            if fits and self.judge.tested(step, path, position):
                 taken = (*path.taken, (step, position))
                 moment = self.judge.events[position].time
                 gathered = replace(path, taken=taken, current={**path.current, step: position}, clock=moment)

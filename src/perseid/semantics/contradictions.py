@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -57,10 +58,12 @@ def _bounds(condition: ex.Expr) -> list[tuple[str, _Bound]]:
 
 
 def _key(literal: ex.Literal) -> tuple[str, object]:
-    if literal.kind in ("integer", "decimal", "double"):
-        value = literal.value
-        return ("number", Decimal(value) if isinstance(value, (int, float)) else value)
-    return (literal.kind, literal.value)
+    value = literal.value
+    if isinstance(value, float):
+        return ("double", value) if math.isfinite(value) else (f"no number {id(literal)}", 0)
+    if literal.kind in ("integer", "decimal"):
+        return ("number", Decimal(value) if isinstance(value, int) else value)
+    return (literal.kind, value)
 
 
 def _exclude(a: _Bound, b: _Bound) -> bool:

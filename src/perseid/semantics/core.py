@@ -7,6 +7,7 @@ step and an absence; every absence knows what ends it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -163,6 +164,49 @@ def core_parts(core: Core) -> tuple[Core, ...]:
             return core.members + core.barred
         case Loop() | Absent() | Zone():
             return (core.body,)
+
+
+def each(core: Core) -> Iterator[Core]:
+    """The element and everything inside it, parents first."""
+    yield core
+    for part in core_parts(core):
+        yield from each(part)
+
+
+def each_of(pattern: CorePattern) -> Iterator[Core]:
+    """Every element of a pattern, what its leading absences negate included."""
+    yield from each(pattern.body)
+    for lead in pattern.lead:
+        yield from each(lead.body)
+
+
+def guards_of(pattern: CorePattern) -> Iterator[Expr]:
+    """Conditions that are asked on leaving a repetition, on completing a conjunction, and at the end."""
+    for element in each_of(pattern):
+        if isinstance(element, (Loop, All)):
+            yield from element.guards
+    yield from pattern.guards
+
+
+def ends(core: Core) -> Iterator[Core]:
+    """The parts of an element that can be its last: steps, absences, and the repetitions and zones around them."""
+    match core:
+        case Seq():
+            for item in reversed(core.items):
+                yield from ends(item)
+                if not can_be_empty(item):
+                    return
+        case Alt():
+            for branch in core.branches:
+                yield from ends(branch)
+        case All():
+            for member in core.members:
+                yield from ends(member)
+        case Loop() | Zone():
+            yield core
+            yield from ends(core.body)
+        case Take() | Absent():
+            yield core
 
 
 def takes(core: Core, *, negated: bool = True) -> tuple[int, ...]:

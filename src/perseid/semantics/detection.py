@@ -6,7 +6,7 @@ in exactly the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -109,11 +109,10 @@ def feeding_order(patterns: Sequence[c.CorePattern]) -> list[c.CorePattern]:
     return order
 
 
-def feeds(pattern: c.CorePattern, names: Iterable[str]) -> list[str]:
-    """Which of these patterns this one takes matches of, as events."""
+def feeds(pattern: c.CorePattern, names: Collection[str]) -> list[str]:
+    """Which of these patterns (best a set or dict) this one takes matches of, as events."""
     wanted = [s.kind.name for s in pattern.steps if isinstance(s.kind, ast.EventType)]
-    known = set(names)
-    return list(dict.fromkeys(n for n in wanted if n in known))
+    return list(dict.fromkeys(n for n in wanted if n in names))
 
 
 def detect(
@@ -143,6 +142,9 @@ def detect(
             bound = frontier if bound is None or (frontier is not None and frontier < bound) else bound
         found, frontier, given_up = _of_pattern(pattern, own, matcher, bound, strictly_later, tables)
         capped += given_up
+        if pattern.suppress is not None and frontier is not None:
+            # An earlier match that is not decided yet may suppress a later one that is.
+            found = [m for m in found if m.kind != "match" or m.end <= frontier]
         kept = _suppress(pattern, found)
         suppressed += len(found) - len(kept)
         out.extend(kept)
@@ -165,16 +167,10 @@ def _check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, v.R
 
 def expressions_of(pattern: c.CorePattern) -> list[ex.Expr]:
     """Every expression of a pattern, wherever it is decided."""
-    out: list[ex.Expr] = list(pattern.guards)
+    out: list[ex.Expr] = list(c.guards_of(pattern))
     for step in pattern.steps:
         out.extend(condition.expr for condition in step.choose)
         out.extend(step.must)
-    stack: list[c.Core] = [pattern.body, *(lead.body for lead in pattern.lead)]
-    while stack:
-        element = stack.pop()
-        if isinstance(element, (c.Loop, c.All)):
-            out.extend(element.guards)
-        stack.extend(c.core_parts(element))
     out.extend(expr for _, expr in pattern.returns)
     return out
 
@@ -232,7 +228,7 @@ def _match(
         evidence = tuple(dict(event.attributes) for _, event in shown)
     return Match(
         pattern=pattern.name,
-        match_id=match_id(pattern.semantic_hash, tuple(key.values()), contributing),
+        match_id=match_id(pattern.semantic_hash, tuple(v.identity(value) for value in key.values()), contributing),
         kind=raw.kind,
         key=key,
         start=contributing[0][1].time,

@@ -51,7 +51,9 @@ def match_id(semantic_hash: str, key: tuple[object, ...], contributions: Iterabl
     No clock and no counter takes part: a replay gives the same ids.
     """
     digest = hashlib.blake2b(semantic_hash.encode(), digest_size=16)
-    digest.update(repr(key).encode("utf-8", "surrogatepass"))
-    for step, event in contributions:
-        digest.update(f"|{step}:{event.time}:{event.id}:{event.occurrence}".encode("utf-8", "surrogatepass"))
+    parts = [repr(key)]
+    parts.extend(f"{step}:{event.time}:{event.occurrence}:{event.id}" for step, event in contributions)
+    for part in parts:
+        written = part.encode("utf-8", "surrogatepass")
+        digest.update(len(written).to_bytes(8, "big") + written)
     return digest.hexdigest()

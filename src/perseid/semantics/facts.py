@@ -28,22 +28,28 @@ class StepFacts:
     """Columns that later conditions, outputs or unification still ask for once the event is taken."""
 
 
+Known = Literal["event", "deadline", "window"]
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     steps: tuple[StepFacts, ...]
+    all_columns: bool
+    """Every column is read: the events themselves are returned as evidence."""
     droppable: bool
     droppable_why: str
     """May events that no step wants be dropped unseen, and why (not)?"""
     bound: int | None
     """The longest time from first to last part, in microseconds, where one is known."""
     count_bound: int | None
+    """The largest number of events from first to last, where one is known."""
     lookback: int
     """How far before its first event a match still depends on the past."""
     retention: Literal["empty", "window", "unbounded"]
     growth: Literal["one per start", "polynomial", "exponential"]
     growth_why: str
-    known: str
-    """When a match is known, in words."""
+    known: tuple[Known, ...]
+    """What can decide a match: its last event, the deadline of an absence, the closing of a window."""
     engines: tuple[EngineName, ...]
     engines_why: str
 
@@ -66,20 +72,15 @@ def facts_of(pattern: c.CorePattern) -> Facts:
     bound, count_bound = _bounds(pattern)
     growth, growth_why = _growth(pattern)
     engines, engines_why = _engines(pattern)
-    single = len([s for s in pattern.steps if not s.negated]) == 1 and not _loops(pattern)
-    retention: Literal["empty", "window", "unbounded"] = "window"
-    if single and not pattern.lead and not any(isinstance(e, c.Absent) for e in _each(pattern.body)):
-        retention = "empty"
-    elif bound is None and count_bound is None:
-        retention = "unbounded"
     return Facts(
         steps=tuple(_step(s, pattern) for s in pattern.steps),
+        all_columns=pattern.evidence is not None,
         droppable=droppable,
         droppable_why=why,
         bound=bound,
         count_bound=count_bound,
         lookback=max((lead.duration for lead in pattern.lead), default=0),
-        retention=retention,
+        retention=_retention(pattern, bound, count_bound),
         growth=growth,
         growth_why=growth_why,
         known=_known(pattern),
@@ -88,18 +89,22 @@ def facts_of(pattern: c.CorePattern) -> Facts:
     )
 
 
-def _each(element: c.Core) -> Iterator[c.Core]:
-    yield element
-    for part in c.core_parts(element):
-        yield from _each(part)
+def _retention(
+    pattern: c.CorePattern, bound: int | None, count_bound: int | None
+) -> Literal["empty", "window", "unbounded"]:
+    alone = len([s for s in pattern.steps if not s.negated]) == 1 and not _loops(pattern)
+    waits = pattern.lead or any(isinstance(e, c.Absent) for e in c.each(pattern.body))
+    if alone and not waits:
+        return "empty" if pattern.suppress is None else "window"
+    return "unbounded" if bound is None and count_bound is None else "window"
 
 
 def _loops(pattern: c.CorePattern) -> list[c.Loop]:
-    return [e for e in _each(pattern.body) if isinstance(e, c.Loop) and e.high != 1]
+    return [e for e in c.each_of(pattern) if isinstance(e, c.Loop) and e.high != 1]
 
 
 def _hops(pattern: c.CorePattern) -> Iterator[c.Hop]:
-    for element in _each(pattern.body):
+    for element in c.each_of(pattern):
         if isinstance(element, c.Seq):
             pairs = zip(element.hops, element.items[1:], strict=True)
             yield from (hop for hop, item in pairs if not isinstance(item, c.Absent))
@@ -118,9 +123,12 @@ def _step(step: c.CoreStep, pattern: c.CorePattern) -> StepFacts:
     for expr in (*local, *cross, *step.must):
         own.extend(_own_columns(expr, step, pattern, bare=True))
     own.extend(path.parts[0] for path, _ in step.unify)
-    kept: list[str] = []
+    kept = [path.parts[0] for path, _ in step.unify if not step.negated]
     for other in _later_expressions(step, pattern):
         kept.extend(_own_columns(other, step, pattern, bare=False))
+    if not step.negated:
+        for _, expr in pattern.returns:
+            kept.extend(_own_columns(expr, step, pattern, bare=True))
     return StepFacts(
         step.id,
         tuple(local),
@@ -136,12 +144,7 @@ def _later_expressions(step: c.CoreStep, pattern: c.CorePattern) -> Iterator[ex.
         if other.id != step.id or step.repeated:
             yield from (condition.expr for condition in other.choose)
             yield from other.must
-    yield from pattern.guards
-    for element in _each(pattern.body):
-        if isinstance(element, (c.Loop, c.All)):
-            yield from element.guards
-    for _, expr in pattern.returns:
-        yield expr
+    yield from c.guards_of(pattern)
 
 
 def _own_columns(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern, *, bare: bool) -> Iterator[str]:
@@ -160,7 +163,7 @@ def _droppable(pattern: c.CorePattern) -> tuple[bool, str]:
         return False, f"the {pattern.context.value} context ends partial matches at events that fit nothing"
     if isinstance(pattern.within, ast.CountWindow):
         return False, "the window counts every event"
-    for element in _each(pattern.body):
+    for element in c.each_of(pattern):
         if isinstance(element, c.Zone) and isinstance(element.within, ast.CountWindow):
             return False, "a window inside counts every event"
     if any(isinstance(s.kind, ast.AnyEvent) for s in pattern.steps):
@@ -177,7 +180,36 @@ def _bounds(pattern: c.CorePattern) -> tuple[int | None, int | None]:
         return None, pattern.within.events
     if isinstance(pattern.within, ast.Forever):
         return None, None
-    return _length(pattern.body), None
+    return _length(pattern.body), _events(pattern.body)
+
+
+def _events(element: c.Core) -> int | None:
+    """How many events an element spans where every arrow is strict and every repetition bounded."""
+    match element:
+        case c.Take():
+            return 1
+        case c.Absent():
+            return None
+        case c.Seq():
+            if any(hop.contiguity is not Contiguity.NEXT for hop in element.hops):
+                return None
+            return _sum([_events(item) for item in element.items])
+        case c.Alt():
+            spans = [_events(branch) for branch in element.branches]
+            return None if None in spans else max(n for n in spans if n is not None)
+        case c.All():
+            strict = element.hop.contiguity is Contiguity.NEXT and not element.barred
+            return _sum([_events(member) for member in element.members]) if strict else None
+        case c.Loop():
+            inner = _events(element.body)
+            strict = element.high == 1 or element.hop.contiguity is Contiguity.NEXT
+            return None if inner is None or element.high is None or not strict else inner * element.high
+        case c.Zone():
+            return _events(element.body)
+
+
+def _sum(parts: list[int | None]) -> int | None:
+    return None if None in parts else sum(n for n in parts if n is not None)
 
 
 def _length(element: c.Core) -> int | None:
@@ -206,12 +238,14 @@ def _length(element: c.Core) -> int | None:
 
 
 def _growth(pattern: c.CorePattern) -> tuple[Literal["one per start", "polynomial", "exponential"], str]:
+    if pattern.context is ast.Selection.RECENT:
+        return "polynomial", "the recent context does not use a partial match up: each later event that fits is a match"
     if pattern.context is not None:
         return "one per start", f"the {pattern.context.value} context decides which partial match an event goes to"
     if pattern.skip.mode != "none":
         return "one per start", f"after match skip {pattern.skip.mode} keeps one match of each start"
     for loop in _loops(pattern):
-        inner = [loop.hop, *(h for e in _each(loop.body) if isinstance(e, c.Seq) for h in e.hops)]
+        inner = [loop.hop, *(h for e in c.each(loop.body) if isinstance(e, c.Seq) for h in e.hops)]
         if any(h.contiguity is Contiguity.ANY for h in inner):
             return "exponential", "a repetition takes every combination of the events that fit"
     count = sum(1 for hop in _hops(pattern) if hop.contiguity is Contiguity.ANY)
@@ -221,37 +255,36 @@ def _growth(pattern: c.CorePattern) -> tuple[Literal["one per start", "polynomia
     return "one per start", "each start has one most preferred match"
 
 
-def _known(pattern: c.CorePattern) -> str:
-    last = list(_last(pattern.body))
+def _known(pattern: c.CorePattern) -> tuple[Known, ...]:
+    last = list(c.ends(pattern.body))
+    known: list[Known] = []
     if any(isinstance(e, c.Absent) for e in last):
-        return "when the deadline of the absence at its end has passed"
-    if any(isinstance(e, c.Loop) and not e.reluctant and (e.high is None or e.high > e.low) for e in last):
-        return "when the window closes or the repetition at its end can go no further (use +? for as early as possible)"
-    if pattern.skip.mode in ("past last", "to first", "to last"):
-        return "with its last event, once every earlier start is decided"
-    return "with its last event"
+        known.append("deadline")
+    greedy = any(isinstance(e, c.Loop) and not e.reluctant and e.high != e.low for e in last)
+    queued = pattern.skip.mode in ("past last", "to first", "to last")
+    if greedy or queued or pattern.report_timeouts or _ambiguous(pattern):
+        known.append("window")
+    if any(isinstance(e, c.Take) for e in last):
+        known.insert(0, "event")
+    return tuple(known)
 
 
-def _last(element: c.Core) -> Iterator[c.Core]:
-    match element:
-        case c.Seq():
-            for item in reversed(element.items):
-                yield from _last(item)
-                if isinstance(item, c.Absent) or not c.can_be_empty(item):
-                    return
-        case c.Alt():
-            for branch in element.branches:
-                yield from _last(branch)
-        case c.All():
-            for member in element.members:
-                yield from _last(member)
-        case c.Loop():
-            yield element
-            yield from _last(element.body)
-        case c.Zone():
-            yield from _last(element.body)
-        case c.Take() | c.Absent():
-            yield element
+def _ambiguous(pattern: c.CorePattern) -> bool:
+    """Can a preferred way still be open when a less preferred one is complete?
+
+    Only where a path has a choice, and one event can fit two of its options or a round it could do without.
+    """
+    choices = [
+        e for e in c.each(pattern.body) if isinstance(e, (c.Alt, c.All)) or (isinstance(e, c.Loop) and e.high != e.low)
+    ]
+    if not choices:
+        return False
+    if any(isinstance(e, c.Loop) and e.reluctant for e in choices):
+        return True
+    if any(isinstance(e, c.Absent) for e in c.each(pattern.body)):
+        return True
+    kinds = [s.kind for s in pattern.steps if not s.negated]
+    return len(set(kinds)) < len(kinds) or any(isinstance(kind, ast.AnyEvent) for kind in kinds)
 
 
 def _engines(pattern: c.CorePattern) -> tuple[tuple[EngineName, ...], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 from perseid.lang import expressions as ex
 
@@ -25,10 +25,6 @@ class References:
     """Arguments of time(a) and type(a)."""
     nested: ex.Call | None = None
     """An aggregate inside an aggregate, if there is one: it has no meaning."""
-
-
-def is_aggregate(expr: ex.Expr) -> bool:
-    return isinstance(expr, ex.Call) and expr.name in AGGREGATES
 
 
 def references(expr: ex.Expr) -> References:
@@ -58,3 +54,29 @@ def _collect(expr: ex.Expr, inside: ex.Call | None, found: References) -> None:
             found.nested = expr
     for child in ex.children(expr):
         _collect(child, inside, found)
+
+
+def without_own(expr: ex.Expr, own: str | None) -> ex.Expr:
+    """``a.temp`` as ``temp`` and ``time(a)`` as ``time()``: a condition of one event, whatever its step is called."""
+    if own is None:
+        return expr
+    if isinstance(expr, ex.Ref):
+        return replace(expr, parts=expr.parts[1:]) if expr.parts[0] == own and len(expr.parts) > 1 else expr
+    if isinstance(expr, ex.Call) and expr.name in STEP_FUNCTIONS and expr.args and expr.args[0] == ex.Ref((own,)):
+        return replace(expr, args=())
+    changes: dict[str, object] = {}
+    for f in fields(expr):
+        value = getattr(expr, f.name)
+        if isinstance(value, ex.EXPRESSION_TYPES):
+            changes[f.name] = without_own(value, own)
+        elif isinstance(value, tuple) and f.name != "parts":
+            changes[f.name] = tuple(_without_own_part(part, own) for part in value)
+    return replace(expr, **changes) if changes else expr  # type: ignore[arg-type]
+
+
+def _without_own_part(value: object, own: str) -> object:
+    if isinstance(value, ex.EXPRESSION_TYPES):
+        return without_own(value, own)
+    if isinstance(value, tuple):
+        return tuple(_without_own_part(part, own) for part in value)
+    return value

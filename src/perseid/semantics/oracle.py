@@ -56,10 +56,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A conjunction with these members still to come."""
+    """A conjunction with these members still to come; it was entered when ``entered`` events were taken."""
 
     all: c.All
     members: tuple[int, ...]
+    entered: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +232,8 @@ def _decide(outcomes: list[Outcome], *, one: bool) -> list[Found]:
                 found.setdefault(outcome.combination, None)
         if one and found:
             break
-    return [f for f in found.values() if f is not None]
+    # Two combinations may, through different ways, come to the same events: that is one match.
+    return list({f.path.taken: f for f in reversed(found.values()) if f is not None}.values())[::-1]
 
 
 def _resume(judge: Judge, found: Found, start: int) -> int:
@@ -287,7 +289,8 @@ class Judge:
         moment = self.events[start].time
         for lead in self.pattern.lead:
             low = next(p for p in range(start + 1) if p == start or self.events[p].time >= moment - lead.duration)
-            if self.occurs(lead.body, path, low, start):
+            high = next(p for p in range(start + 1) if p == start or self._simultaneous(p, start))
+            if self.occurs(lead.body, path, low, high):
                 return True
         return False
 
@@ -365,6 +368,19 @@ class Judge:
     def option(self, step: int, path: Path) -> Option:
         return Option(step, path)
 
+    def state(self, path: Path) -> object:
+        """Where a path stands: the steps it could take next, rounds done, members of conjunctions to come."""
+        steps = tuple(o.step if isinstance(o, Option) else -1 for o in self.options(path))
+        counts: list[tuple[int, ...]] = []
+        todo = path.todo
+        while todo is not None:
+            task, todo = todo
+            if isinstance(task, Round):
+                counts.append((task.loop.id, task.count))
+            elif isinstance(task, Rest):
+                counts.append((task.all.id, *task.members))
+        return steps, tuple(counts)
+
     # --- options ---------------------------------------------------------------------------------------------
 
     def options(self, path: Path) -> Iterator[Option | Accept]:
@@ -392,7 +408,9 @@ class Judge:
                     Watch(b, path.last, self._since(path), None, len(path.zones), task.id) for b in task.barred
                 )
                 members = tuple(range(len(task.members)))
-                yield from self.options(replace(path, todo=(Rest(task, members), rest), watches=path.watches + watches))
+                yield from self.options(
+                    replace(path, todo=(Rest(task, members, len(path.taken)), rest), watches=path.watches + watches)
+                )
             case Rest():
                 yield from self._conjunction(path, task, rest)
             case c.Loop():
@@ -416,9 +434,9 @@ class Judge:
                 watches = tuple(w for w in path.watches if w.conjunction != whole.id)
                 yield from self.options(replace(path, todo=rest, watches=watches))
             return
-        first = len(task.members) == len(whole.members)
+        first = len(path.taken) == task.entered
         for member in task.members:
-            others = Rest(whole, tuple(m for m in task.members if m != member))
+            others = Rest(whole, tuple(m for m in task.members if m != member), task.entered)
             todo = (whole.members[member], (others, rest))
             if first:
                 yield from self.options(replace(path, todo=todo))
@@ -439,7 +457,8 @@ class Judge:
             elif way == "again" and again:
                 todo = (loop.body, (Round(loop, count + 1, len(path.taken), task.entered), rest))
                 fresh = {s: p for s, p in path.current.items() if s not in loop.inside}
-                path_again = replace(path, todo=todo, current=fresh, spare=loop.reluctant and leave)
+                spare = (loop.reluctant and leave) or (path.spare and len(path.taken) == task.entered)
+                path_again = replace(path, todo=todo, current=fresh, spare=spare)
                 if count > 0:
                     untils = () if loop.until is None else (*path.untils, loop.until)
                     path_again = replace(path_again, hop=loop.hop, untils=untils)
@@ -522,6 +541,12 @@ class Judge:
             combination=combination,
         )
         return path if all(self.holds(test, path, event) for test in step.must) else None
+
+    def tested(self, step: int, path: Path, position: int) -> bool:
+        """Would the step's ``must`` let this event pass?"""
+        event = self.events[position]
+        bound = replace(path, taken=(*path.taken, (step, position)), current={**path.current, step: position})
+        return all(self.holds(test, bound, event) for test in self.pattern.steps[step].must)
 
     def live(self, option: Option, path: Path, position: int, start: int, inner: bool) -> bool:
         """May the option take an event at this position at all, whatever the event is?"""

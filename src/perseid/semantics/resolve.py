@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from perseid.errors import LimitError, MeaningError, ScopeError, UnknownNameError, nearest
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr, print_pattern
 from perseid.semantics import core as c
-from perseid.semantics.names import References, references
+from perseid.semantics.names import References, references, without_own
 from perseid.semantics.shape import check_shape
 
 _PRESET = {
@@ -65,6 +64,8 @@ class _Place:
     absence: int | None = None
     started: bool = False
     """Some event of the match has certainly come before."""
+    group_started: bool = True
+    """Some event of the windowed group around it has certainly come before."""
 
 
 def semantic_hash(pattern: ast.Pattern) -> str:
@@ -84,6 +85,9 @@ class _Resolver:
         self.drafts: list[_Draft] = []
         self.by_name: dict[str, _Draft] = {}
         self.unified: dict[str, int] = {}
+        """Unified names by the first step that binds them."""
+        self.binders: dict[str, list[_Draft]] = {}
+        """All steps that bind a unified name, those under 'not' too."""
         self.loop_guards: dict[int, list[ex.Expr]] = {}
         self.all_guards: dict[int, list[ex.Expr]] = {}
         self.all_loops: dict[int, tuple[int, ...]] = {}
@@ -95,7 +99,7 @@ class _Resolver:
         lead, element = self._split_lead(pattern.match)
         first: list[c.Lead] = []
         for absence in lead:
-            place = _Place(absence=self._next(), started=True)
+            place = _Place(absence=self._next())
             body = self._convert(absence.element, None, place)
             first.append(c.Lead(body, _micros(absence.duration)))
         self.lead_steps = len(self.drafts)
@@ -124,7 +128,7 @@ class _Resolver:
             returns=returns,
             evidence=pattern.evidence,
             suppress=pattern.suppress,
-            unified=frozenset(self.unified),
+            unified=frozenset(self.binders),
             semantic_hash=semantic_hash(pattern),
         )
         check_shape(core, pattern)
@@ -205,7 +209,8 @@ class _Resolver:
             case ast.Stays():
                 return self._stays(element, place)
             case ast.Group():
-                body = self._convert(element.element, incoming, place)
+                inside = place if element.within is None else replace(place, group_started=False)
+                body = self._convert(element.element, incoming, inside)
                 holds = None if element.holds_for is None else _micros(element.holds_for)
                 return c.Zone(self._next(), body, element.within, holds)
 
@@ -231,6 +236,7 @@ class _Resolver:
                 )
             self.by_name[step.name] = draft
         for unify in step.unify:
+            self.binders.setdefault(unify.name, []).append(draft)
             if not draft.negated:
                 self.unified.setdefault(unify.name, draft.id)
         self.drafts.append(draft)
@@ -247,8 +253,11 @@ class _Resolver:
                 before = contiguities[0]
             if isinstance(part, ast.Absence):
                 self._check_absence_link(element, i)
-            started = place.started or not all(c.can_be_empty(item) for item in items)
-            items.append(self._convert(part, before, replace(place, started=started)))
+            elif i > 0 and _begins_with_absence(part):
+                self._check_plain_link(element.links[i - 1], part.span)
+            some = not all(c.can_be_empty(item) for item in items)
+            here = replace(place, started=place.started or some, group_started=place.group_started or some)
+            items.append(self._convert(part, before, here))
         for link, contiguity in zip(element.links, contiguities, strict=True):
             after = None if link.after is None else _micros(link.after)
             within = None if link.within is None else _micros(link.within)
@@ -281,6 +290,15 @@ class _Resolver:
                     hint="Use -> behind it, or leave the 'not' out.",
                 )
 
+    @staticmethod
+    def _check_plain_link(link: ast.Link, span: ex.Span | None) -> None:
+        if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
+            raise MeaningError(
+                "Before 'not' stands a plain ->: how the next step follows is said by the arrow behind it.",
+                span=link.span or span,
+                hint="Write A -> not B -> C; bounds go on the arrow behind the 'not'.",
+            )
+
     def _conjunction(self, element: ast.Conjunction, incoming: ast.Contiguity | None, place: _Place) -> c.Core:
         number = self._next()
         self.all_loops[number] = place.loops
@@ -295,7 +313,7 @@ class _Resolver:
                         span=member.span,
                         hint="Leave 'for' out, or put it behind the others: … -> not Logout for 5 minutes.",
                     )
-                barred.append(self._convert(member.element, None, replace(inner, absence=self._next(), started=True)))
+                barred.append(self._convert(member.element, None, replace(inner, absence=self._next(), started=False)))
             else:
                 members.append(self._convert(member, incoming, inner))
         if not members:
@@ -344,7 +362,13 @@ class _Resolver:
             )
         if not place.started:
             raise self._nothing_before(element.span)
-        body = self._convert(element.element, None, replace(place, absence=self._next()))
+        if not place.group_started:
+            raise MeaningError(
+                "This 'not' stands before the first event of its group, where the group's window has not begun.",
+                span=element.span,
+                hint="Put it before the group: A -> not B -> (C -> D within 5 seconds).",
+            )
+        body = self._convert(element.element, None, replace(place, absence=self._next(), started=False))
         return c.Absent(body, None if element.duration is None else _micros(element.duration))
 
     @staticmethod
@@ -363,9 +387,21 @@ class _Resolver:
                 span=element.span,
                 hint="Write Reading r [temp > 80] stays 5 minutes.",
             )
+        if place.absence is not None:
+            raise MeaningError(
+                "'stays' inside a 'not' would have to wait for the future of something that must not be.",
+                span=element.span,
+                hint="Feed it from a pattern of its own.",
+            )
+        if references(step.condition).aggregated:
+            raise MeaningError(
+                "The condition of 'stays' is asked of one event at a time; an aggregate has no meaning in it.",
+                span=element.span,
+                hint="Compare the event's own columns.",
+            )
         take = c.Take(self._draft(step, place).id)
-        own = {step.name} if step.name else set()
-        against = ast.Step(step.kind, None, step.unify, ex.Is(_strip_own(step.condition, own), "true", negated=True))
+        own = step.name
+        against = ast.Step(step.kind, None, step.unify, ex.Is(without_own(step.condition, own), "true", negated=True))
         absent = c.Absent(
             c.Take(self._draft(against, replace(place, absence=self._next())).id), _micros(element.duration)
         )
@@ -375,13 +411,17 @@ class _Resolver:
 
     def _place_conjunct(self, conjunct: ex.Expr) -> None:
         refs = references(conjunct)
-        plain = {d.id for d in self._steps_of(conjunct, refs, bare=True)}
+        plain = {d.id for d in self._steps_of(refs)}
         many = {d.id for d in self._aggregated(refs)}
+        shared = {ref.parts[0] for ref in refs.plain if ref.parts[0] in self.unified}
+        if shared and self._place_on_binders(conjunct, refs, shared):
+            return
         if not plain and not many:
             first = next(d for d in self.drafts if not d.negated)
             first.choose.append(c.Condition(conjunct))
             return
         last = self.drafts[max(plain | many)]
+        self._check_branches([self.drafts[i] for i in sorted(plain | many)], conjunct)
         negated = [self.drafts[i] for i in plain | many if self.drafts[i].negated]
         if negated:
             last = negated[-1]
@@ -401,6 +441,40 @@ class _Resolver:
         else:
             self.guards.append(conjunct)
 
+    @staticmethod
+    def _check_branches(drafts: list[_Draft], conjunct: ex.Expr) -> None:
+        taken: dict[int, tuple[int, _Draft]] = {}
+        for draft in drafts:
+            for number, branch in draft.branches:
+                if number in taken and taken[number][0] != branch:
+                    raise ScopeError(
+                        f"{taken[number][1].name!r} and {draft.name!r} are in different branches: never both are matched.",
+                        span=conjunct.span,
+                        hint="Put a condition on each branch.",
+                    )
+                taken[number] = (branch, draft)
+
+    def _place_on_binders(self, conjunct: ex.Expr, refs: References, shared: set[str]) -> bool:
+        """A unified name that several steps can be the first to bind: asked wherever it is bound.
+
+        True where that is all there is to do; with other names beside it, a name that may stay unbound is refused.
+        """
+        loose = [n for n in shared if self.drafts[self.unified[n]].optional or self.drafts[self.unified[n]].branches]
+        if not loose:
+            return False
+        alone = len(shared) == 1 and len({ref.parts for ref in refs.plain}) == 1 and not refs.aggregated
+        if not alone or refs.steps:
+            ref = next(r for r in refs.plain if r.parts[0] in loose)
+            raise ScopeError(
+                f"{ref.parts[0]!r} is bound by different steps, and which of them comes first is not known here.",
+                span=ref.span,
+                hint="Put the condition in square brackets behind each step that binds it.",
+            )
+        for draft in self.binders[loose[0]]:
+            if not draft.negated:
+                draft.choose.append(c.Condition(conjunct))
+        return True
+
     def _check_whose(self, refs: References, last: _Draft) -> None:
         """Where a condition is asked of one event, a bare column of another would be read as that event's."""
         for ref in refs.plain:
@@ -410,7 +484,7 @@ class _Resolver:
                 hint = f"Name the step and write {owner}.{head}."
                 raise ScopeError(f"Which step's {head!r} is meant?", span=ref.span, hint=hint)
 
-    def _steps_of(self, expr: ex.Expr, refs: References, *, bare: bool) -> list[_Draft]:
+    def _steps_of(self, refs: References) -> list[_Draft]:
         """The steps that plain names of a conjunct of ``where`` stand for."""
         found = []
         for ref in refs.plain:
@@ -516,8 +590,24 @@ class _Resolver:
                     span=self.by_name[name].source.span,
                     hint="Rename one of the two.",
                 )
-        lead = [d.id for d in self.drafts[: self.lead_steps]]
-        self.bound_before = {i: set(lead) for i in lead}
+        for name, binders in self.binders.items():
+            for draft in binders:
+                if draft.negated:
+                    self._check_negated_binder(name, draft)
+
+    def _check_negated_binder(self, name: str, draft: _Draft) -> None:
+        """What stands under 'not' can compare with a unified value only once something else has bound it."""
+        first = self.unified.get(name)
+        if first is None:
+            return
+        binder = self.drafts[first]
+        in_lead = draft.id < self.lead_steps
+        if (first != self._first_step() if in_lead else first > draft.id) or self._in_any_order(binder, draft):
+            raise ScopeError(
+                f"{name!r} is not bound yet where this 'not' is watched.",
+                span=draft.source.span,
+                hint="Bind it in a step before the 'not', or put the condition on the step behind it.",
+            )
 
     def _check_conditions(self) -> None:
         for draft in self.drafts:
@@ -565,6 +655,12 @@ class _Resolver:
                 f"{name!r} stands under 'not': where the pattern matches there is no such event.",
                 span=ref.span,
                 hint="Ask for a step that happens; conditions on this one go in square brackets behind it.",
+            )
+        if at is not None and at.negated and not draft.negated and self._in_any_order(draft, at):
+            raise ScopeError(
+                f"{name!r} may come before or after what must not be, so it cannot be asked for there.",
+                span=ref.span,
+                hint="Ask for steps before the conjunction, or write the steps in their order.",
             )
         if at is None or draft is at or self._in_any_order(draft, at):
             return
@@ -641,7 +737,8 @@ class _Resolver:
                     f"Two returned columns are called {name!r}.", span=output.span, hint="Rename one with 'as'."
                 )
             refs = references(output.expr)
-            self._steps_of(output.expr, refs, bare=True)
+            steps = self._steps_of(refs)
+            self._check_bare_output(refs, steps)
             self._check_expr(output.expr, None)
             out.append((name, output.expr))
         suppress = self.pattern.suppress
@@ -656,6 +753,17 @@ class _Resolver:
                         hint=f"Available: {', '.join(known) or 'none'}.",
                     )
         return tuple(out)
+
+    def _check_bare_output(self, refs: References, steps: list[_Draft]) -> None:
+        """A bare column of a repeated step would stand for several events, like any other name of it."""
+        for ref, draft in zip(refs.plain, steps, strict=False):
+            if ref.parts[0] not in self.by_name and ref.parts[0] not in self.unified and draft.loops:
+                name = draft.name or "a"
+                raise MeaningError(
+                    "The step is repeated: a bare column can stand for several events.",
+                    span=ref.span,
+                    hint=f"Say which: last({name}.{ref.parts[0]}), first({name}.{ref.parts[0]}), or an aggregate.",
+                )
 
     def _skip(self) -> ast.Skip:
         skip, selection = self.pattern.skip, self.pattern.selection
@@ -716,6 +824,21 @@ class _Resolver:
                 return replace(core, body=self._with_guards(core.body))
 
 
+def _begins_with_absence(element: ast.Element) -> bool:
+    """Can a 'not' be the first thing in the element?"""
+    match element:
+        case ast.Absence():
+            return True
+        case ast.Step() | ast.Stays():
+            return False
+        case ast.Sequence():
+            return _begins_with_absence(element.elements[0])
+        case ast.Conjunction():
+            return any(_begins_with_absence(m) for m in element.members if not isinstance(m, ast.Absence))
+        case _:
+            return any(map(_begins_with_absence, ast.parts(element)))
+
+
 def _flat(conjunction: ast.Conjunction) -> list[ast.Element]:
     """A conjunction directly inside another is part of it: "in any order" is associative (paper 2, Table 2)."""
     out: list[ast.Element] = []
@@ -732,25 +855,3 @@ def _kind_text(draft: _Draft) -> str:
 def _micros(duration: ast.Duration | None) -> int:
     assert isinstance(duration, int), "parameters are bound before a pattern is resolved"
     return duration
-
-
-def _strip_own(expr: ex.Expr, own: set[str]) -> ex.Expr:
-    """``r.temp`` as ``temp``: the condition of one event, asked of another of the same type."""
-    if isinstance(expr, ex.Ref) and expr.parts[0] in own and len(expr.parts) > 1:
-        return ex.Ref(expr.parts[1:], span=expr.span)
-    changes: dict[str, Any] = {}
-    for name in expr.__dataclass_fields__:
-        value = getattr(expr, name)
-        if isinstance(value, ex.EXPRESSION_TYPES):
-            changes[name] = _strip_own(value, own)
-        elif isinstance(value, tuple) and name != "parts":
-            changes[name] = tuple(_strip_tuple(v, own) for v in value)
-    return replace(expr, **changes) if changes else expr
-
-
-def _strip_tuple(value: object, own: set[str]) -> object:
-    if isinstance(value, ex.EXPRESSION_TYPES):
-        return _strip_own(value, own)
-    if isinstance(value, tuple):
-        return tuple(_strip_tuple(v, own) for v in value)
-    return value

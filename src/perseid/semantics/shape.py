@@ -59,12 +59,6 @@ def _kind(core: c.CorePattern, element: c.Core) -> str:
     return kind.name if isinstance(kind, ast.EventType) else "X"
 
 
-def _each(element: c.Core) -> Iterator[c.Core]:
-    yield element
-    for part in c.core_parts(element):
-        yield from _each(part)
-
-
 def _check_negated(core: c.CorePattern, body: c.Core) -> None:
     if c.can_be_empty(body):
         raise MeaningError(
@@ -72,7 +66,7 @@ def _check_negated(core: c.CorePattern, body: c.Core) -> None:
             span=_span(core, body),
             hint="Write not B for 'no B', not B{3} for 'fewer than three'.",
         )
-    ends = [e for e in _ends(body) if isinstance(e, c.Absent)]
+    ends = [e for e in c.ends(body) if isinstance(e, c.Absent)]
     if ends:
         raise MeaningError(
             "A 'not' at the end of a 'not' has nothing to end it.",
@@ -81,29 +75,8 @@ def _check_negated(core: c.CorePattern, body: c.Core) -> None:
         )
 
 
-def _ends(element: c.Core) -> Iterator[c.Core]:
-    """The parts of an element that can be its last."""
-    match element:
-        case c.Seq():
-            for item in reversed(element.items):
-                yield from _ends(item)
-                if not c.can_be_empty(item):
-                    return
-        case c.Alt():
-            for branch in element.branches:
-                yield from _ends(branch)
-        case c.All():
-            for member in element.members:
-                yield from _ends(member)
-        case c.Loop() | c.Zone():
-            yield element
-            yield from _ends(element.body)
-        case c.Take() | c.Absent():
-            yield element
-
-
 def _check_negations(core: c.CorePattern, body: c.Core) -> None:
-    for element in _each(body):
+    for element in c.each(body):
         if isinstance(element, c.Absent):
             _check_negated(core, element.body)
         if isinstance(element, c.All):
@@ -112,9 +85,9 @@ def _check_negations(core: c.CorePattern, body: c.Core) -> None:
 
 
 def _check_window(core: c.CorePattern, pattern: ast.Pattern) -> None:
-    open_end = [e for e in _ends(core.body) if isinstance(e, c.Absent) and e.duration is None]
-    zones = {id(a) for z in _each(core.body) if isinstance(z, c.Zone) and isinstance(z.within, ast.TimeWindow)
-             for a in _ends(z.body)}  # fmt: skip
+    open_end = [e for e in c.ends(core.body) if isinstance(e, c.Absent) and e.duration is None]
+    zones = {id(a) for z in c.each(core.body) if isinstance(z, c.Zone) and isinstance(z.within, ast.TimeWindow)
+             for a in c.ends(z.body)}  # fmt: skip
     waiting = [e for e in open_end if id(e) not in zones]
     if waiting and not isinstance(core.within, ast.TimeWindow):
         raise MeaningError(
@@ -128,7 +101,7 @@ def _check_window(core: c.CorePattern, pattern: ast.Pattern) -> None:
     if core.within is None and core.context is not None and len(core.steps) > 1:
         raise _no_window(pattern)
     if isinstance(core.within, ast.Forever):
-        for element in _ends(core.body):
+        for element in c.ends(core.body):
             if _endless(element):
                 raise MeaningError(
                     "A repetition that takes as much as it can, at the end of a pattern without a bound, never ends.",
@@ -185,7 +158,7 @@ def _check_durations(core: c.CorePattern, pattern: ast.Pattern) -> None:
             span=(core.within.span if isinstance(core.within, ast.TimeWindow) else None) or pattern.span,
             hint="Lengthen 'within', or shorten 'holds for'.",
         )
-    for element in _each(core.body):
+    for element in c.each(core.body):
         if isinstance(element, c.Absent) and element.duration is not None and element.duration > limit:
             raise MeaningError(
                 "This 'not … for …' lasts longer than the pattern's window, so it can never be fulfilled.",
@@ -209,14 +182,14 @@ def _links(element: ast.Element) -> Iterator[ast.Link]:
 
 
 def _check_reachable(core: c.CorePattern) -> None:
-    for element in _ends(core.body):
+    for element in c.ends(core.body):
         if isinstance(element, c.Loop) and element.reluctant and element.low == 0:
             raise MeaningError(
                 "At the end of a pattern, something that takes as little as it can takes nothing: this step is never reached.",
                 span=_span(core, element),
                 hint="Drop the '?' behind the quantifier, or ask for at least one.",
             )
-    for element in _each(core.body):
+    for element in c.each(core.body):
         if isinstance(element, c.Alt):
             _check_branches(core, element)
 
@@ -242,7 +215,7 @@ def _check_context(core: c.CorePattern, pattern: ast.Pattern) -> None:
     if core.context is None:
         return
     name = core.context.value
-    windows = [core.within, *(e.within for e in _each(core.body) if isinstance(e, c.Zone))]
+    windows = [core.within, *(e.within for e in c.each(core.body) if isinstance(e, c.Zone))]
     counted = next((window for window in windows if isinstance(window, ast.CountWindow)), None)
     if counted is not None:
         raise MeaningError(
@@ -251,7 +224,7 @@ def _check_context(core: c.CorePattern, pattern: ast.Pattern) -> None:
             hint="Give the window as a length of time.",
         )
     if core.context is ast.Selection.CUMULATIVE:
-        for element in _each(core.body):
+        for element in c.each(core.body):
             if isinstance(element, (c.Loop, c.All, c.Alt, c.Zone)):
                 raise MeaningError(
                     "'selection cumulative' already gathers every event of a step: it goes with plain sequences.",

@@ -13,10 +13,10 @@ _THEN = {
     Contiguity.SKIP: "the first later event that fits",
     Contiguity.ANY: "every later event that fits",
 }
-_WAKE = {
-    "never": "only when events come",
-    "deadline": "also without events, when an absence's deadline passes",
-    "window": "also without events, when a window closes",
+_KNOWN = {
+    "event": "with its last event",
+    "deadline": "when the deadline of the absence at its end has passed",
+    "window": "when a window closes on what was preferred to it or could still come before it",
 }
 _SKIP = {
     "none": "every event that fits the first step starts an attempt",
@@ -40,7 +40,7 @@ def explain(plan: Plan, name: str) -> str:
             ("partition", ", ".join(".".join(x.parts) for x in pattern.partition) or "none: all events are one sequence"),
             ("window", _window(pattern)),
             ("equal times", "a later step is strictly later" if pattern.strictly_later else "order decides, unless the stream says strictly later"),
-            ("known", f"a match is known {facts.known}"),
+            ("known", "a match is known " + ", or ".join(_KNOWN[k] for k in facts.known) + _advice(pattern)),
         ],
     )  # fmt: skip
     out += _section(
@@ -61,7 +61,7 @@ def explain(plan: Plan, name: str) -> str:
             ("unwanted events", ("dropped unseen: " if facts.droppable else "all needed: ") + facts.droppable_why),
             ("columns read", _columns(plan, own)),
             ("state", _state(own)),
-            ("speaks", _WAKE[own.wake]),
+            ("speaks", _speaks(own)),
             ("identity", pattern.semantic_hash),
         ],
     )
@@ -161,6 +161,19 @@ def _conditions(plan: Plan, own: PatternPlan) -> list[tuple[str, str]]:
     return rows
 
 
+def _advice(pattern: c.CorePattern) -> str:
+    """What to write to hear of a match sooner, where a greedy repetition at the end makes it wait."""
+    waits = any(isinstance(e, c.Loop) and not e.reluctant and e.high != e.low for e in c.ends(pattern.body))
+    return " (the repetition at the end takes all it can; +? takes as little, and is known at once)" if waits else ""
+
+
+def _speaks(own: PatternPlan) -> str:
+    reasons = {"deadline": "an absence's deadline passes", "window": "a window closes"}
+    if not own.wake:
+        return "only when events come"
+    return "also without events, when " + " or ".join(reasons[w] for w in own.wake)
+
+
 def _window(pattern: c.CorePattern) -> str:
     text = "none needed: every wait ends by itself" if pattern.within is None else print_window(pattern.within)
     holds = "" if pattern.holds_for is None else f", at least {print_duration(pattern.holds_for)}"
@@ -188,7 +201,7 @@ def _columns(plan: Plan, own: PatternPlan) -> str:
     kept = {name for step in own.facts.steps for name in step.kept}
     keys = [path.parts[0] for path in own.pattern.partition]
     shown = [f"{n} (kept)" if n in kept else n for n in names] + [f"{k} (key)" for k in keys if k not in names]
-    return ", ".join(shown) or "none"
+    return "all, for evidence" if own.facts.all_columns else ", ".join(shown) or "none"
 
 
 def _state(own: PatternPlan) -> str:
