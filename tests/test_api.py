@@ -187,6 +187,85 @@ def test_relations_must_be_given() -> None:
     assert len(rule.match([row(0, "A", x=1, y=2)], relations={"Office": [(1, 2)]})) == 1
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        [("AT",), ("DE",)],
+        ["AT", "DE"],
+        {"AT", "DE"},
+        [{"country": "AT"}],
+        pd.DataFrame({"country": ["AT"]}),
+        pa.table({"country": ["AT"]}),
+    ],
+)
+def test_relations_in_the_shapes_people_have(table: object) -> None:
+    rule = ps.pattern("pattern p match A a [country in Home]")
+    assert len(rule.match([row(0, "A", country="AT")], relations={"Home": table})) == 1  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("table", ["AT", 5, [(1, 2), (3,)], [("AT", 1)], {"AT": 1}])
+def test_relations_of_a_wrong_shape_are_refused(table: object) -> None:
+    rule = ps.pattern("pattern p match A a [country in Home]")
+    with pytest.raises(ps.BindingError):
+        rule.match([row(0, "A", country="AT")], relations={"Home": table})  # type: ignore[dict-item]
+    with pytest.raises(ps.BindingError, match="by name"):
+        rule.match([], relations=["AT"])  # type: ignore[arg-type]
+
+
+def test_names_that_occur_nowhere_are_noted() -> None:
+    rule = ps.pattern("pattern p match View v [prise > 3] partition by userid")
+    found = rule.match([row(0, "view", price=5, user_id=1)])
+    assert found.notes == (
+        "no event has the type 'View'; did you mean 'view'?",
+        "no event has a column 'prise'; did you mean 'price'?",
+        "no event has a column 'userid'; did you mean 'user_id'?",
+    )
+    assert "note: no event has the type 'View'" in repr(found)
+    assert PAIR.match(ROWS).notes == ()
+
+
+def test_milliseconds_are_not_taken_for_seconds() -> None:
+    with pytest.raises(ps.EventDataError, match="divide milliseconds by 1000"):
+        PAIR.match([row(1_772_355_600_000, "A")])
+
+
+def test_one_pattern_of_a_set_keeps_its_producers() -> None:
+    rules = ps.patterns("pattern low match A a\npattern high match low x -> low y within 1 minute")
+    assert [m.pattern for m in rules["high"].match([row(0, "A"), row(1, "A")])] == ["high"]
+    with pytest.raises(KeyError, match="there is 'high'"):
+        rules["hihg"]
+
+
+def test_parameters_take_what_people_write() -> None:
+    rule = ps.pattern("pattern p(big decimal(8,2), span duration) match A a [v > :big] -> B b within :span")
+    assert len(rule.bind(big=899.5, span="10 minutes").match([row(0, "A", v=900), row(599, "B")])) == 1
+    with pytest.raises(ps.UnknownNameError, match="declared and never used"):
+        ps.pattern("pattern p(x integer = 3) match A a [v > x]").check()
+
+
+def test_an_empty_table_has_its_columns() -> None:
+    empty = PAIR.match([])
+    assert {"k", "x", "y", "start"} <= set(empty.to_pandas().columns)
+    assert {"k", "x", "y", "start"} <= set(empty.to_arrow().column_names)
+
+
+def test_schemas_are_dicts_of_texts() -> None:
+    with pytest.raises(ps.UnknownNameError):
+        PAIR.check({"A": {"v": "integer", "k": "integer"}})
+    with pytest.raises(ps.TypeMismatchError, match="as text"):
+        ps.schema({"A": {"v": int}})  # type: ignore[dict-item]
+
+
+def test_short_reprs() -> None:
+    assert repr(PAIR.match(ROWS)[0]) == "<match of pair: {'k': 1} a×1, b×1 {'x': 10, 'y': 30}>"
+    assert repr(ps.events(ROWS)) == "<events: list of 4, time 'ts', type 'type'>"
+
+
+def test_timed_out_attempts_are_no_matches() -> None:
+    rule = ps.pattern("pattern p match A a -> B b within 1 second report timeouts")
+    assert repr(rule.match([row(0, "A")])).startswith("0 matches, 1 timed out")
+
+
 def test_evidence_is_capped_and_counted() -> None:
     rule = ps.pattern("pattern p match A+ a -> B b within 1 minute after match skip past last return evidence limit 2")
     found = rule.match([row(i, "A", n=i) for i in range(5)] + [row(9, "B", n=9)])

@@ -12,17 +12,20 @@ from perseid.compile.interpreter import plan_matcher
 from perseid.compile.plan import Plan
 from perseid.errors import BindingError, EventDataError, NotYetError, PatternError, PerseidError, nearest
 from perseid.lang import ast
+from perseid.lang import expressions as ex
 from perseid.lang.builder import PatternBuilder
 from perseid.lang.parser import parse_file, parse_pattern
 from perseid.lang.printer import print_file, print_pattern
 from perseid.local.matches import Matches
-from perseid.local.rows import Events, read_events
+from perseid.local.notes import notes
+from perseid.local.rows import Events, read_events, read_relation
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
 from perseid.semantics.core import CorePattern
-from perseid.semantics.detection import detect
+from perseid.semantics.detection import detect, feeds
 from perseid.semantics.resolve import resolve
 from perseid.semantics.types import EventSchema
+from perseid.semantics.types import schema as make_schema
 from perseid.viz.draw import Format, draw
 from perseid.viz.explain import explain
 
@@ -62,9 +65,13 @@ def _names(names: str | Iterable[str]) -> tuple[str, ...]:
 class PatternSet:
     """Patterns that are compiled and run together; a step may name another pattern of the set."""
 
-    def __init__(self, tree: ast.PatternFile, source: str | None = None) -> None:
+    def __init__(
+        self, tree: ast.PatternFile, source: str | None = None, producers: tuple[ast.Pattern, ...] = ()
+    ) -> None:
         self._tree = tree
         self._source = source
+        self._producers = producers
+        """Other patterns of the file this one came from: it may take their matches, which are not reported."""
 
     @property
     def tree(self) -> ast.PatternFile:
@@ -79,13 +86,15 @@ class PatternSet:
         return len(self._tree.patterns)
 
     def __iter__(self) -> Iterator[Pattern]:
-        return (Pattern(p, self._source) for p in self._tree.patterns)
+        return (self[name] for name in self.names)
 
     def __getitem__(self, name: str) -> Pattern:
-        for pattern in self:
+        for pattern in self._tree.patterns:
             if pattern.name == name:
-                return pattern
-        raise KeyError(name)
+                others = tuple(p for p in self._tree.patterns if p is not pattern)
+                return Pattern(pattern, self._source, others)
+        near = nearest(name, self.names)
+        raise KeyError(f"{name!r}: there is " + (f"{near!r}" if near else ", ".join(self.names)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PatternSet) and self._tree == other._tree
@@ -118,9 +127,13 @@ class PatternSet:
             for pattern in self._tree.patterns
         )
 
-    def check(self, schema: EventSchema | None = None) -> PatternSet:
-        """Check names and types, against a schema where one is given; raises what is wrong, returns itself."""
-        self._located(lambda: check(self._tree, schema))
+    def check(self, schema: EventSchema | Mapping[str, Any] | None = None) -> PatternSet:
+        """Check names and types, against a schema where one is given; raises what is wrong, returns itself.
+
+        A schema is made by :func:`perseid.schema`, or given as the dict it takes.
+        """
+        declared = schema if schema is None or isinstance(schema, EventSchema) else make_schema(schema)
+        self._located(lambda: check(ast.PatternFile((*self._tree.patterns, *self._producers)), declared))
         return self
 
     def plan(self) -> Plan:
@@ -151,23 +164,34 @@ class PatternSet:
         stream that is complete so far.
         """
         declared = stream if isinstance(stream, Events) else Events(stream)
+        tables = {name: read_relation(name, rows) for name, rows in _mapping(relations).items()}
         cores = self._located(self._cores)
         _refuse_what_is_not_yet(cores)
         plan = self._located(lambda: compile_set(cores))
         rewritten = [pattern.pattern for pattern in plan.patterns]
+        rows = read_events(declared)
         detection = detect(
             rewritten,
-            read_events(declared),
+            rows,
             plan_matcher(plan),
             horizon=None if horizon is None else _micros(horizon),
             strictly_later=declared.strictly_later,
-            relations=relations,
+            relations=tables,
         )
-        return Matches(detection)
+        return Matches(detection, self.names, _columns(self._tree), notes(plan, rows))
 
     def _cores(self) -> list[CorePattern]:
-        check(self._tree)
-        return [resolve(bind(pattern)) for pattern in self._tree.patterns]
+        whole = ast.PatternFile((*self._tree.patterns, *self._producers))
+        check(whole)
+        by_name = {pattern.name: pattern for pattern in whole.patterns}
+        cores: dict[str, CorePattern] = {}
+        wanted = list(self.names)
+        while wanted:
+            name = wanted.pop()
+            if name not in cores:
+                cores[name] = resolve(bind(by_name[name]))
+                wanted.extend(feeds(cores[name], by_name))
+        return list(cores.values())
 
     def _located(self, run: Callable[[], T]) -> T:
         """Let an error point into the text the patterns came from."""
@@ -182,8 +206,8 @@ class PatternSet:
 class Pattern(PatternSet):
     """One pattern: a set of one."""
 
-    def __init__(self, tree: ast.Pattern, source: str | None = None) -> None:
-        super().__init__(ast.PatternFile((tree,)), source)
+    def __init__(self, tree: ast.Pattern, source: str | None = None, producers: tuple[ast.Pattern, ...] = ()) -> None:
+        super().__init__(ast.PatternFile((tree,)), source, producers)
         self._pattern = tree
 
     @property
@@ -196,7 +220,7 @@ class Pattern(PatternSet):
 
     def bind(self, **values: object) -> Pattern:
         """Give parameters their values: ``burst.bind(threshold=5)``."""
-        return Pattern(self._bound(values)[0], self._source)
+        return Pattern(self._bound(values)[0], self._source, self._producers)
 
     def __str__(self) -> str:
         return print_pattern(self._pattern)
@@ -222,12 +246,26 @@ def patterns(text: str) -> PatternSet:
 def load(path: str | Path) -> PatternSet:
     """All patterns of a ``.perseid`` file."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise PerseidError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise PerseidError(f"{path} is not UTF-8 text.") from None
     return patterns(text)
+
+
+def _mapping(relations: Relations | None) -> Mapping[str, Any]:
+    if relations is not None and not isinstance(relations, Mapping):
+        raise BindingError("Relations are given by name: relations={'Office': [('ann', 220), …]}.")
+    return relations or {}
+
+
+def _columns(tree: ast.PatternFile) -> list[str]:
+    """The columns a table of matches has, however many there are: keys first, then what is returned."""
+    names = [".".join(path.parts) for p in tree.patterns for path in p.partition_by]
+    for p in tree.patterns:
+        names += [o.name or (o.expr.parts[-1] if isinstance(o.expr, ex.Ref) else "") for o in p.returns]
+    return list(dict.fromkeys(names))
 
 
 def _refuse_what_is_not_yet(cores: list[CorePattern]) -> None:

@@ -23,7 +23,7 @@ from perseid.semantics.detection import Matcher, Partition, RawMatch
 from perseid.semantics.events import Event
 from perseid.semantics.oracle import of_kind
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
-from perseid.semantics.values import Relation
+from perseid.semantics.values import Relation, identity, plain
 
 Register: TypeAlias = tuple[int, int, int]
 """Loops: rounds done, events taken when the round began and when the loop did. Conjunctions: a bit per member done."""
@@ -161,6 +161,7 @@ class Machine:
         self.attempts: list[Attempt] = []
         self.resume = 0
         self.out: list[RawMatch] = []
+        self.forgetful = _forgetful(plan, pattern)
         self.one = self.pattern.skip.mode != "none"
         self.capped = 0
         """Attempts given up because more than the plan's cap were open."""
@@ -275,6 +276,15 @@ class Machine:
                 return True
         return False
 
+    def _breaks(self, path: Thread, start: int, position: int) -> bool:
+        """Does this event break an absence at the end?"""
+        moment, closing = self.events[position].time, self.window_end(start)
+        return any(
+            moment <= (closing if w.until is None else w.until)
+            and self.occurs(w.program, path, self._from(w, position), position + 1, w.since)
+            for w in path.watches
+        )
+
     def option(self, step: int, path: Thread) -> Wait:
         return Wait(step, path)
 
@@ -296,10 +306,11 @@ class Machine:
                 fitting.add(id(item))
                 if not item.wait.any and not item.wait.path.spare:
                     committed.add(id(item.thread))
+        reached: set[object] = set()
         out: list[ListItem] = []
         for item in items:
             if isinstance(item, Pending):
-                if not self.broken(item.thread, start, position + 1):
+                if not self._breaks(item.thread, start, position):
                     out.append(item)
                 continue
             if not isinstance(item, Waiting):
@@ -309,12 +320,28 @@ class Machine:
             took = id(item) in fitting
             if took:
                 thread = self.take(wait, position)
-                if thread is not None:
+                if thread is not None and self._is_new(thread, reached):
                     out.extend(self._expand(thread, start, inner))
             over = wait.next or (not wait.any and (took or id(item.thread) in committed))
             if not over and not self._stopped(wait, position):
                 out.extend(self._unbroken(item, position, start, inner))
         return self._count_out(out, position + 1)
+
+    def _is_new(self, thread: Thread, reached: set[object]) -> bool:
+        """Has no preferred way come to the same point with this event?
+
+        Where no condition looks back at what was bound, threads at one point have one future, so the less preferred
+        can never be needed: (A+)+ has one way, not one for each way to group its rounds.
+        """
+        if not self.forgetful:
+            return True
+        rounds = tuple(register[0] for register in thread.registers)
+        unified = tuple(sorted((name, repr(identity(plain(value)))) for name, value in thread.unified.items()))
+        key = (thread.program, thread.pc, rounds, thread.watches, thread.zones, thread.combination, unified)
+        if key in reached:
+            return False
+        reached.add(key)
+        return True
 
     def _unbroken(self, item: Waiting, position: int, start: int, inner: bool) -> Iterator[Waiting]:
         """The option, unless this event breaks its absence; events of one time may still be taken if they are one."""
@@ -438,7 +465,18 @@ class Machine:
         return False
 
     def options(self, thread: Thread) -> Iterator[Wait | Done]:
-        """Follow the instructions that need no event; the preferred way first."""
+        """What the thread can do next, the preferred way first; ways that come to the same are one."""
+        yield from self._follow(thread, set())
+
+    def _follow(self, thread: Thread, seen: set[object]) -> Iterator[Wait | Done]:
+        """Follow the instructions that need no event. What differs on the way is the key; the rest stays as it was."""
+        key = (
+            thread.pc, thread.registers, thread.hop, thread.together, thread.clock, thread.barrier, thread.watches,
+            thread.zones, thread.untils, thread.spare, tuple(thread.current),
+        )  # fmt: skip
+        if key in seen:
+            return
+        seen.add(key)
         instruction = self.plan.programs[thread.program].instructions[thread.pc]
         after = replace(thread, pc=thread.pc + 1)
         match instruction:
@@ -447,45 +485,49 @@ class Machine:
             case p.AcceptMatch():
                 yield Done(thread)
             case p.SetHop():
-                yield from self.options(replace(after, hop=instruction.hop))
+                yield from self._follow(replace(after, hop=instruction.hop), seen)
             case p.Split():
                 for target in instruction.targets:
-                    yield from self.options(replace(thread, pc=target))
+                    yield from self._follow(replace(thread, pc=target), seen)
             case p.Jump():
-                yield from self.options(replace(thread, pc=instruction.target))
+                yield from self._follow(replace(thread, pc=instruction.target), seen)
             case p.LoopEnter():
                 registers = thread.set(instruction.register, (0, len(thread.taken), len(thread.taken)))
-                yield from self.options(replace(after, registers=registers))
+                yield from self._follow(replace(after, registers=registers), seen)
             case p.LoopTurn():
-                yield from self._turn(thread, instruction)
+                yield from self._turn(thread, instruction, seen)
             case p.LoopBack():
                 rounds, mark, entered = thread.registers[instruction.register]
-                registers = thread.set(instruction.register, (rounds + 1, mark, entered))
-                yield from self.options(replace(thread, pc=instruction.target, registers=registers))
+                turn = self.plan.programs[thread.program].instructions[instruction.target]
+                assert isinstance(turn, p.LoopTurn)
+                # Without an upper bound, rounds beyond the lower one need no counting.
+                rounds = rounds + 1 if turn.high is not None else min(rounds + 1, max(turn.low, 1))
+                registers = thread.set(instruction.register, (rounds, mark, entered))
+                yield from self._follow(replace(thread, pc=instruction.target, registers=registers), seen)
             case p.AllEnter():
                 watches = tuple(
                     Watched(b, thread.last, self._since(thread), None, len(thread.zones), instruction.register)
                     for b in instruction.barred
                 )
                 registers = thread.set(instruction.register, (0, 0, len(thread.taken)))
-                yield from self.options(replace(after, registers=registers, watches=thread.watches + watches))
+                yield from self._follow(replace(after, registers=registers, watches=thread.watches + watches), seen)
             case p.AllTurn():
-                yield from self._any_order(thread, instruction)
+                yield from self._any_order(thread, instruction, seen)
             case p.AllBack():
                 done, _, entered = thread.registers[instruction.register]
                 registers = thread.set(instruction.register, (done | 1 << instruction.member, 0, entered))
-                yield from self.options(replace(thread, pc=instruction.target, registers=registers))
+                yield from self._follow(replace(thread, pc=instruction.target, registers=registers), seen)
             case p.WatchFor():
-                yield from self.options(self._watch(after, instruction))
+                yield from self._follow(self._watch(after, instruction), seen)
             case p.ZoneEnter():
                 zone = OpenZone(instruction.within, instruction.holds_for, None)
-                yield from self.options(replace(after, zones=(*thread.zones, zone)))
+                yield from self._follow(replace(after, zones=(*thread.zones, zone)), seen)
             case p.ZoneLeave():
                 closed = self._close(after)
                 if closed is not None:
-                    yield from self.options(closed)
+                    yield from self._follow(closed, seen)
 
-    def _turn(self, thread: Thread, turn: p.LoopTurn) -> Iterator[Wait | Done]:
+    def _turn(self, thread: Thread, turn: p.LoopTurn, seen: set[object]) -> Iterator[Wait | Done]:
         rounds, mark, entered = thread.registers[turn.register]
         idle = rounds > 0 and len(thread.taken) == mark
         enough = rounds <= turn.low if idle else rounds >= turn.low
@@ -508,22 +550,22 @@ class Machine:
             way = replace(thread, pc=turn.exit, registers=thread.set(turn.register, _CLEAR))
             ways.append(replace(way, untils=(), spare=False) if idle else way)
         for way in reversed(ways) if turn.reluctant else ways:
-            yield from self.options(way)
+            yield from self._follow(way, seen)
 
-    def _any_order(self, thread: Thread, turn: p.AllTurn) -> Iterator[Wait | Done]:
+    def _any_order(self, thread: Thread, turn: p.AllTurn, seen: set[object]) -> Iterator[Wait | Done]:
         done, _, entered = thread.registers[turn.register]
         first = len(thread.taken) == entered
         if done == (1 << len(turn.members)) - 1:
             if all(self.check(guard, thread) for guard in turn.guards):
                 watches = tuple(w for w in thread.watches if w.conjunction != turn.register)
                 registers = thread.set(turn.register, _CLEAR)
-                yield from self.options(replace(thread, pc=turn.exit, watches=watches, registers=registers))
+                yield from self._follow(replace(thread, pc=turn.exit, watches=watches, registers=registers), seen)
             return
         for i, target in enumerate(turn.members):
             if done >> i & 1:
                 continue
             way = replace(thread, pc=target)
-            yield from self.options(way if first else replace(way, hop=turn.hop, together=True))
+            yield from self._follow(way if first else replace(way, hop=turn.hop, together=True), seen)
 
     def _watch(self, thread: Thread, watch: p.WatchFor) -> Thread:
         until = None if watch.duration is None else thread.clock + watch.duration
@@ -662,9 +704,14 @@ class Machine:
             return False
         return any(
             (w.until is None or moment <= w.until)
-            and self.occurs(w.program, option.path, w.position + 1, position + 1, w.since)
+            and self.occurs(w.program, option.path, self._from(w, position), position + 1, w.since)
             for w in option.path.watches
         )
+
+    def _from(self, watch: Watched, position: int) -> int:
+        """Where to look for what this event may complete: a single step is completed by the event itself."""
+        single = len(self.plan.programs[watch.program].instructions) == 2
+        return position if single and position > watch.position else watch.position + 1
 
     def occurs(self, program: int, outer: Thread, low: int, high: int, since: int | None = None) -> bool:
         """Does the program match somewhere among the events from ``low`` to before ``high``?"""
@@ -707,6 +754,14 @@ class Machine:
             if name is not None:
                 current[name] = self.events[position]
         return holds(expr, MatchScope(self.names, Bindings(events, current, thread.unified), own, self.relations))
+
+
+def _forgetful(plan: Plan, pattern: PatternPlan) -> bool:
+    """Does no condition of the pattern look at anything but the event at hand and unified values?"""
+    asked = [n for step in pattern.steps for n in (*(k for k, _ in step.choose), *step.must)]
+    turns = [i for program in pattern.programs for i in program.instructions if isinstance(i, (p.LoopTurn, p.AllTurn))]
+    looks_back = any(turn.guards or (isinstance(turn, p.LoopTurn) and turn.until is not None) for turn in turns)
+    return not looks_back and not pattern.guards and all(plan.predicates[n].event_local for n in asked)
 
 
 def _fixed(window: ast.TimeWindow) -> int:

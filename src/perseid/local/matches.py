@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any, overload
 
 from perseid.errors import MissingExtraError
+from perseid.lang.printer import print_duration
 from perseid.semantics import values as v
 from perseid.semantics.detection import Detection, Match
 
 _SHOWN = 20
+_STANDARD = ("pattern", "match_id", "kind", "start", "end")
 
 
 class Matches(Sequence[Match]):
     """What a local run found, in order of the matches' end; a sequence of :class:`Match`."""
 
-    def __init__(self, detection: Detection) -> None:
-        self._matches = detection.matches
+    def __init__(
+        self,
+        detection: Detection,
+        reported: Sequence[str] | None = None,
+        columns: Sequence[str] = (),
+        notes: Sequence[str] = (),
+    ) -> None:
+        self._matches = tuple(m for m in detection.matches if reported is None or m.pattern in reported)
+        self._columns = tuple(columns)
+        self.notes = tuple(notes)
+        """What may explain a surprise: event types and columns that occur in no event."""
         self.suppressed = detection.suppressed
         """How many matches ``suppress`` left out."""
         self.evidence_dropped = detection.evidence_dropped
@@ -38,7 +50,10 @@ class Matches(Sequence[Match]):
         return iter(self._matches)
 
     def __repr__(self) -> str:
-        lines = [f"{len(self)} match" + ("" if len(self) == 1 else "es")]
+        late = sum(1 for match in self._matches if match.kind != "match")
+        count = len(self) - late
+        head = f"{count} match" + ("" if count == 1 else "es")
+        lines = [head + (f", {late} timed out" if late else "")]
         lines.extend("  " + describe(match) for match in self._matches[:_SHOWN])
         if len(self) > _SHOWN:
             lines.append(f"  … and {len(self) - _SHOWN} more")
@@ -46,6 +61,7 @@ class Matches(Sequence[Match]):
             lines.append(f"  ({self.suppressed} suppressed)")
         if self.capped:
             lines.append(f"  ({self.capped} attempts given up: too many open without a bound)")
+        lines.extend(f"  note: {note}" for note in self.notes)
         return "\n".join(lines)
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -73,7 +89,8 @@ class Matches(Sequence[Match]):
             import pandas
         except ImportError:
             raise MissingExtraError("pandas is not installed. Install it with: pip install 'perseid[pandas]'") from None
-        return pandas.DataFrame(self.to_dicts())
+        rows = self.to_dicts()
+        return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=[*_STANDARD, *self._columns])
 
     def to_arrow(self) -> Any:
         """The rows of :meth:`to_dicts` as an Arrow table."""
@@ -81,7 +98,10 @@ class Matches(Sequence[Match]):
             import pyarrow
         except ImportError:
             raise MissingExtraError("pyarrow is not installed. Install it with: pip install 'perseid[arrow]'") from None
-        return pyarrow.Table.from_pylist(self.to_dicts())
+        rows = self.to_dicts()
+        if rows:
+            return pyarrow.Table.from_pylist(rows)
+        return pyarrow.table({name: pyarrow.nulls(0) for name in (*_STANDARD, *self._columns)})
 
 
 def describe(match: Match) -> str:
@@ -107,6 +127,8 @@ def clock(micros: int) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, timedelta) and value >= timedelta(0):
+        return print_duration(value // timedelta(microseconds=1))
     shown = v.text(value) if value is not None else "null"
     text = str(value) if shown is None else shown
     return text if len(text) <= 60 else text[:57] + "…"

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from perseid.errors import EventDataError, nearest
+from perseid.errors import BindingError, EventDataError, nearest
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, content_id
 
 _MICROS = 1_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EARLIEST = (dt.datetime.min.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+_LATEST = (dt.datetime.max.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,33 @@ class Events:
     """Columns that decide the order of events with equal times."""
     strictly_later: bool = False
     """Demand that a later step has a later time, not only a later place in the order."""
+
+    def __repr__(self) -> str:
+        kind = type(self.data).__name__
+        size = f" of {len(self.data)}" if hasattr(self.data, "__len__") else ""
+        return f"<events: {kind}{size}, time {self.time!r}, type {self.type!r}>"
+
+
+def read_relation(name: str, rows: Any) -> list[tuple[Any, ...]]:
+    """A relation as people have one: rows of values, single values, dicts, a pandas frame or an Arrow table."""
+    if hasattr(rows, "to_pylist") or (hasattr(rows, "to_dict") and hasattr(rows, "columns")):
+        return [tuple(row.values()) for row in _rows(rows)]
+    if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
+        raise BindingError(
+            f"The relation {name!r} is {_a(rows)}, not a table.",
+            hint="Give rows: [('ann', 220), …], or single values: ['AT', 'DE'].",
+        )
+    out: list[tuple[Any, ...]] = []
+    for row in rows:
+        if isinstance(row, Mapping):
+            out.append(tuple(row.values()))
+        elif isinstance(row, (list, tuple)):
+            out.append(tuple(row))
+        else:
+            out.append((row,))
+    if len({len(row) for row in out}) > 1:
+        raise BindingError(f"The relation {name!r} has rows of different lengths.")
+    return out
 
 
 def read_events(stream: Events) -> list[Event]:
@@ -118,8 +147,11 @@ def _time(value: Any, number: int, column: str) -> int:
 
 def _seconds(value: Decimal, number: int, column: str) -> int:
     micros = value * _MICROS
-    if not -(2**62) < micros < 2**62:
-        raise EventDataError(f"Row {number} has a time out of range: {column} is {value}.")
+    if not _EARLIEST <= micros <= _LATEST:
+        raise EventDataError(
+            f"Row {number} has a time outside the years 1 to 9999: {column} is {value}.",
+            hint="A number is seconds since 1970; divide milliseconds by 1000.",
+        )
     return int(micros)
 
 

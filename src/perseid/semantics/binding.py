@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import Any
 from perseid.errors import BindingError, UnknownNameError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
+from perseid.lang.parser import parse_duration
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICRO = dt.timedelta(microseconds=1)
@@ -91,8 +93,16 @@ def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> as
 
 
 def check_declared(pattern: ast.Pattern) -> None:
-    """Every ``:name`` of the pattern is declared in its head."""
+    """Every ``:name`` of the pattern is declared in its head, and every declared one is used."""
     declared = {p.name for p in pattern.parameters}
+    used = {param.name for param in _params(pattern)}
+    for parameter in pattern.parameters:
+        if parameter.name not in used:
+            raise UnknownNameError(
+                f"The parameter {parameter.name!r} is declared and never used.",
+                span=parameter.span,
+                hint=f"It is written with a colon: :{parameter.name}. Without one it would be a column.",
+            )
     for param in _params(pattern):
         if param.name not in declared:
             raise UnknownNameError(
@@ -121,13 +131,13 @@ def _value(pattern: ast.Pattern, parameter: ast.Parameter, value: object) -> tup
             f"not as {'one value' if is_list else 'a list'}."
         )
     literals: tuple[ex.Literal, ...]
-    if isinstance(value, (set, frozenset)):
-        literals = tuple(literal_of(v) for v in sorted(value, key=repr))
-    elif isinstance(value, (list, tuple)):
-        literals = tuple(literal_of(v) for v in value)
-    else:
-        literals = (literal_of(value),)
     wanted = parameter.type.removeprefix("list of ").removeprefix("array<").removesuffix(">").split("(")[0]
+    if isinstance(value, (set, frozenset)):
+        literals = tuple(_as(wanted, v) for v in sorted(value, key=repr))
+    elif isinstance(value, (list, tuple)):
+        literals = tuple(_as(wanted, v) for v in value)
+    else:
+        literals = (_as(wanted, value),)
     for literal in literals:
         if literal.kind != "null" and wanted in _KINDS and literal.kind not in _KINDS[wanted]:
             raise BindingError(
@@ -135,6 +145,17 @@ def _value(pattern: ast.Pattern, parameter: ast.Parameter, value: object) -> tup
                 f"{literal.value!r} is {_a(literal.kind)}."
             )
     return literals
+
+
+def _as(wanted: str, value: object) -> ex.Literal:
+    """What people write for a type: 899.5 for a decimal, '10 minutes' for a duration."""
+    if wanted == "decimal" and isinstance(value, float) and math.isfinite(value):
+        return literal_of(Decimal(repr(value)))
+    if wanted == "duration" and isinstance(value, str):
+        length = parse_duration(value)
+        if isinstance(length, int):
+            return ex.Literal("duration", length)
+    return literal_of(value)
 
 
 def _a(kind: str) -> str:

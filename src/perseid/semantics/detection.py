@@ -76,6 +76,11 @@ class Match:
     op: str = "+"
     revision: int = 0
 
+    def __repr__(self) -> str:
+        """One line; the fields have the rest."""
+        steps = ", ".join(f"{name}×{len(events)}" for name, events in self.bindings.items())
+        return f"<{self.kind} of {self.pattern}: {dict(self.key)} {steps} {dict(self.values)}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Detection:
@@ -125,8 +130,9 @@ def detect(
     relations: Mapping[str, Iterable[Iterable[object]]] | None = None,
 ) -> Detection:
     """All matches of a set of patterns over finite events, in order of their end."""
-    tables = {name: v.Relation(rows) for name, rows in (relations or {}).items()}
-    _check_relations(patterns, tables)
+    listed = {name: [tuple(row) for row in rows] for name, rows in (relations or {}).items()}
+    _check_relations(patterns, listed)
+    tables = {name: v.Relation(rows) for name, rows in listed.items()}
     stream = arrange(events)
     names = {p.name for p in patterns}
     produced: dict[str, list[Event]] = {}
@@ -154,7 +160,7 @@ def detect(
     return Detection(tuple(out), suppressed, sum(m.evidence_dropped for m in out), capped)
 
 
-def _check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, v.Relation]) -> None:
+def _check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, list[tuple[object, ...]]]) -> None:
     for pattern in patterns:
         for expr in expressions_of(pattern):
             for part in ex.walk(expr):
@@ -163,6 +169,13 @@ def _check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, v.R
                         f"Pattern {pattern.name} asks for the relation {part.relation!r}, and none was given.",
                         hint=f"Give it at use: relations={{{part.relation!r}: [(…), …]}}.",
                     )
+                if isinstance(part, ex.InRelation) and tables[part.relation]:
+                    width = len(tables[part.relation][0])
+                    if width != len(part.values):
+                        raise BindingError(
+                            f"The relation {part.relation!r} has rows of {width} values; "
+                            f"pattern {pattern.name} asks for {len(part.values)}."
+                        )
 
 
 def expressions_of(pattern: c.CorePattern) -> list[ex.Expr]:

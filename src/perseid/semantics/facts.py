@@ -264,9 +264,25 @@ def _known(pattern: c.CorePattern) -> tuple[Known, ...]:
     queued = pattern.skip.mode in ("past last", "to first", "to last")
     if greedy or queued or pattern.report_timeouts or _ambiguous(pattern):
         known.append("window")
-    if any(isinstance(e, c.Take) for e in last):
+    if not known or any(isinstance(e, c.Take) for e in _last_of_all(pattern.body)):
         known.insert(0, "event")
     return tuple(known)
+
+
+def _last_of_all(element: c.Core) -> Iterator[c.Core]:
+    """The parts that can end a match; an absence at the end ends it in their place."""
+    if isinstance(element, c.Seq) and isinstance(element.items[-1], c.Absent):
+        yield element.items[-1]
+    elif isinstance(element, c.Seq):
+        for item in reversed(element.items):
+            yield from _last_of_all(item)
+            if not c.can_be_empty(item):
+                return
+    elif isinstance(element, (c.Take, c.Absent)):
+        yield element
+    else:
+        for part in c.core_parts(element):
+            yield from _last_of_all(part)
 
 
 def _ambiguous(pattern: c.CorePattern) -> bool:

@@ -376,7 +376,8 @@ class Judge:
         while todo is not None:
             task, todo = todo
             if isinstance(task, Round):
-                counts.append((task.loop.id, task.count))
+                enough = task.count if task.loop.high is not None else min(task.count, max(task.loop.low, 1))
+                counts.append((task.loop.id, enough))
             elif isinstance(task, Rest):
                 counts.append((task.all.id, *task.members))
         return steps, tuple(counts)

@@ -425,6 +425,10 @@ def schema(declared: Mapping[str, str | Type | Mapping[str, str | Type]]) -> Eve
     """``schema({"Login": {"user": "string"}})`` by type, or ``schema({"user": "string"})`` for all types."""
     by_type: dict[str, dict[str, Type]] = {}
     common: dict[str, Type] = {}
+    if not isinstance(declared, Mapping):
+        raise TypeMismatchError(
+            f"A schema is a dict, not a {type(declared).__name__}.", hint="Write schema({'Login': {'user': 'string'}})."
+        )
     for name, content in declared.items():
         if isinstance(content, Mapping):
             by_type[name] = {column: _declared(type_) for column, type_ in content.items()}
@@ -432,14 +436,21 @@ def schema(declared: Mapping[str, str | Type | Mapping[str, str | Type]]) -> Eve
             common[name] = _declared(content)
     if by_type and common:
         raise TypeMismatchError(
-            f"the schema mixes an event type ({next(iter(by_type))!r}) and a column ({next(iter(common))!r})",
-            hint="give each event type its columns, or one set of columns for all types",
+            f"The schema mixes an event type ({next(iter(by_type))!r}) and a column ({next(iter(common))!r}).",
+            hint="Give each event type its columns, or one set of columns for all types.",
         )
     return EventSchema(by_type, common or None)
 
 
 def _declared(type_: str | Type) -> Type:
-    return parse_type(type_) if isinstance(type_, str) else type_
+    if isinstance(type_, str):
+        return parse_type(type_)
+    if not type(type_).__module__ == __name__:
+        raise TypeMismatchError(
+            f"A column's type is written as text, not as {type_!r}.",
+            hint="Write 'integer', 'string', 'decimal(18,2)', …",
+        )
+    return type_
 
 
 def widest(found: list[Type]) -> Type | None:

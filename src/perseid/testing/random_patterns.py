@@ -107,6 +107,9 @@ class _PatternMaker:
     def element(self, depth: int) -> ast.Element:
         ch = self.ch
         roll = ch.number(0, 99) if depth > 0 else 0
+        if roll < 2:
+            step = replace(self.step(), must=None)
+            return ast.Stays(replace(step, condition=step.condition or self.condition(None)), ch.number(1, 3) * SECOND)
         if roll < 35:
             return self.step()
         if roll < 60:
@@ -190,7 +193,7 @@ class _PatternMaker:
         ch = self.ch
         match = self.sequence(2) if ch.chance(80) else self.element(3)
         if ch.chance(6):
-            lead = ast.Absence(self.step(named=False), ch.number(1, 4) * SECOND)
+            lead = ast.Absence(self.negated().element, ch.number(1, 4) * SECOND)
             match = ast.Sequence((lead, match), (ast.Link(),))
         where = None
         if self.names and ch.chance(25):
@@ -213,10 +216,14 @@ class _PatternMaker:
             skip=skip,
             report_timeouts=ch.chance(25),
             returns=self.returns(),
+            evidence=ast.Evidence(2) if ch.chance(5) else None,
+            suppress=ast.Suppress(ch.number(1, 4) * SECOND) if ch.chance(8) else None,
         )
 
     def where(self) -> ex.Expr:
         ch = self.ch
+        if ch.chance(15):
+            return ex.Binary(ch.pick(_COMPARISONS), ex.Ref(("u",)), ex.Literal("integer", ch.number(0, 1)))
         first, second = ch.pick(self.names), ch.pick(self.names)
         if ch.chance(50):
             return ex.Binary(ch.pick(_COMPARISONS), ex.Ref((first, "v")), ex.Ref((second, "v")))
