@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a sign shows another one instead of failing.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         from perseid.cli.app import app
     except ModuleNotFoundError as error:

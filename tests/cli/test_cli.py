@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import gzip
+import importlib
+import io
+import json
 import os
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+import perseid as ps
+from perseid.cli import app as cli
 
 HERE = Path(__file__).parent
 COMMANDS = {
@@ -27,6 +37,22 @@ COMMANDS = {
     "try_wrong_set": "try takeover.perseid bank.jsonl --time at --type kind --set treshold=20000",
     "try_broken_events": "try unpaid.perseid broken.jsonl",
     "try_not_yet": "try tree.perseid orders.jsonl",
+    "try_twice_set": "try takeover.perseid bank.jsonl --set threshold=1 --set threshold=2",
+    "try_wrong_value": "try takeover.perseid bank.jsonl --time at --type kind --set threshold=much",
+    "try_list_repeated": "try tour.perseid walk.jsonl --set exits=north --set exits=south --relation Staff=staff.csv",
+    "try_list_commas": "try tour.perseid walk.jsonl --set exits=north,south --relation Staff=staff.jsonl",
+    "try_list_missing": "try tour.perseid walk.jsonl --relation Staff=staff.csv",
+    "try_duration": "try tour.perseid walk.jsonl --set exits=south --set span='1 minute' --relation Staff=staff.csv",
+    "try_wrong_duration": "try tour.perseid walk.jsonl --set exits=south --set span=long --relation Staff=staff.csv",
+    "try_duration_json": "try tour.perseid walk.jsonl --set exits=south --relation Staff=staff.csv --json",
+    "try_relation_missing": "try tour.perseid walk.jsonl --set exits=north",
+    "try_relation_no_file": "try tour.perseid walk.jsonl --set exits=north --relation Staff=none.csv",
+    "try_relation_wrong": "try tour.perseid walk.jsonl --set exits=north --relation Staff",
+    "try_csv_events": "try unpaid.perseid staff.csv",
+    "try_array_events": "try unpaid.perseid array.json",
+    "try_pretty_events": "try unpaid.perseid pretty.json",
+    "try_swapped": "try orders.jsonl unpaid.perseid",
+    "try_both_from_standard_input": "try - -",
 }
 
 
@@ -71,3 +97,130 @@ def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
     assert done.stderr == (
         f"The command line needs {missing}, which is not installed.\nInstall it with: pip install 'perseid[cli]'\n"
     )
+
+
+def call(*arguments: str, given: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run(
+        [sys.executable, "-m", "perseid", *arguments],
+        cwd=HERE / "files",
+        input=given,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
+    )
+    assert b"Traceback" not in done.stderr
+    return done
+
+
+def test_version() -> None:
+    assert call("--version").stdout.decode().split() == ["perseid", ps.__version__]
+
+
+def test_the_script_is_declared() -> None:
+    declared = tomllib.loads((HERE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    module, _, name = declared["project"]["scripts"]["perseid"].partition(":")
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+ORDERS = (HERE / "files" / "orders.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte_order_mark"])
+def test_events_from_standard_input(mark: bytes) -> None:
+    done = call("try", "unpaid.perseid", "-", "--json", given=mark + ORDERS)
+    assert (done.returncode, json.loads(done.stdout)["customer"]) == (0, "ann")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (ORDERS.decode().encode("utf-16"), "This looks like UTF-16, and UTF-8 is read."),
+        (ORDERS.decode().encode("utf-16-le"), "This looks like UTF-16, and UTF-8 is read."),
+        (gzip.compress(ORDERS), "This looks like gzip, not text."),
+        (b'{"ts": 1}\n{"ts": "\xe4"}', "This is not UTF-8 text: line 2 has a byte that does not belong."),
+        (b'{"ts": 1},\n{"ts": 2}', "Line 1 is not JSON: Extra data at column 10."),
+    ],
+    ids=["utf16", "utf16_without_mark", "gzip", "latin1", "commas"],
+)
+def test_what_is_no_text_is_called_by_its_name(given: bytes, said: str) -> None:
+    done = call("try", "unpaid.perseid", "-", given=given)
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines()[0] == f"-: EventDataError: {said}"
+
+
+def test_json_output_is_json() -> None:
+    given = b'{"ts": 1, "type": "A", "x": NaN, "y": 1e999, "z": "\xe2\x80\xa8"}\n'
+    text = "pattern p match A a return a.x as x, a.y as y, a.z as z"
+    path = HERE / "files" / "values.perseid"
+    assert path.read_text(encoding="utf-8").strip() == text
+    done = call("try", path.name, "-", "--json", given=given)
+
+    def refuse(sign: str) -> None:
+        raise AssertionError(sign)
+
+    row = json.loads(done.stdout, parse_constant=refuse)
+    assert (row["x"], row["y"], row["z"]) == (None, None, "\u2028")
+
+
+def test_a_terminal_without_the_signs() -> None:
+    done = call("try", "takeover.perseid", "bank.jsonl", "--time", "at", "--type", "kind", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"a b t?2" in done.stdout
+
+
+def shown(width: int, columns: int, value: str = "north") -> str:
+    names = ", ".join(f"a.x as column{i}" for i in range(columns))
+    found = ps.pattern(f"pattern p match A a return {names}").match([{"ts": 1, "type": "A", "x": value}])
+    console = Console(width=width, file=io.StringIO(), markup=False, emoji=False)
+    cli._print(found, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_narrow_terminal_gets_a_block_a_match() -> None:
+    assert shown(40, 4) == (
+        "p: 1 match\n\nstart: 00:00:01\nend: 00:00:01\nevents: a\n"
+        "column0: north\ncolumn1: north\ncolumn2: north\ncolumn3: north\n"
+    )
+    assert "┃" in shown(100, 4)
+
+
+def test_cells_are_shown_as_they_are() -> None:
+    assert "[red]:smile:" in shown(100, 1, "[red]:smile:")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (dt.timedelta(minutes=90), "90 minutes"),
+        (dt.timedelta(seconds=-5), "-5 seconds"),
+        (dt.timedelta(0), "0 seconds"),
+        ([dt.timedelta(hours=1), float("nan")], '["1 hour", null]'),
+        ("", ""),
+    ],
+)
+def test_cells(value: object, text: str) -> None:
+    assert cli._plain(value) == text
+
+
+def test_settings() -> None:
+    rules = ps.patterns(
+        "pattern p(names list of string, ns list of integer, name string = '', n integer = 1, d duration = 1 minute) match A a"
+    )
+    given = ["names=1,'a,b', it", "names=z", "ns=-1,2", "name=007", "n=-5", "d=10 minutes"]
+    assert cli._values(given, rules) == {
+        "names": ["1", "a,b", "it", "z"],
+        "ns": [-1, 2],
+        "name": "007",
+        "n": -5,
+        "d": dt.timedelta(minutes=10),
+    }
+    assert cli._values(["names="], rules) == {"names": []}
+
+
+def test_columns_of_csv() -> None:
+    text = 'id,n,zip,x,big\na,1,01234,1.5,1234567890123456789012\n"b,c",,9,2,1\n'
+    assert cli._csv_rows(text) == [
+        ("a", 1, "01234", 1.5, "1234567890123456789012"),
+        ("b,c", None, "9", 2.0, "1"),
+    ]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import json
+import math
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import perseid as ps
+from perseid.lang.printer import print_duration
 from perseid.local.matches import clock
 from perseid.semantics.evaluate import literal_value
 from perseid.semantics.values import text as value_text
@@ -28,7 +32,23 @@ app = typer.Typer(
 )
 
 PatternFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .perseid file; - reads standard input.")]
-Values = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A value for a parameter.")]
+Values = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A value for a parameter; again, or with commas, for a list."),
+]
+RelationFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--relation",
+        metavar="NAME=FILE",
+        help="The rows of a relation: JSON lines, or CSV with a header (a column of only numbers holds numbers).",
+    ),
+]
+
+_UNBOUNDED = 1_000_000
+_NARROW = 9
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Form(StrEnum):
@@ -37,13 +57,39 @@ class Form(StrEnum):
     dot = "dot"
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"perseid {ps.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """Complex event processing for Apache Spark, in Python."""
+
+
 def _load(path: Path) -> ps.PatternSet:
-    return ps.patterns(sys.stdin.read()) if str(path) == "-" else ps.load(path)
+    if str(path) != "-":
+        return ps.load(path)
+    try:
+        return ps.patterns(sys.stdin.buffer.read().decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ps.PerseidError("Standard input is not UTF-8 text.") from None
 
 
-def _fail(error: ps.PerseidError, path: Path) -> typer.Exit:
-    typer.echo(f"{path}: {type(error).__name__}: {error}", err=True)
+def _fail(error: ps.PerseidError, path: Path | str, *hints: str) -> typer.Exit:
+    lines = [f"{path}: {type(error).__name__}: {error}", *(f"  = {hint}" for hint in hints)]
+    typer.echo("\n".join(lines), err=True)
     return typer.Exit(1)
+
+
+def _misuse(text: str) -> typer.Exit:
+    typer.echo(text, err=True)
+    return typer.Exit(2)
 
 
 @app.command("check")
@@ -90,100 +136,306 @@ def draw_command(
 @app.command("try")
 def try_command(
     file: PatternFile,
-    events: Annotated[Path, typer.Argument(metavar="EVENTS.jsonl", help="One JSON object an event, one a line.")],
+    events: Annotated[
+        Path,
+        typer.Argument(metavar="EVENTS.jsonl", help="One JSON object an event, one a line; - reads standard input."),
+    ],
     time: Annotated[str, typer.Option(help="The column with the time.")] = "ts",
     type: Annotated[str, typer.Option(help="The column with the type.")] = "type",
     id: Annotated[list[str] | None, typer.Option(help="A column of the event's identity.")] = None,
     order_by: Annotated[list[str] | None, typer.Option(help="A column that orders events of one time.")] = None,
     values: Values = None,
+    relation: RelationFiles = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a match, one a line.")] = False,
 ) -> None:
     """Run the patterns over events from a file, here, without a cluster.
 
     Example: perseid try rules.perseid events.jsonl --time at --type kind
     """
+    files = [_named_file(setting) for setting in relation or []]
+    if [str(file), str(events), *(str(path) for _, path in files)].count("-") > 1:
+        raise _misuse("Only one thing can come from standard input.")
     try:
-        rules = _load(file).bind(**_values(values or []))
+        loaded = _load(file)
+    except ps.PerseidError as error:
+        swapped = isinstance(error, ps.PatternError) and _holds_objects(file)
+        hints = [f"{file} looks like events. Patterns come first: perseid try {events} {file}"] if swapped else []
+        raise _fail(error, file, *hints) from None
+    relations: dict[str, list[tuple[object, ...]]] = {}
+    for name, path in files:
+        relations.setdefault(name, []).extend(_relation(path))
+    try:
+        rules = loaded.bind(**_values(values or [], loaded))
         stream = ps.events(list(_read(events)), time=time, type=type, id=id or (), order_by=order_by or ())
-        found = rules.match(stream)
+        found = rules.match(stream, relations=relations)
     except ps.EventDataError as error:
         raise _fail(error, events) from None
+    except ps.BindingError as error:
+        raise _fail(error, file, *_binding_hints(error, loaded)) from None
     except ps.PerseidError as error:
         raise _fail(error, file) from None
     if as_json:
         for row in found.to_dicts():
-            typer.echo(json.dumps(row, default=_plain, ensure_ascii=False))
+            typer.echo(json.dumps(_finite(row), default=_plain, ensure_ascii=False, allow_nan=False))
     else:
-        _table(found)
+        # What is piped elsewhere is not wrapped: nobody knows how wide it will be shown.
+        width = None if sys.stdout.isatty() else _UNBOUNDED
+        _print(found, Console(width=width, markup=False, emoji=False))
 
 
-def _values(settings: list[str]) -> dict[str, Any]:
-    """``--set threshold=5``: the value is read as a constant of the language, otherwise as text."""
-    from perseid.lang.expressions import Literal
-    from perseid.lang.parser import parse_expression
+def _holds_objects(path: Path) -> bool:
+    """Whether a file that is no pattern begins as JSON lines do."""
+    try:
+        return str(path) != "-" and path.read_bytes()[:1000].lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
+    except OSError:
+        return False
 
-    out: dict[str, Any] = {}
-    for setting in settings:
-        name, sign, text = setting.partition("=")
-        if not sign:
-            raise ps.BindingError(f"--set takes NAME=VALUE, not {setting!r}.")
-        try:
-            parsed = parse_expression(text)
-        except ps.PatternError:
-            parsed = None
-        out[name] = literal_value(parsed) if isinstance(parsed, Literal) else text
+
+def _declared(rules: ps.PatternSet) -> dict[str, set[str]]:
+    """The types under which the patterns declare each parameter."""
+    out: dict[str, set[str]] = {}
+    for pattern in rules.tree.patterns:
+        for parameter in pattern.parameters:
+            out.setdefault(parameter.name, set()).add(parameter.type)
     return out
 
 
-def _read(path: Path) -> Iterator[dict[str, Any]]:
+def _binding_hints(error: ps.BindingError, rules: ps.PatternSet) -> list[str]:
+    """What the command line calls that which is missing or does not fit."""
+    asked = re.search(r"the relation '([^']+)'", error.message)
+    if asked:
+        return [f"On the command line: --relation {asked[1]}=FILE"]
+    named = [n for n in _declared(rules) if re.search(rf"(:|[Pp]arameter ){re.escape(n)}\b", error.message)]
+    return [f"On the command line: --set {name}=…" for name in named]
+
+
+def _values(settings: list[str], rules: ps.PatternSet) -> dict[str, Any]:
+    """``--set threshold=5``: the value is read as a constant of the language, otherwise as text."""
+    declared = _declared(rules)
+    out: dict[str, Any] = {}
+    for setting in settings:
+        name, sign, text = setting.partition("=")
+        if not sign or not name:
+            raise ps.BindingError(f"--set takes NAME=VALUE, not {setting!r}.")
+        types = declared.get(name, set())
+        if any(kind.startswith(("list of ", "array<")) for kind in types):
+            kinds = {kind.removeprefix("list of ").removeprefix("array<").removesuffix(">") for kind in types}
+            items = re.findall(r"(?:'(?:[^']|'')*'|[^,])+", text)
+            out.setdefault(name, []).extend(_constant(item.strip(), kinds) for item in items)
+        elif name in out:
+            raise ps.BindingError(
+                f"--set gives {name} twice, and it is not a list." if types else f"--set gives {name} twice."
+            )
+        else:
+            out[name] = _constant(text, types)
+            if types == {"duration"} and not isinstance(out[name], dt.timedelta):
+                raise ps.BindingError(
+                    f"Parameter {name} is a length of time, and {text!r} is none.",
+                    hint="Write a number and a unit: '10 minutes'.",
+                )
+    return out
+
+
+def _constant(text: str, types: set[str]) -> object:
+    """A value as the declared types would have it: for a string, digits are text as well."""
+    from perseid.lang.expressions import Literal, Unary
+    from perseid.lang.parser import parse_expression
+
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        parsed = parse_expression(text)
+    except ps.PatternError:
+        return text
+    if isinstance(parsed, Literal) and (parsed.kind == "string" or "string" not in types):
+        return literal_value(parsed)
+    if isinstance(parsed, Unary) and parsed.op == "-" and "string" not in types and isinstance(parsed.operand, Literal):
+        value: Any = literal_value(parsed.operand)
+        return text if value is None or isinstance(value, (str, bool, dt.date)) else -value
+    return text
+
+
+def _named_file(setting: str) -> tuple[str, Path]:
+    name, sign, file = setting.partition("=")
+    if not (name and sign and file):
+        raise _misuse(f"--relation takes NAME=FILE, not {setting!r}.")
+    return name, Path(file)
+
+
+def _relation(path: Path) -> list[tuple[object, ...]]:
+    """The rows of a file as tuples, in the order of its columns."""
+    try:
+        text = _text(path)
+        if not text.lstrip().startswith(("{", "[")) and path.suffix not in (".json", ".jsonl", ".ndjson"):
+            return _csv_rows(text)
+        objects = list(_objects(text, path))
+    except ps.EventDataError as error:
+        raise _fail(ps.BindingError(error.message, hint=error.hint), path) from None
+    columns = list(dict.fromkeys(column for row in objects for column in row))
+    return [tuple(row.get(column) for column in columns) for row in objects]
+
+
+def _csv_rows(text: str) -> list[tuple[object, ...]]:
+    try:
+        header, *rows = [row for row in csv.reader(text.splitlines(keepends=True), strict=True) if row] or [[]]
+    except csv.Error as error:
+        raise ps.EventDataError(f"The file is not CSV: {error}.") from None
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise ps.EventDataError(f"Row {number} has {len(row)} cells, and the header has {len(header)}.")
+    columns = [_column([row[place] for row in rows]) for place in range(len(header))]
+    return list(zip(*columns, strict=True))
+
+
+def _column(cells: list[str]) -> list[object]:
+    """A column of only numbers holds numbers; nothing is null."""
+    for form, read in ((_INTEGER, int), (_NUMBER, float)):
+        if all(form.fullmatch(cell) for cell in cells if cell):
+            return [read(cell) if cell else None for cell in cells]
+    return [cell or None for cell in cells]
+
+
+def _text(path: Path) -> str:
+    """The text of a file or of standard input; what is no UTF-8 text is called by its name."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise ps.EventDataError(f"The file cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise ps.EventDataError("The file is not UTF-8 text.") from None
-    for number, line in enumerate(lines, 1):
+    if data.startswith(b"\x1f\x8b"):
+        way = "Put gunzip before it in the pipe." if str(path) == "-" else f"Unpack it first: gunzip -k {path}"
+        raise ps.EventDataError("This looks like gzip, not text.", hint=way)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in data[:4]:
+        raise ps.EventDataError(
+            "This looks like UTF-16, and UTF-8 is read.",
+            hint=f"Turn it into UTF-8: iconv -f UTF-16 -t UTF-8 {path}",
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ps.EventDataError(f"This is not UTF-8 text: line {line} has a byte that does not belong.") from None
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    return _objects(_text(path), path)
+
+
+def _objects(text: str, path: Path) -> Iterator[dict[str, Any]]:
+    # Not splitlines(): JSON strings may hold other signs that end a line.
+    first = True
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, parse_constant=lambda _: None)
         except (ValueError, RecursionError) as error:
-            raise ps.EventDataError(f"Line {number} is not JSON: {error}.") from None
+            if first:
+                _name_other_forms(text, line, path)
+            where = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+            raise ps.EventDataError(f"Line {number} is not JSON: {where}.") from None
         if not isinstance(row, dict):
+            if first:
+                _name_other_forms(text, line, path)
             raise ps.EventDataError(f"Line {number} is not a JSON object.")
+        first = False
         yield row
+
+
+def _name_other_forms(text: str, line: str, path: Path) -> None:
+    """Where the first line is not an object: say what the file seems to be, and the way out."""
+    if line.lstrip().startswith("["):
+        raise ps.EventDataError(
+            "This is a JSON array; what is read is one JSON object a line.",
+            hint=f"Make lines of it: jq -c '.[]' {path}",
+        )
+    if line.lstrip().startswith("{"):
+        try:
+            _, end = json.JSONDecoder().raw_decode(text.lstrip())
+        except (ValueError, RecursionError):
+            return
+        if "\n" not in text.lstrip()[:end]:
+            return
+        raise ps.EventDataError(
+            "This is JSON over several lines; what is read is one JSON object a line.",
+            hint=f"Make lines of it: jq -c . {path}",
+        )
+    if re.search(r"[^,;\t][,;\t]", line):
+        raise ps.EventDataError(
+            "This looks like CSV; what is read is one JSON object a line.",
+            hint=f"Make lines of it: mlr --icsv --ojsonl cat {path} (or in Python: ps.events(pandas.read_csv(…))).",
+        )
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
 
 
 def _plain(value: object) -> str:
     if isinstance(value, dt.datetime):
         return value.isoformat().replace("+00:00", "Z")
-    return value_text(value) or str(value)
+    if isinstance(value, dt.timedelta):
+        micros = value // dt.timedelta(microseconds=1)
+        return ("-" if micros < 0 else "") + (print_duration(abs(micros)) if micros else "0 seconds")
+    if isinstance(value, (list, tuple, Mapping)):
+        return json.dumps(_finite(value), default=_plain, ensure_ascii=False)
+    shown = value_text(value)
+    return str(value) if shown is None else shown
 
 
-def _table(found: ps.Matches) -> None:
-    console = Console()
+def _print(found: ps.Matches, console: Console) -> None:
     if not found:
         console.print("no matches")
-        return
-    names = list(dict.fromkeys(match.pattern for match in found))
-    for name in names:
+    for name in dict.fromkeys(match.pattern for match in found):
         mine = [match for match in found if match.pattern == name]
-        table = Table(title=f"{name}: {len(mine)} match{'' if len(mine) == 1 else 'es'}", title_justify="left")
+        title = f"{name}: {len(mine)} match{'' if len(mine) == 1 else 'es'}"
         keys = list(dict.fromkeys(k for m in mine for k in m.key))
         columns = list(dict.fromkeys(k for m in mine for k in m.values))
         reports = any(m.kind != "match" for m in mine)
-        for header in (*keys, "start", "end", "events", *columns, *(["kind"] if reports else [])):
-            table.add_column(header, overflow="fold", no_wrap=header in ("start", "end"))
-        for m in mine:
-            row = [_cell(m.key.get(k)) for k in keys]
-            row += [clock(m.start), _end(m), _events(m)]
-            row += [_cell(m.values.get(k)) for k in columns]
-            table.add_row(*row, *([m.kind] if reports else []))
-        console.print(table)
+        headers = [*keys, "start", "end", "events", *columns, *(["kind"] if reports else [])]
+        rows = [
+            [
+                *(_cell(m.key.get(k)) for k in keys),
+                *(clock(m.start), _end(m), _events(m)),
+                *(_cell(m.values.get(k)) for k in columns),
+                *([m.kind] if reports else []),
+            ]
+            for m in mine
+        ]
+        _print_rows(title, headers, rows, console)
     if found.suppressed:
         console.print(f"{found.suppressed} suppressed")
     if found.capped:
         console.print(f"{found.capped} attempts given up: too many open without a bound")
+
+
+def _print_rows(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
+    """A table; where the terminal is too narrow for one, a block of lines a match."""
+    table = Table(title=title, title_justify="left")
+    for header in headers:
+        table.add_column(header, overflow="fold", no_wrap=header in ("start", "end"))
+    for row in rows:
+        table.add_row(*row)
+    natural = console.measure(table, options=console.options.update(max_width=_UNBOUNDED)).maximum
+    if natural <= console.width or console.width >= _least(headers, rows):
+        console.print(table)
+        return
+    console.print(title)
+    for row in rows:
+        console.print()
+        for header, cell in zip(headers, row, strict=True):
+            console.print(f"{header}: {cell}", soft_wrap=True)
+
+
+def _least(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The width under which a table of these columns is no longer readable; times are never broken."""
+    frame = 3 * len(headers) + 1
+    times = sum(max(len(row[i]) for row in rows) for i, h in enumerate(headers) if h in ("start", "end"))
+    return frame + times + (_NARROW - 3) * sum(h not in ("start", "end") for h in headers)
 
 
 def _end(match: ps.Match) -> str:

@@ -9,11 +9,25 @@ by the items that follow from it, in place, so the order stays the order of pref
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
 from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan, Plan
+from perseid.compile.threads import (
+    CLEAR,
+    Attempt,
+    Complete,
+    Done,
+    GivenUp,
+    ListItem,
+    OpenZone,
+    Pending,
+    Thread,
+    Wait,
+    Waiting,
+    Watched,
+)
 from perseid.lang import ast
 from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Expr
@@ -24,124 +38,6 @@ from perseid.semantics.events import Event
 from perseid.semantics.oracle import of_kind
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation, identity, plain
-
-Register: TypeAlias = tuple[int, int, int]
-"""Loops: rounds done, events taken when the round began and when the loop did. Conjunctions: a bit per member done."""
-_CLEAR: Register = (0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """A program that must not match after ``position`` and ``since``, until a time or the next event."""
-
-    program: int
-    position: int
-    since: int | None
-    until: int | None
-    depth: int
-    conjunction: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenZone:
-    within: ast.Window | None
-    holds_for: int | None
-    first: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Thread:
-    """A point in a program with everything bound on the way; positions count the partition's events."""
-
-    program: int
-    pc: int
-    registers: tuple[Register, ...]
-    hop: c.Hop | None = None
-    together: bool = False
-    taken: tuple[tuple[int, int], ...] = ()
-    current: Mapping[int, int] = field(default_factory=dict)
-    unified: Mapping[str, object] = field(default_factory=dict)
-    clock: int = 0
-    barrier: int | None = None
-    watches: tuple[Watched, ...] = ()
-    zones: tuple[OpenZone, ...] = ()
-    untils: tuple[int, ...] = ()
-    combination: tuple[int, ...] = ()
-    spare: bool = False
-
-    @property
-    def last(self) -> int:
-        return self.taken[-1][1]
-
-    def set(self, register: int, value: Register) -> tuple[Register, ...]:
-        return (*self.registers[:register], value, *self.registers[register + 1 :])
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A thread that stands before ``TakeEvent``."""
-
-    step: int
-    path: Thread
-
-    @property
-    def any(self) -> bool:
-        return self.path.hop is not None and self.path.hop.contiguity is Contiguity.ANY
-
-    @property
-    def next(self) -> bool:
-        return self.path.hop is not None and self.path.hop.contiguity is Contiguity.NEXT
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A thread that stands before ``AcceptMatch``."""
-
-    path: Thread
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Waiting:
-    """An option of ``thread``, which has just taken an event; ``broken`` is when its absence was broken."""
-
-    thread: Thread
-    wait: Wait
-    closing: int | None
-    limits: tuple[tuple[int, int], ...]
-    broken: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pending:
-    """Accepted, once the absences at its end are over."""
-
-    thread: Thread
-    end: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Complete:
-    thread: Thread
-    end: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GivenUp:
-    """An option that waited in vain until its window closed, at its place in the order."""
-
-    thread: Thread
-    end: int
-
-
-ListItem: TypeAlias = Waiting | Pending | Complete | GivenUp
-
-
-@dataclass(slots=True, eq=False)
-class Attempt:
-    start: int
-    items: list[ListItem]
-    emitted: set[tuple[int, ...]] = field(default_factory=set)
-    taken: set[tuple[tuple[int, int], ...]] = field(default_factory=set)
 
 
 class Machine:
@@ -444,7 +340,7 @@ class Machine:
 
     def begin(self, position: int) -> Iterator[Thread]:
         """The ways in which this event can be the first of a match."""
-        seed = Thread(0, 0, (_CLEAR,) * self.plan.programs[0].registers)
+        seed = Thread(0, 0, (CLEAR,) * self.plan.programs[0].registers)
         for option in self.options(seed):
             if isinstance(option, Wait) and self.fits(option, position):
                 thread = self.take(option, position)
@@ -547,7 +443,7 @@ class Machine:
                 way = replace(way, hop=turn.hop, untils=untils)
             ways.append(way)
         if leave:
-            way = replace(thread, pc=turn.exit, registers=thread.set(turn.register, _CLEAR))
+            way = replace(thread, pc=turn.exit, registers=thread.set(turn.register, CLEAR))
             ways.append(replace(way, untils=(), spare=False) if idle else way)
         for way in reversed(ways) if turn.reluctant else ways:
             yield from self._follow(way, seen)
@@ -558,7 +454,7 @@ class Machine:
         if done == (1 << len(turn.members)) - 1:
             if all(self.check(guard, thread) for guard in turn.guards):
                 watches = tuple(w for w in thread.watches if w.conjunction != turn.register)
-                registers = thread.set(turn.register, _CLEAR)
+                registers = thread.set(turn.register, CLEAR)
                 yield from self._follow(replace(thread, pc=turn.exit, watches=watches, registers=registers), seen)
             return
         for i, target in enumerate(turn.members):
@@ -715,7 +611,7 @@ class Machine:
 
     def occurs(self, program: int, outer: Thread, low: int, high: int, since: int | None = None) -> bool:
         """Does the program match somewhere among the events from ``low`` to before ``high``?"""
-        registers = (_CLEAR,) * self.plan.programs[program].registers
+        registers = (CLEAR,) * self.plan.programs[program].registers
         seed = Thread(program, 0, registers, hop=c.Hop(Contiguity.SKIP), taken=outer.taken, current=outer.current,
                       unified=outer.unified)  # fmt: skip
         for start in range(low, high):

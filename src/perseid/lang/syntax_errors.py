@@ -164,6 +164,7 @@ def explain_unexpected(error: UnexpectedInput, text: str, start: str) -> Pattern
 
 
 _FOREIGN_SIGNS = (
+    ("like~", "Write lower(x) like 'a%' to leave upper and lower case aside."),
     ("==", "Write a single = to compare."),
     ("&&", "Write 'and' between conditions, & between steps that may come in any order."),
     ("=>", "Write -> for 'followed by', >= for 'at least'."),
@@ -204,6 +205,8 @@ class _Slip(NamedTuple):
 def _bad_character(error: UnexpectedCharacters, text: str) -> PatternSyntaxError:
     at = error.pos_in_stream or 0
     sign = _foreign_sign(text, at)
+    if sign is None and text[at : at + 1].isalpha():
+        sign = _odd_name(text, at)
     if sign is not None:
         return _error(sign, text, "", at, 1)
     rest = text[at:]
@@ -222,11 +225,36 @@ def _foreign_sign(text: str, at: int) -> _Slip | None:
     for sign, message, hint in _UNCLOSED_SIGNS:
         if text.startswith(sign, at):
             return _Slip(hint, message, at, len(sign))
+    if text.startswith("@", at):
+        odd = _odd_name(text, at)
+        if odd is not None:
+            return odd
     for sign, hint in _FOREIGN_SIGNS:
         for start in range(at - len(sign) + 1, at + 1):
             if start >= 0 and text.startswith(sign, start):
                 return _Slip(hint, f"{sign} has no meaning here.", start, len(sign))
     return None
+
+
+def _odd_name(text: str, at: int) -> _Slip | None:
+    """The hint on backticks, where the sign here stands in the middle or at the start of a word."""
+    begun = _WORD_BEFORE.search(text[max(0, at - _LONG_NAME) : at])
+    ended = _WORD_AFTER.match(text, at, at + _LONG_NAME)
+    if ended is None:
+        return None
+    name = (begun[0] if begun else "") + ended[0]
+    hint = f"A name with odd characters stands in backticks: `{name}`."
+    if name.startswith("@"):
+        hint += " An attribute of a document stands inside a tree pattern << … >>."
+    if name[0].isdigit():
+        hint = f"A name that begins with a digit stands in backticks: `{name}`."
+    message = f"{name} is not a plain name."
+    return _Slip(hint, message, at + len(ended[0]) - len(name), len(name))
+
+
+_LONG_NAME = 60
+_WORD_BEFORE = re.compile(r"\w++\Z")
+_WORD_AFTER = re.compile(r"(?:[.:/@-]?\w++)++")
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +282,10 @@ class _Spot:
         """The pattern right before the spot; it looks back a little only, however long the text is."""
         end = len(self.before)
         return re.compile(f"(?:{pattern})\\Z", re.IGNORECASE).search(self.text[:end], max(0, end - _LOOK_BACK))
+
+    def ahead(self, pattern: str) -> re.Match[str] | None:
+        """The pattern from the spot on; it looks ahead a little only."""
+        return re.compile(pattern, re.IGNORECASE).match(self.text[self.at : self.at + _LOOK_BACK])
 
     def opened(self) -> int | None:
         return _unclosed(self.text[: self.at])
@@ -328,6 +360,10 @@ _OTHER_LANGUAGES = {
 _BETWEEN_STEPS = {
     "and": "Steps that may come in any order are joined by &: Login & Transfer.",
     "or": "Steps of which one is enough are joined by |: Login | Signup.",
+    "notfollowedby": "Absence between two steps is written: A -> not B -> C.",
+    "notnext": "Absence between two steps is written: A -> not B -> C.",
+    "followedby": "'Followed by' is written ->.",
+    "followedbyany": "'Followed by any' is written ->>.",
     "then": "'Followed by' is written ->.",
     "followed": "'Followed by' is written ->.",
     "next": "'Immediately followed by' is written with a comma: A, B.",
@@ -353,6 +389,14 @@ _SELECTIONS = (
     "sql", "strict", "next", "any", "followed by", "successor", "chronicle", "recent", "continuous",
     "cumulative", "immediate", "strict immediate",
 )  # fmt: skip
+_NAMED_SELECTIONS = {
+    "skiptillany": "any", "skiptillnext": "next", "strictcontiguity": "strict", "relaxedcontiguity": "next",
+    "nondeterministicrelaxed": "any", "contiguity": "strict",
+}  # fmt: skip
+"""What the literature and other engines call them, without signs between the words."""
+_NAMED_SKIPS = {"noskip": "none", "skiptonext": "to next", "skippastlastevent": "past last"}
+_LIKE_WORDS = frozenset(("rlike", "ilike", "regexp", "regex", "regexp_like", "glob", ":"))
+_STEP_BEGINS = r"(?:\b(?:match|not|until)\s|->>?|[,|&(])\s*"
 _CLAUSE_FIRSTS = {clause.split()[0]: clause for clause in CLAUSE_WORDS}
 _OPEN_LINE = rf"(->>?|,|\||&|\band|\bor)[ \t\r]*\n\s*(?:{'|'.join(_CLAUSE_FIRSTS)})\b[^\n]*"
 """A line that ends in something to go on with, and then one that begins with a clause."""
@@ -362,7 +406,7 @@ def _slip(spot: _Spot) -> _Slip | None:
     """A known slip, if this looks like one."""
     if spot.expected == {"_PATTERN"}:
         return _no_head(spot)
-    for recognise in (_spilt, _misread, _sign, _about_time, _about_steps, _about_values, _about_clauses):
+    for recognise in _RECOGNISERS:
         found = recognise(spot)
         if found is not None:
             return found
@@ -392,6 +436,9 @@ def _spilt(spot: _Spot) -> _Slip | None:
         if last is not None and "\n" in last.group():
             hint = "Close it with '; a quote inside a text is written twice: 'it''s'."
             return _Slip(hint, "This quote is not closed on its line.", last.start())
+    if spot.text[: spot.at].endswith("'") and spot.token.type in ("NAME", "INTEGER"):
+        hint = "A quote inside a text is written twice: 'it''s'."
+        return _Slip(hint, "The text ends at this quote.", spot.at - 1)
     return None
 
 
@@ -415,6 +462,11 @@ def _sign(spot: _Spot) -> _Slip | None:
 
 
 def _about_time(spot: _Spot) -> _Slip | None:
+    given_later = spot.behind(r"\b(within|for|after|suppress|stays)\s+:(\w+)")
+    if given_later is not None and (spot.word in _SHORT_UNITS or nearest(spot.word, _UNITS)):
+        name = given_later[2][:_LONG_NAME]
+        declared = f"declare it as {name} duration = 10 minutes"
+        return _Slip(f"The parameter brings its unit: {declared}, and write {given_later[1]} :{name}.")
     if "FOREVER" in spot.expected:
         return _Slip("Write a number and a unit: within 10 minutes, within 20 events, or within forever.")
     number = spot.behind(r"[\d.]+")
@@ -441,6 +493,10 @@ def _about_time(spot: _Spot) -> _Slip | None:
 def _about_steps(spot: _Spot) -> _Slip | None:
     if "ARROW" not in spot.expected:
         return None
+    joined = spot.behind(r"\b(notFollowedBy|notNext|followedBy|followedByAny)")
+    if joined is not None and spot.token.type == "NAME":
+        hint = _BETWEEN_STEPS[joined[1].lower()]
+        return _Slip(hint, f"'{joined[1]}' cannot stand here.", joined.start(1), len(joined[1]))
     every = spot.behind(r"\b(every)\s+\w+")
     if every is not None:
         hint = "Leave 'every' out: each event that fits the first step starts an attempt."
@@ -456,7 +512,16 @@ def _about_steps(spot: _Spot) -> _Slip | None:
         return None
     if spot.before.endswith("]"):
         return _Slip("The step's name stands before its condition: Login a [ip = '10.0.0.1'].")
-    return _Slip(_ARROW_HINT) if _ELEMENT_END.search(spot.before[-1:]) else None
+    return _Slip(_ARROW_HINT + _spaced_type(spot)) if _ELEMENT_END.search(spot.before[-1:]) else None
+
+
+def _spaced_type(spot: _Spot) -> str:
+    """What to add where two words and a name stand, and no further step: the two may be one type."""
+    words = spot.behind(rf"{_STEP_BEGINS}([A-Za-z_]\w*[ \t]+[A-Za-z_]\w+)")
+    further = spot.ahead(r"\w+[ \t]+(\w+)")
+    if words is None or (further is not None and further[1].lower() not in _CLAUSE_FIRSTS):
+        return ""
+    return f" A type with a space stands in backticks: `{words[1][:_LONG_NAME]}`."
 
 
 def _about_values(spot: _Spot) -> _Slip | None:
@@ -471,7 +536,7 @@ def _about_values(spot: _Spot) -> _Slip | None:
         return _Slip("Comparisons do not chain: write a < b and b < c, or b between a and c.")
     if word in ("*", ")") and spot.behind(r"\bcount\s*\("):
         return _Slip("Say what is counted: count(t) is the number of events of step t.")
-    if word == "*" and spot.behind(r"\breturn"):
+    if word == "*" and spot.behind(r"\breturn(?:\s[^\[\]]*[.,])?"):
         return _Slip(_STAR_HINT)
     if word in ("[", "{") and spot.behind(r"\bin"):
         return _Slip("A list stands in parentheses: x in (1, 2, 3).")
@@ -504,6 +569,10 @@ def _about_clauses(spot: _Spot) -> _Slip | None:
         return _Slip("An arrow needs a step on both sides.")
     if "SKIP_NONE" in expected or {"_FIRST", "_LAST"} <= expected:
         return _Slip(_SKIP_HINT)
+    if "SELECTION" in expected or spot.behind(r"\bselection\s+strict"):
+        known = _known_selection(spot)
+        if known is not None:
+            return known
     if "SELECTION" in expected:
         message = None if spot.at_end else f"There is no selection {_shown(spot.token)}."
         hint = f"The selections are {', '.join(_SELECTIONS)}."
@@ -515,6 +584,120 @@ def _about_clauses(spot: _Spot) -> _Slip | None:
     if spot.behind(r"\bby") and "NAME" in expected:
         return _Slip("Name one or more columns: partition by user, region.")
     return None
+
+
+def _known_selection(spot: _Spot) -> _Slip | None:
+    said = spot.ahead(r"-?[A-Za-z_][A-Za-z_ \t-]*")
+    if said is None:
+        return None
+    plain = re.sub(r"[^a-z]", "", said[0].lower())
+    for name, selection in _NAMED_SELECTIONS.items():
+        if plain.startswith(name):
+            return _Slip(f"It is written: selection {selection}.")
+    return None
+
+
+def _about_names(spot: _Spot) -> _Slip | None:
+    """A name with odd characters, a text or a number where an event type is named."""
+    kind = spot.token.type
+    if "TREE" in spot.expected and re.match(r"[.:/-]", spot.word) and spot.text[spot.at - 1].isalnum():
+        return _odd_name(spot.text, spot.at)
+    if "QUERY_CHANGE" not in spot.expected:
+        return None
+    if kind in ("INTEGER", "DECIMAL", "DOUBLE"):
+        return _odd_name(spot.text, spot.at)
+    return _Slip(_unquoted(str(spot.token)[1:-1])) if kind == "STRING" else None
+
+
+def _unquoted(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z_]\w*", name):
+        return f"A name stands without quotes: {name[:_LONG_NAME]}."
+    shown = name if 0 < len(name) <= _LONG_NAME and name.isprintable() and "`" not in name else "client ip"
+    return f"Names are not texts; one with odd characters stands in backticks: `{shown}`."
+
+
+def _about_foreign_clauses(spot: _Spot) -> _Slip | None:
+    """What other languages say behind a step or below the steps; its first word may have been read as a name."""
+    if not spot.expected & _CLAUSE_TERMINALS:
+        return None
+    return _runs(spot) or _by(spot) or _skip(spot) or _unquoted_word(spot)
+
+
+def _runs(spot: _Spot) -> _Slip | None:
+    runs = spot.ahead(r"(?:with\s+)?runs\s*=\s*(\d{1,9})")
+    if runs is None:
+        return None
+    step = spot.behind(rf"{_STEP_BEGINS}([A-Za-z_]\w*)(?:\s+\w+)?")
+    name = "Transfer" if step is None else step[1][:_LONG_NAME]
+    return _Slip(f"A repetition is written behind the event type: {name}{{{runs[1]}}}.")
+
+
+def _by(spot: _Spot) -> _Slip | None:
+    read = spot.behind(r"\bby") if "ARROW" in spot.expected else None
+    said = spot.ahead(r"by\b\s*([\w.]*)") if spot.word == "by" else spot.ahead(r"([\w.]*)") if read else None
+    if said is None or spot.behind(r"\b(?:order|(?:sequence|seq|sample)(?:\s+by)?)"):
+        return None
+    hint = f"Events are kept apart by a column with: partition by {said[1][:_LONG_NAME] or 'user'}."
+    return _Slip(hint) if read is None else _Slip(hint, "'by' cannot stand here.", read.start(), 2)
+
+
+def _skip(spot: _Spot) -> _Slip | None:
+    if spot.word in _NAMED_SKIPS:
+        return _Slip(f"What happens after a match is written: after match skip {_NAMED_SKIPS[spot.word]}.")
+    read = spot.behind(r"\bskip") if "ARROW" in spot.expected else None
+    if spot.word != "skip" and read is None:
+        return None
+    how = spot.ahead(r"(?:skip\s+)?(none|to\s+next|past\s+last|to\s+(?:first|last)\s+\w{1,60})\b")
+    hint = f"What happens after a match is written: after match skip {how[1] if how else 'past last'}."
+    return _Slip(hint) if read is None else _Slip(hint, "'skip' cannot stand here.", read.start(), 4)
+
+
+def _unquoted_word(spot: _Spot) -> _Slip | None:
+    """The part of a word that is no name: tags T1059.001."""
+    begun = spot.behind(r"\b(severity|owner|tags)\s+(?:[^\n]*,\s*)?(\w+)")
+    ended = spot.ahead(r"[.:/-]\w[\w.:/-]*")
+    if begun is None or ended is None or begun.end() != spot.at:
+        return None
+    return _quote_it(begun[1], begun[2] + ended[0])
+
+
+def _about_labels(spot: _Spot) -> _Slip | None:
+    """A number where a name or a text says how grave something is, whose it is, or what it is about."""
+    if not spot.expected <= {"NAME", "QUOTED", "STRING"}:
+        return None
+    clause = spot.behind(r"\b(severity|owner|tags)(?:\s[^\n]*,)?")
+    said = spot.ahead(r"\d[\w.:/-]*")
+    return None if clause is None or said is None else _quote_it(clause[1], said[0])
+
+
+def _quote_it(clause: str, word: str) -> _Slip:
+    return _Slip(f"What is not a plain name stands in quotes: {clause.lower()} '{word[:_LONG_NAME]}'.")
+
+
+def _about_conditions(spot: _Spot) -> _Slip | None:
+    """Comparisons of texts in other languages, names as bounds, conditions in parentheses behind the type."""
+    if "_LIKE" in spot.expected and spot.word in _LIKE_WORDS:
+        left = spot.behind(r"(?<![\w.])[A-Za-z_][\w.]{0,40}")
+        x = "x" if left is None else left[0]
+        return _Slip(f"Write {x} like 'a%' or contains({x}, 'a'); lower({x}) like 'a%' leaves case aside.")
+    if spot.token.type in ("PARAM", "NAME") and spot.behind(r"\{[\d,\s]*"):
+        return _Slip("A repetition's bounds are numbers: {2,5}, {2,}, {,5} or {3}.")
+    bracketed = "_AS" in spot.expected and spot.expected <= {"_AS", "DOT"}
+    if not bracketed or spot.at_end or spot.token.type in ("RPAR", "COMMA"):
+        return None
+    begun = spot.behind(r"\b([A-Za-z_]\w{0,40})\s*\(([^()\n]{1,60})")
+    ended = spot.ahead(r"[^()\n]{1,60}(?=\)(?:\s*([A-Za-z_]\w{0,20}))?)")
+    shown = "Transfer t [amount > 100]"
+    if begun is not None and ended is not None:
+        name = ended[1] if ended[1] and ended[1].lower() not in _CLAUSE_FIRSTS else begun[1][0].lower()
+        shown = f"{begun[1]} {name} [{begun[2].strip()} {ended[0].strip()}]"
+    return _Slip(f"Conditions stand in square brackets behind the step: {shown}.")
+
+
+_RECOGNISERS = (
+    _spilt, _misread, _sign, _about_time, _about_names, _about_foreign_clauses, _about_labels, _about_steps,
+    _about_conditions, _about_values, _about_clauses,
+)  # fmt: skip
 
 
 def _nearest_clause(word: str) -> str | None:

@@ -95,14 +95,6 @@ def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> as
 def check_declared(pattern: ast.Pattern) -> None:
     """Every ``:name`` of the pattern is declared in its head, and every declared one is used."""
     declared = {p.name for p in pattern.parameters}
-    used = {param.name for param in _params(pattern)}
-    for parameter in pattern.parameters:
-        if parameter.name not in used:
-            raise UnknownNameError(
-                f"The parameter {parameter.name!r} is declared and never used.",
-                span=parameter.span,
-                hint=f"It is written with a colon: :{parameter.name}. Without one it would be a column.",
-            )
     for param in _params(pattern):
         if param.name not in declared:
             raise UnknownNameError(
@@ -110,6 +102,14 @@ def check_declared(pattern: ast.Pattern) -> None:
                 span=param.span,
                 nearest=nearest(param.name, declared),
                 hint=f"Declare it in the head: pattern {pattern.name}({param.name} double).",
+            )
+    used = {param.name for param in _params(pattern)}
+    for parameter in pattern.parameters:
+        if parameter.name not in used:
+            raise UnknownNameError(
+                f"The parameter {parameter.name!r} is declared and never used.",
+                span=parameter.span,
+                hint=f"It is written with a colon: :{parameter.name}. Without one it would be a column.",
             )
 
 

@@ -1,0 +1,338 @@
+"""Where conditions go and what names mean there: the second pass over a pattern.
+
+Each conjunct of ``where`` moves to the place that decides it; every name is checked against what is bound where it is
+used.
+"""
+
+from __future__ import annotations
+
+from perseid.errors import MeaningError, ScopeError, UnknownNameError, nearest
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_expr
+from perseid.semantics import core as c
+from perseid.semantics.names import References, references
+from perseid.semantics.structure import Draft, Structure
+
+
+class Placing(Structure):
+    """Conditions at their places, over the drafts of the first pass."""
+
+    lead_steps = 0
+    """How many of the drafts stand in leading absences."""
+
+    # --- where -----------------------------------------------------------------------------------------------
+
+    def _place_conjunct(self, conjunct: ex.Expr) -> None:
+        refs = references(conjunct)
+        plain = {d.id for d in self._steps_of(refs)}
+        many = {d.id for d in self._aggregated(refs)}
+        shared = {ref.parts[0] for ref in refs.plain if ref.parts[0] in self.unified}
+        if shared and self._place_on_binders(conjunct, refs, shared):
+            return
+        if not plain and not many:
+            first = next(d for d in self.drafts if not d.negated)
+            first.choose.append(c.Condition(conjunct))
+            return
+        last = self.drafts[max(plain | many)]
+        self._check_branches([self.drafts[i] for i in sorted(plain | many)], conjunct)
+        negated = [self.drafts[i] for i in plain | many if self.drafts[i].negated]
+        if negated:
+            last = negated[-1]
+            self._check_whose(refs, last)
+        together = {i for i in plain | many if i == last.id or self._in_any_order(self.drafts[i], last)}
+        if len(together) > 1:
+            number = self._common_conjunction([self.drafts[i] for i in together])
+            self.all_guards.setdefault(number, []).append(conjunct)
+            if not many & together:
+                for i in together:
+                    self.drafts[i].choose.append(c.Condition(conjunct, tuple(sorted(together - {i}))))
+        elif last.id in plain:
+            last.choose.append(c.Condition(conjunct))
+        elif last.repeats:
+            number = last.loops[0] if last.loops else last.repeats[-1]
+            self.loop_guards.setdefault(number, []).append(conjunct)
+        else:
+            self.guards.append(conjunct)
+
+    @staticmethod
+    def _check_branches(drafts: list[Draft], conjunct: ex.Expr) -> None:
+        taken: dict[int, tuple[int, Draft]] = {}
+        for draft in drafts:
+            for number, branch in draft.branches:
+                if number in taken and taken[number][0] != branch:
+                    raise ScopeError(
+                        f"{taken[number][1].name!r} and {draft.name!r} are in different branches: never both are matched.",
+                        span=conjunct.span,
+                        hint="Put a condition on each branch.",
+                    )
+                taken[number] = (branch, draft)
+
+    def _place_on_binders(self, conjunct: ex.Expr, refs: References, shared: set[str]) -> bool:
+        """A unified name that several steps can be the first to bind: asked wherever it is bound.
+
+        True where that is all there is to do; with other names beside it, a name that may stay unbound is refused.
+        """
+        loose = [n for n in shared if self.drafts[self.unified[n]].optional or self.drafts[self.unified[n]].branches]
+        if not loose:
+            return False
+        alone = len(shared) == 1 and len({ref.parts for ref in refs.plain}) == 1 and not refs.aggregated
+        if not alone or refs.steps:
+            ref = next(r for r in refs.plain if r.parts[0] in loose)
+            raise ScopeError(
+                f"{ref.parts[0]!r} is bound by different steps, and which of them comes first is not known here.",
+                span=ref.span,
+                hint="Put the condition in square brackets behind each step that binds it.",
+            )
+        for draft in self.binders[loose[0]]:
+            if not draft.negated:
+                draft.choose.append(c.Condition(conjunct))
+        return True
+
+    def _check_whose(self, refs: References, last: Draft) -> None:
+        """Where a condition is asked of one event, a bare column of another would be read as that event's."""
+        for ref in refs.plain:
+            head = ref.parts[0]
+            if head not in self.by_name and head not in self.unified and self._only_step(ref) is not last:
+                owner = self._only_step(ref).name or "a"
+                hint = f"Name the step and write {owner}.{head}."
+                raise ScopeError(f"Which step's {head!r} is meant?", span=ref.span, hint=hint)
+
+    def _steps_of(self, refs: References) -> list[Draft]:
+        """The steps that plain names of a conjunct of ``where`` stand for."""
+        found = []
+        for ref in refs.plain:
+            head = ref.parts[0]
+            if head in self.by_name:
+                if len(ref.parts) == 1:
+                    raise self._whole_event(ref)
+                found.append(self.by_name[head])
+            elif head in self.unified:
+                found.append(self.drafts[self.unified[head]])
+            else:
+                found.append(self._only_step(ref))
+        for _, ref in refs.steps:
+            found.append(self._named(ref))
+        return found
+
+    def _aggregated(self, refs: References) -> list[Draft]:
+        if refs.nested is not None:
+            raise MeaningError(
+                "An aggregate of an aggregate has no meaning.",
+                span=refs.nested.span,
+                hint=f"Keep one of the two: {print_expr(refs.nested)}.",
+            )
+        for call, ref in refs.aggregated:
+            if len(ref.parts) == 1 and ref.parts[0] not in self.by_name:
+                raise self._not_of_a_step(call, ref)
+        return [self._named(ref) for _, ref in refs.aggregated]
+
+    def _not_of_a_step(self, call: ex.Call, ref: ex.Ref) -> UnknownNameError:
+        """``sum(amount)``: an aggregate has to know whose."""
+        name = ref.parts[0]
+        names = [n for n, d in self.by_name.items() if d.loops and not d.negated] or list(self.by_name)
+        return UnknownNameError(
+            f"{call.name}(…) runs over the events of a step, and no step is called {name!r}.",
+            span=ref.span,
+            hint=f"Say whose: {call.name}({names[0]}.{name})."
+            if names
+            else f"Name the step, Transfer+ t, and write {call.name}(t.{name}).",
+        )
+
+    def _steps_hint(self) -> str:
+        if not self.by_name:
+            return "Name a step to ask for its columns: Login a."
+        return f"The steps are {', '.join(self.by_name)}."
+
+    def _named(self, ref: ex.Ref) -> Draft:
+        head = ref.parts[0]
+        if head not in self.by_name:
+            raise UnknownNameError(
+                f"No step is called {head!r}.",
+                span=ref.span,
+                nearest=nearest(head, self.by_name),
+                hint=self._steps_hint(),
+            )
+        return self.by_name[head]
+
+    def _only_step(self, ref: ex.Ref) -> Draft:
+        """A bare column in ``where`` or ``return``: clear only where one step can have it."""
+        positive = [d for d in self.drafts if not d.negated]
+        head = ref.parts[0]
+        if len(positive) == 1 and (len(ref.parts) == 1 or nearest(head, self.by_name) is None):
+            return positive[0]
+        if len(ref.parts) > 1:
+            raise UnknownNameError(
+                f"No step is called {head!r}.",
+                span=ref.span,
+                nearest=nearest(head, self.by_name),
+                hint=self._steps_hint(),
+            )
+        names = [d.name for d in positive if d.name]
+        near = nearest(head, [*self.by_name, *self.unified])
+        choices = " or ".join(f"{name}.{head}" for name in names[:3])
+        hint = f"Write {choices}." if names else f"Name a step and ask for its column: Login a … a.{head}."
+        raise ScopeError(f"Which step's {head!r} is meant?", span=ref.span, nearest=near, hint=hint)
+
+    def _whole_event(self, ref: ex.Ref) -> ScopeError:
+        name = ref.parts[0]
+        return ScopeError(
+            f"{name!r} is a whole event, not a value.",
+            span=ref.span,
+            hint=f"Name one of its columns, as in {name}.amount; time({name}) is its time.",
+        )
+
+    @staticmethod
+    def _in_any_order(a: Draft, b: Draft) -> bool:
+        mine = dict(a.members)
+        return any(number in mine and mine[number] != member for number, member in b.members)
+
+    @staticmethod
+    def _common_conjunction(drafts: list[Draft]) -> int:
+        for number, _ in drafts[0].members:
+            if len({dict(d.members).get(number) for d in drafts}) > 1:
+                return number
+        raise AssertionError("steps in any order share a conjunction")
+
+    # --- names -----------------------------------------------------------------------------------------------
+
+    def _check_names(self) -> None:
+        for name in self.unified:
+            if name in self.by_name:
+                raise ScopeError(
+                    f"{name!r} is the name of a step and of a unified value.",
+                    span=self.by_name[name].source.span,
+                    hint="Rename one of the two.",
+                )
+        for name, binders in self.binders.items():
+            for draft in binders:
+                if draft.negated:
+                    self._check_negated_binder(name, draft)
+
+    def _check_negated_binder(self, name: str, draft: Draft) -> None:
+        """What stands under 'not' can compare with a unified value only once something else has bound it."""
+        first = self.unified.get(name)
+        if first is None:
+            return
+        binder = self.drafts[first]
+        in_lead = draft.id < self.lead_steps
+        if (first != self._first_step() if in_lead else first > draft.id) or self._in_any_order(binder, draft):
+            raise ScopeError(
+                f"{name!r} is not bound yet where this 'not' is watched.",
+                span=draft.source.span,
+                hint="Bind it in a step before the 'not', or put the condition on the step behind it.",
+            )
+
+    def _check_conditions(self) -> None:
+        for draft in self.drafts:
+            for condition in draft.choose:
+                self._check_expr(condition.expr, draft)
+            for conjunct in ex.conjuncts(draft.source.must):
+                if draft.negated:
+                    raise MeaningError(
+                        "'must' tests an event that was chosen; under 'not' none is.",
+                        span=draft.source.span,
+                        hint=f"Say in square brackets which events must not come: [{print_expr(conjunct)}].",
+                    )
+                self._check_expr(conjunct, draft)
+        for guards in (*self.loop_guards.values(), self.guards):
+            for guard in guards:
+                self._check_expr(guard, None)
+        for number, guards in self.all_guards.items():
+            for guard in guards:
+                self._check_expr(guard, None, self.all_loops[number])
+
+    def _check_expr(self, expr: ex.Expr, at: Draft | None, loops: tuple[int, ...] = ()) -> None:
+        refs = references(expr)
+        self._aggregated(refs)
+        for ref in refs.plain:
+            draft = self.by_name.get(ref.parts[0])
+            if draft is None:
+                continue
+            if len(ref.parts) == 1:
+                raise self._whole_event(ref)
+            self._check_visible(draft, ref, at)
+            self._check_single(draft, ref, at, loops)
+        for _, ref in refs.steps:
+            draft = self._named(ref)
+            self._check_visible(draft, ref, at)
+            self._check_single(draft, ref, at, loops)
+        for call, ref in refs.aggregated:
+            draft = self._named(ref)
+            self._check_visible(draft, ref, at)
+            self._check_many(draft, call, at)
+
+    def _check_visible(self, draft: Draft, ref: ex.Ref, at: Draft | None) -> None:
+        name = ref.parts[0]
+        if draft.negated and (at is None or at.absence != draft.absence):
+            raise ScopeError(
+                f"{name!r} stands under 'not': where the pattern matches there is no such event.",
+                span=ref.span,
+                hint="Ask for a step that happens; conditions on this one go in square brackets behind it.",
+            )
+        if at is not None and at.negated and not draft.negated and self._in_any_order(draft, at):
+            raise ScopeError(
+                f"{name!r} may come before or after what must not be, so it cannot be asked for there.",
+                span=ref.span,
+                hint="Ask for steps before the conjunction, or write the steps in their order.",
+            )
+        if at is None or draft is at or self._in_any_order(draft, at):
+            return
+        if at.id < self.lead_steps:
+            if draft.id > self._first_step():
+                raise ScopeError(
+                    f"{name!r} is bound later; a leading 'not' can ask for the first step only.",
+                    span=ref.span,
+                    hint="Leave the condition out, or ask for a column of the first step.",
+                )
+            return
+        if draft.id > at.id:
+            where = at.name or "this step"
+            raise ScopeError(
+                f"{name!r} comes after {where}, so it has no event yet.",
+                span=ref.span,
+                hint=f"Put the condition on {name}, or in 'where'.",
+            )
+        if dict(draft.branches).keys() & dict(at.branches).keys():
+            mine = dict(at.branches)
+            if any(mine.get(number, branch) != branch for number, branch in draft.branches):
+                raise ScopeError(
+                    f"{name!r} is in another branch: where this step is matched it never is.",
+                    span=ref.span,
+                    hint="Ask for a step of the same branch, or for one before the |.",
+                )
+
+    def _first_step(self) -> int:
+        return next(d.id for d in self.drafts if not d.negated)
+
+    def _check_single(self, draft: Draft, ref: ex.Ref, at: Draft | None, loops: tuple[int, ...]) -> None:
+        here = loops if at is None else at.loops
+        if draft is at or draft.loops == here[: len(draft.loops)]:
+            return
+        name, column = ref.parts[0], ".".join(ref.parts[1:])
+        inside = f"{name}.{column}" if column else name
+        raise MeaningError(
+            f"{name!r} is repeated: it can stand for several events.",
+            span=ref.span,
+            hint=f"Say which: last({inside}), first({inside}), or an aggregate such as sum({inside}), count({name}).",
+        )
+
+    def _check_many(self, draft: Draft, call: ex.Call, at: Draft | None) -> None:
+        if call.name == "prev" and draft is not at:
+            raise MeaningError(
+                "prev(…) asks for the round before, so it belongs to the repeated step's own condition.",
+                span=call.span,
+                hint=f"Write it in the square brackets behind {draft.name}.",
+            )
+        cumulative = self.pattern.selection is ast.Selection.CUMULATIVE
+        if not draft.loops and not draft.optional and not cumulative:
+            raise MeaningError(
+                f"{call.name}(…) is over a repetition, and {draft.name!r} is a single event.",
+                span=call.span,
+                hint=f"Use the column itself, or repeat the step: {_kind_text(draft)}+ {draft.name}.",
+            )
+
+
+def _kind_text(draft: Draft) -> str:
+    kind = draft.source.kind
+    return kind.name if isinstance(kind, ast.EventType) else "any"

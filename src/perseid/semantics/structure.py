@@ -1,0 +1,382 @@
+"""The tree's structure as core elements: steps numbered, sugar gone, every arrow with its contiguity.
+
+What has no meaning because of where it stands is refused on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from perseid.errors import MeaningError, ScopeError
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.semantics import core as c
+from perseid.semantics.names import references, without_own
+
+_PRESET = {
+    ast.Selection.SQL: ast.Contiguity.NEXT,
+    ast.Selection.STRICT: ast.Contiguity.NEXT,
+    ast.Selection.ANY: ast.Contiguity.ANY,
+    ast.Selection.FOLLOWED_BY: ast.Contiguity.ANY,
+}
+
+
+@dataclass(slots=True)
+class Draft:
+    """A step while its conditions are still being gathered."""
+
+    id: int
+    source: ast.Step
+    negated: bool
+    loops: tuple[int, ...]
+    """Repetitions around the step that can bind it more than once, outermost first."""
+    repeats: tuple[int, ...]
+    """All repetitions around the step, optional ones included, outermost first."""
+    optional: bool
+    members: tuple[tuple[int, int], ...]
+    """(conjunction, member) pairs around the step."""
+    branches: tuple[tuple[int, int], ...]
+    """(alternation, branch) pairs around the step."""
+    absence: int | None
+    """Which ``not`` it stands under."""
+    is_until: bool = False
+    choose: list[c.Condition] = field(default_factory=list)
+
+    @property
+    def name(self) -> str | None:
+        return self.source.name
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the pattern the walk is."""
+
+    loops: tuple[int, ...] = ()
+    repeats: tuple[int, ...] = ()
+    optional: bool = False
+    members: tuple[tuple[int, int], ...] = ()
+    branches: tuple[tuple[int, int], ...] = ()
+    absence: int | None = None
+    started: bool = False
+    """Some event of the match has certainly come before."""
+    group_started: bool = True
+    """Some event of the windowed group around it has certainly come before."""
+
+
+class Structure:
+    """The first pass over a pattern: drafts of its steps, and the core elements that name them."""
+
+    def __init__(self, pattern: ast.Pattern) -> None:
+        self.pattern = pattern
+        self.drafts: list[Draft] = []
+        self.by_name: dict[str, Draft] = {}
+        self.unified: dict[str, int] = {}
+        """Unified names by the first step that binds them."""
+        self.binders: dict[str, list[Draft]] = {}
+        """All steps that bind a unified name, those under 'not' too."""
+        self.loop_guards: dict[int, list[ex.Expr]] = {}
+        self.all_guards: dict[int, list[ex.Expr]] = {}
+        self.all_loops: dict[int, tuple[int, ...]] = {}
+        self.guards: list[ex.Expr] = []
+        self.counter = 0
+
+    def _next(self) -> int:
+        self.counter += 1
+        return self.counter
+
+    # --- structure -------------------------------------------------------------------------------------------
+
+    def _split_lead(self, element: ast.Element) -> tuple[list[ast.Absence], ast.Element]:
+        """Absences before the first step look back in time; they are no part of the body."""
+        lead: list[ast.Absence] = []
+        if isinstance(element, ast.Absence):
+            raise MeaningError(
+                "A pattern of nothing but absence has no event to start from.",
+                span=element.span,
+                hint="Say after what: Login a -> not Logout for 10 minutes.",
+            )
+        while isinstance(element, ast.Sequence) and isinstance(element.elements[0], ast.Absence):
+            absence, rest, link = element.elements[0], element.elements[1:], element.links[0]
+            if absence.duration is None:
+                raise MeaningError(
+                    "'not' before the first step needs to know how far back it looks.",
+                    span=absence.span,
+                    hint="Write not Login for 10 minutes -> Transfer t.",
+                )
+            if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
+                raise MeaningError(
+                    "After a leading 'not … for …' stands a plain ->.",
+                    span=link.span or absence.span,
+                    hint="Write not Login for 10 minutes -> Transfer t.",
+                )
+            lead.append(absence)
+            element = rest[0] if len(rest) == 1 else ast.Sequence(rest, element.links[1:], span=element.span)
+        if isinstance(element, ast.Absence):
+            raise MeaningError(
+                "A pattern of nothing but absence has no event to start from.",
+                span=element.span,
+                hint="Add a step that happens: not Login for 10 minutes -> Transfer t.",
+            )
+        return lead, element
+
+    def _contiguity(self, link: ast.Link) -> ast.Contiguity:
+        selection = self.pattern.selection
+        if selection is None:
+            return link.contiguity
+        if link.contiguity is not ast.Contiguity.SKIP:
+            raise MeaningError(
+                f"'selection {selection.value}' already says how steps follow each other; "
+                f"{link.contiguity.value} says it differently.",
+                span=link.span,
+                hint="Write -> everywhere, or leave the selection out.",
+            )
+        return _PRESET.get(selection, ast.Contiguity.SKIP)
+
+    def _convert(self, element: ast.Element, incoming: ast.Contiguity | None, place: Place) -> c.Core:
+        match element:
+            case ast.Step():
+                return c.Take(self._draft(element, place).id)
+            case ast.Sequence():
+                return self._sequence(element, incoming, place)
+            case ast.Alternation():
+                number = self._next()
+                return c.Alt(
+                    tuple(
+                        self._convert(b, incoming, replace(place, branches=(*place.branches, (number, i))))
+                        for i, b in enumerate(element.branches)
+                    )
+                )
+            case ast.Conjunction():
+                return self._conjunction(element, incoming, place)
+            case ast.Repeat():
+                return self._repeat(element, incoming, place)
+            case ast.Absence():
+                return self._absence(element, place)
+            case ast.Stays():
+                return self._stays(element, place)
+            case ast.Group():
+                inside = place if element.within is None else replace(place, group_started=False)
+                body = self._convert(element.element, incoming, inside)
+                holds = None if element.holds_for is None else micros(element.holds_for)
+                return c.Zone(self._next(), body, element.within, holds)
+
+    def _draft(self, step: ast.Step, place: Place, *, is_until: bool = False) -> Draft:
+        draft = Draft(
+            id=len(self.drafts),
+            source=step,
+            negated=place.absence is not None or is_until,
+            loops=place.loops,
+            repeats=place.repeats,
+            optional=place.optional,
+            members=place.members,
+            branches=place.branches,
+            absence=place.absence,
+            is_until=is_until,
+        )
+        if step.name is not None:
+            if step.name in self.by_name:
+                raise ScopeError(
+                    f"Two steps are called {step.name!r}.",
+                    span=step.span,
+                    hint="Give each step a name of its own; leave out the names nothing asks for.",
+                )
+            self.by_name[step.name] = draft
+        for unify in step.unify:
+            self.binders.setdefault(unify.name, []).append(draft)
+            if not draft.negated:
+                self.unified.setdefault(unify.name, draft.id)
+        self.drafts.append(draft)
+        draft.choose.extend(c.Condition(e) for e in ex.conjuncts(step.condition))
+        return draft
+
+    def _sequence(self, element: ast.Sequence, incoming: ast.Contiguity | None, place: Place) -> c.Core:
+        contiguities = [self._contiguity(link) for link in element.links]
+        items: list[c.Core] = []
+        hops: list[c.Hop] = []
+        for i, part in enumerate(element.elements):
+            before = contiguities[i - 1] if i else incoming
+            if before is None and contiguities:
+                before = contiguities[0]
+            if isinstance(part, ast.Absence):
+                self._check_absence_link(element, i)
+            elif i > 0 and _begins_with_absence(part):
+                self._check_plain_link(element.links[i - 1], part.span)
+            some = not all(c.can_be_empty(item) for item in items)
+            here = replace(place, started=place.started or some, group_started=place.group_started or some)
+            items.append(self._convert(part, before, here))
+        for link, contiguity in zip(element.links, contiguities, strict=True):
+            after = None if link.after is None else micros(link.after)
+            within = None if link.within is None else micros(link.within)
+            if after is not None and within is not None and after > within:
+                raise MeaningError(
+                    "No event fits here: 'after' is longer than 'within'.",
+                    span=link.span,
+                    hint="Make 'within' the longer of the two: -> after 5 minutes within 10 minutes.",
+                )
+            hops.append(c.Hop(contiguity, after, within))
+        return c.Seq(tuple(items), tuple(hops))
+
+    def _check_absence_link(self, element: ast.Sequence, i: int) -> None:
+        part = element.elements[i]
+        assert isinstance(part, ast.Absence)
+        if i > 0:
+            before = element.links[i - 1]
+            if before.contiguity is not ast.Contiguity.SKIP or before.after is not None or before.within is not None:
+                raise MeaningError(
+                    "Before 'not' stands a plain ->: how the next step follows is said by the arrow behind it.",
+                    span=before.span or part.span,
+                    hint="Write -> here.",
+                )
+        if i + 1 < len(element.elements) and part.duration is None:
+            after = self._contiguity(element.links[i])
+            if after is ast.Contiguity.NEXT:
+                raise MeaningError(
+                    "Nothing can lie between two events that follow each other directly, so this 'not' says nothing.",
+                    span=part.span,
+                    hint="Use -> behind it, or leave the 'not' out.",
+                )
+
+    @staticmethod
+    def _check_plain_link(link: ast.Link, span: ex.Span | None) -> None:
+        if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
+            raise MeaningError(
+                "Before 'not' stands a plain ->: how the next step follows is said by the arrow behind it.",
+                span=link.span or span,
+                hint="Write A -> not B -> C; bounds go on the arrow behind the 'not'.",
+            )
+
+    def _conjunction(self, element: ast.Conjunction, incoming: ast.Contiguity | None, place: Place) -> c.Core:
+        number = self._next()
+        self.all_loops[number] = place.loops
+        members: list[c.Core] = []
+        barred: list[c.Core] = []
+        for i, member in enumerate(_flat(element)):
+            inner = replace(place, members=(*place.members, (number, i)))
+            if isinstance(member, ast.Absence):
+                if member.duration is not None:
+                    raise MeaningError(
+                        "A 'not' among steps in any order lasts until the others are there; it takes no 'for'.",
+                        span=member.span,
+                        hint="Leave 'for' out, or put it behind the others: … -> not Logout for 5 minutes.",
+                    )
+                barred.append(self._convert(member.element, None, replace(inner, absence=self._next(), started=False)))
+            else:
+                members.append(self._convert(member, incoming, inner))
+        if not members:
+            raise MeaningError(
+                "All members of this are absences: one of them has to be a step that happens.",
+                span=element.span,
+                hint="For 'neither of them' write not (Logout | Transfer).",
+            )
+        hop = c.Hop(incoming or self._contiguity(ast.Link()))
+        if barred and not place.started:
+            raise self._nothing_before(element.span)
+        return c.All(number, tuple(members), hop, (), tuple(barred))
+
+    def _repeat(self, element: ast.Repeat, incoming: ast.Contiguity | None, place: Place) -> c.Core:
+        number = self._next()
+        contiguity = element.contiguity
+        if contiguity is not None and self.pattern.selection is not None:
+            raise MeaningError(
+                f"'selection {self.pattern.selection.value}' already says how rounds follow each other.",
+                span=element.span,
+                hint="Leave 'consecutive', 'relaxed' or 'combinations' out, or the selection.",
+            )
+        if contiguity is None:
+            contiguity = incoming or self._contiguity(ast.Link())
+        many = element.high != 1
+        inner = replace(
+            place,
+            loops=(*place.loops, number) if many else place.loops,
+            repeats=(*place.repeats, number),
+            optional=place.optional or element.low == 0,
+        )
+        first = len(self.drafts)
+        body = self._convert(element.element, incoming or contiguity, inner)
+        inside = tuple(d.id for d in self.drafts[first:])
+        until = None
+        if element.until is not None:
+            until = self._draft(element.until, inner, is_until=True).id
+        return c.Loop(number, body, element.low, element.high, element.reluctant, c.Hop(contiguity), until, (), inside)
+
+    def _absence(self, element: ast.Absence, place: Place) -> c.Core:
+        if place.absence is not None and element.duration is not None:
+            raise MeaningError(
+                "A 'not … for …' inside a 'not' would have to wait for the future of something that must not be.",
+                span=element.span,
+                hint="Feed it from a pattern of its own.",
+            )
+        if not place.started:
+            raise self._nothing_before(element.span)
+        if not place.group_started:
+            raise MeaningError(
+                "This 'not' stands before the first event of its group, where the group's window has not begun.",
+                span=element.span,
+                hint="Put it before the group: A -> not B -> (C -> D within 5 seconds).",
+            )
+        body = self._convert(element.element, None, replace(place, absence=self._next(), started=False))
+        return c.Absent(body, None if element.duration is None else micros(element.duration))
+
+    @staticmethod
+    def _nothing_before(span: ex.Span | None) -> MeaningError:
+        return MeaningError(
+            "'not' looks for what comes after an event, and nothing certainly comes before it here.",
+            span=span,
+            hint="Begin with a step that has to come, or write not X for 10 minutes -> before all of it.",
+        )
+
+    def _stays(self, element: ast.Stays, place: Place) -> c.Core:
+        step = element.step
+        if step.condition is None:
+            raise MeaningError(
+                "'stays' needs a condition that can stay true.",
+                span=element.span,
+                hint="Write Reading r [temp > 80] stays 5 minutes.",
+            )
+        if place.absence is not None:
+            raise MeaningError(
+                "'stays' inside a 'not' would have to wait for the future of something that must not be.",
+                span=element.span,
+                hint="Feed it from a pattern of its own.",
+            )
+        if references(step.condition).aggregated:
+            raise MeaningError(
+                "The condition of 'stays' is asked of one event at a time; an aggregate has no meaning in it.",
+                span=element.span,
+                hint="Compare the event's own columns.",
+            )
+        take = c.Take(self._draft(step, place).id)
+        own = step.name
+        against = ast.Step(step.kind, None, step.unify, ex.Is(without_own(step.condition, own), "true", negated=True))
+        absent = c.Absent(
+            c.Take(self._draft(against, replace(place, absence=self._next())).id), micros(element.duration)
+        )
+        return c.Seq((take, absent), (c.Hop(ast.Contiguity.SKIP),))
+
+
+def _begins_with_absence(element: ast.Element) -> bool:
+    """Can a 'not' be the first thing in the element?"""
+    match element:
+        case ast.Absence():
+            return True
+        case ast.Step() | ast.Stays():
+            return False
+        case ast.Sequence():
+            return _begins_with_absence(element.elements[0])
+        case ast.Conjunction():
+            return any(_begins_with_absence(m) for m in element.members if not isinstance(m, ast.Absence))
+        case _:
+            return any(map(_begins_with_absence, ast.parts(element)))
+
+
+def _flat(conjunction: ast.Conjunction) -> list[ast.Element]:
+    """A conjunction directly inside another is part of it: "in any order" is associative (paper 2, Table 2)."""
+    out: list[ast.Element] = []
+    for member in conjunction.members:
+        out.extend(_flat(member) if isinstance(member, ast.Conjunction) else [member])
+    return out
+
+
+def micros(duration: ast.Duration | None) -> int:
+    assert isinstance(duration, int), "parameters are bound before a pattern is resolved"
+    return duration
