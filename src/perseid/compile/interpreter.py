@@ -185,8 +185,8 @@ class Machine:
         return Wait(step, path)
 
     def state(self, path: Thread) -> object:
-        """Where a thread stands: its place in the program, rounds done, members of conjunctions done."""
-        return path.pc, tuple(register[0] for register in path.registers)
+        """Where a thread stands: its last step, rounds done, members of conjunctions done."""
+        return path.taken[-1][0], tuple(register[0] for register in path.registers)
 
     def tested(self, step: int, path: Thread, position: int) -> bool:
         """Would the step's ``must`` let this event pass?"""
@@ -210,7 +210,9 @@ class Machine:
                     out.append(item)
                 continue
             if not isinstance(item, Waiting):
-                out.append(item)
+                # A thread that goes on did not wait in vain, even where one of its options did.
+                if not (isinstance(item, GivenUp) and id(item.thread) in committed):
+                    out.append(item)
                 continue
             wait = item.wait
             took = id(item) in fitting
@@ -614,8 +616,9 @@ class Machine:
         registers = (CLEAR,) * self.plan.programs[program].registers
         seed = Thread(program, 0, registers, hop=c.Hop(Contiguity.SKIP), taken=outer.taken, current=outer.current,
                       unified=outer.unified)  # fmt: skip
+        mine = {position for _, position in outer.taken}
         for start in range(low, high):
-            if since is not None and self.events[start].time <= since:
+            if start in mine or (since is not None and self.events[start].time <= since):
                 continue
             for option in self.options(seed):
                 if isinstance(option, Done) or not self.fits(option, start):
@@ -627,7 +630,10 @@ class Machine:
 
     def _completes(self, thread: Thread, start: int, high: int) -> bool:
         items = self._expand(thread, start, True)
+        mine = {position for _, position in thread.taken}
         for position in range(start + 1, high):
+            if position in mine:
+                continue
             if any(isinstance(item, Complete) for item in items):
                 return True
             items = self._on_event(items, position, start, True)

@@ -96,7 +96,8 @@ def _attempts(judge: Judge) -> Iterator[Found]:
         decided = _decide(outcomes, one=skip.mode != "none")
         undecided = any(isinstance(o, Open) for o in outcomes)
         if undecided and (skip.mode == "none" or not decided):
-            judge.held.extend(o.end for o in outcomes if isinstance(o, Found) and o not in decided)
+            known = {f.path.combination for f in decided}
+            judge.held.extend(o.end for o in outcomes if isinstance(o, Found) and o.path.combination not in known)
         if decided:
             yield from decided
         elif judge.pattern.report_timeouts and not undecided:
@@ -194,7 +195,10 @@ class Judge:
         found: dict[int, list[int]] = {id(o): [] for o in waiting}
         committed = False
         behind = path.last + 1
+        mine = {p for _, p in path.taken} if inner else set()
         for position in range(path.last + 1, end):
+            if position in mine:
+                continue  # What the match itself takes is no part of what must not be.
             while behind < position and not self._simultaneous(behind, position):
                 waiting = [o for o in waiting if not self.violated(o, behind, start, inner)]
                 behind += 1
@@ -262,8 +266,7 @@ class Judge:
         return Option(step, path)
 
     def state(self, path: Path) -> object:
-        """Where a path stands: the steps it could take next, rounds done, members of conjunctions to come."""
-        steps = tuple(o.step if isinstance(o, Option) else -1 for o in self.options(path))
+        """Where a path stands: its last step, rounds done, members of conjunctions to come."""
         counts: list[tuple[int, ...]] = []
         todo = path.todo
         while todo is not None:
@@ -273,7 +276,7 @@ class Judge:
                 counts.append((task.loop.id, enough))
             elif isinstance(task, Rest):
                 counts.append((task.all.id, *task.members))
-        return steps, tuple(counts)
+        return path.taken[-1][0], tuple(counts)
 
     # --- options ---------------------------------------------------------------------------------------------
 
@@ -544,8 +547,9 @@ class Judge:
 
     def occurs(self, body: c.Core, outer: Path, low: int, high: int, since: int | None = None) -> bool:
         """Is there a match of the body among the events from ``low`` to before ``high``?"""
+        mine = {p for _, p in outer.taken}
         for start in range(low, high):
-            if since is not None and self.events[start].time <= since:
+            if start in mine or (since is not None and self.events[start].time <= since):
                 continue
             seed = Path((body, None), current=outer.current, unified=outer.unified, taken=outer.taken)
             for option in self.options(replace(seed, hop=c.Hop(Contiguity.SKIP))):
