@@ -123,7 +123,7 @@ class _Translator:
         define = tuple((variable(s.id), self._condition(s)) for s in self.core.steps)
         return Query(shape, define, self._skip(), bool(self.core.partition))
 
-    # --- what can be said at all ------------------------------------------------------------------------
+    # what can be said at all
 
     def _check(self, core: c.CorePattern) -> None:
         refuse = {
@@ -203,7 +203,7 @@ class _Translator:
         for part in c.core_parts(core):
             self._guards(part, top=False)
 
-    # --- shape ------------------------------------------------------------------------------------------
+    # shape
 
     def _shape(self, element: ast.Element, numbered: Iterator[int]) -> str:
         match element:
@@ -247,7 +247,7 @@ class _Translator:
                 return started and _obligatory(item, target)
         return False
 
-    # --- conditions -------------------------------------------------------------------------------------
+    # conditions
 
     def _condition(self, step: c.CoreStep) -> str:
         me = variable(step.id)

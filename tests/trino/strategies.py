@@ -45,7 +45,7 @@ def sample(seed: int, streams: int = STREAMS) -> Sample:
     return Sample(seed, pattern, query, tuple(_stream(rng, i, pattern.match) for i in range(streams)))
 
 
-# --- patterns -------------------------------------------------------------------------------------------
+# patterns
 
 
 def _accepted_pattern(rng: random.Random) -> tuple[ast.Pattern, Query]:
@@ -127,7 +127,7 @@ def _conjunction(rng: random.Random, count: int, names, arrow, depth: int) -> as
     return ast.Conjunction(_parts(rng, count, names, arrow, depth))
 
 
-# --- conditions -----------------------------------------------------------------------------------------
+# conditions
 
 Refinement = Callable[[random.Random, ast.Pattern], ast.Pattern]
 
@@ -262,7 +262,7 @@ _REFINEMENTS: tuple[Refinement, ...] = (_add_condition, _add_where, _add_unifica
 _WEIGHTS = (12, 4, 1, 2, 1)
 
 
-# --- streams --------------------------------------------------------------------------------------------
+# streams
 
 
 def _stream(rng: random.Random, number: int, match: ast.Element) -> tuple[Row, ...]:

@@ -38,7 +38,7 @@ needs_trino = [
 ]
 
 
-# --- both sides -----------------------------------------------------------------------------------------
+# both sides
 
 
 def ask_trino(query: str) -> list[list[object]]:
@@ -95,7 +95,7 @@ def explain(case: Sample, pattern: c.CorePattern, stream: Sequence[Row]) -> str:
     )
 
 
-# --- random pairs ---------------------------------------------------------------------------------------
+# random pairs
 
 
 @pytest.mark.parametrize("first", range(FIRST, LAST, BLOCK), ids=lambda first: f"seeds-from-{first}")
@@ -123,7 +123,7 @@ class TestRandomPairs:
         assert matched * 10 > pairs or pairs < STREAMS * BLOCK, "too few matches to mean anything"
 
 
-# --- known differences ----------------------------------------------------------------------------------
+# known differences
 
 # Each is explained in docs/sql-differences.md. Rows are types with a value: "A1 B C3".
 DIFFERENCES = {
@@ -206,7 +206,7 @@ class TestDifferences:
                 translate(parse_pattern(f"pattern p {text}"))
 
 
-# --- the generator itself -------------------------------------------------------------------------------
+# the generator itself
 
 
 WORDS = (

@@ -63,7 +63,7 @@ class Machine:
         """Attempts given up because more than the plan's cap were open."""
         self.simulation = Simulation(self) if self.pattern.context is not None else None
 
-    # --- the outside -----------------------------------------------------------------------------------------
+    # the outside
 
     def feed(self, event: Event) -> None:
         """The next event of the partition, in order."""
@@ -131,7 +131,7 @@ class Machine:
             ends.append(self.events[self.attempts[0].start].time)
         return ends
 
-    # --- items -----------------------------------------------------------------------------------------------
+    # items
 
     def _expand(self, thread: Thread, start: int, inner: bool) -> list[ListItem]:
         """The items of a thread that has just taken an event."""
@@ -277,7 +277,7 @@ class Machine:
                 out.append(item)
         return out
 
-    # --- decisions -------------------------------------------------------------------------------------------
+    # decisions
 
     def _resolve(self) -> None:
         if self.pattern.skip.mode in ("none", "to next"):
@@ -338,7 +338,7 @@ class Machine:
             return start + 1
         return max(start + 1, positions[0] if skip.mode == "to first" else positions[-1])
 
-    # --- instructions ----------------------------------------------------------------------------------------
+    # instructions
 
     def begin(self, position: int) -> Iterator[Thread]:
         """The ways in which this event can be the first of a match."""
@@ -496,7 +496,7 @@ class Machine:
             return None
         return thread
 
-    # --- events ----------------------------------------------------------------------------------------------
+    # events
 
     def fits(self, option: Wait, position: int) -> bool:
         """Is the event of the step's kind, and do the conditions that choose hold?"""
@@ -592,7 +592,7 @@ class Machine:
     def _stopped(self, wait: Wait, position: int) -> bool:
         return any(self.stops(until, wait.path, position) for until in wait.path.untils)
 
-    # --- absence ---------------------------------------------------------------------------------------------
+    # absence
 
     def violated(self, option: Wait, position: int, start: int, inner: bool) -> bool:
         """Does something negated happen with this event before the option's own?"""
@@ -639,7 +639,7 @@ class Machine:
             items = self._on_event(items, position, start, True)
         return any(isinstance(item, Complete) for item in items)
 
-    # --- expressions -----------------------------------------------------------------------------------------
+    # expressions
 
     def check(self, predicate: int, thread: Thread, own: Event | None = None) -> bool:
         return self.holds(self.predicates[predicate], thread, own)

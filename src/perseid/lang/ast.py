@@ -65,7 +65,7 @@ Duration: TypeAlias = "int | Param"
 """Microseconds, or a parameter that will be bound to them."""
 
 
-# --- kinds of step -------------------------------------------------------------------------------------------
+# kinds of step
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Unify:
     name: str
 
 
-# --- elements ------------------------------------------------------------------------------------------------
+# elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ Element: TypeAlias = Step | Sequence | Alternation | Conjunction | Repeat | Abse
 ELEMENT_TYPES = (Step, Sequence, Alternation, Conjunction, Repeat, Absence, Stays, Group)
 
 
-# --- clauses -------------------------------------------------------------------------------------------------
+# clauses
 
 
 @dataclass(frozen=True, slots=True)

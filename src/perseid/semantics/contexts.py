@@ -100,7 +100,7 @@ class Simulation:
         self.rule(position)
         self.settle(position + 1, moment)
 
-    # --- completion ------------------------------------------------------------------------------------------
+    # completion
 
     def settle(self, seen: int, now: int) -> None:
         """Complete and drop what is decided once the events before ``seen`` have passed and it is ``now``."""
@@ -167,7 +167,7 @@ class Simulation:
                         ends.append(end)
         return ends
 
-    # --- use -------------------------------------------------------------------------------------------------
+    # use
 
     def _usable(self, path: Path, position: int) -> Option | None:
         """The preferred option with which this partial match can use the event."""
@@ -191,7 +191,7 @@ class Simulation:
         at = self.partials.index(path)
         self.partials[at : at + 1] = [] if after is None else [after]
 
-    # --- the contexts ----------------------------------------------------------------------------------------
+    # the contexts
 
     def _chronicle(self, position: int) -> bool:
         """True where the event was used or started something."""

@@ -164,7 +164,7 @@ class Judge:
         """Times at which matches may end that are found, or may be, but not decided at the horizon."""
         self.names = frozenset(s.name for s in pattern.steps if s.name is not None)
 
-    # --- attempts --------------------------------------------------------------------------------------------
+    # attempts
 
     def attempt(self, start: int) -> Iterator[Outcome]:
         """Every outcome of the attempt that starts with this event, the preferred first."""
@@ -278,7 +278,7 @@ class Judge:
                 counts.append((task.all.id, *task.members))
         return path.taken[-1][0], tuple(counts)
 
-    # --- options ---------------------------------------------------------------------------------------------
+    # options
 
     def options(self, path: Path) -> Iterator[Option | Accept]:
         """What the path can do next, the preferred first."""
@@ -397,7 +397,7 @@ class Judge:
             return None
         return path
 
-    # --- events ----------------------------------------------------------------------------------------------
+    # events
 
     def fits(self, option: Option, position: int) -> bool:
         """Is this event of the step's kind, and do the conditions that choose hold?"""
@@ -529,7 +529,7 @@ class Judge:
             ends.append(closing)
         return min(ends, default=None)
 
-    # --- absence ---------------------------------------------------------------------------------------------
+    # absence
 
     def violated(self, option: Option, position: int, start: int, inner: bool) -> bool:
         """Does something that must not happen before the option's event happen with this one?"""
@@ -560,7 +560,7 @@ class Judge:
                     return True
         return False
 
-    # --- expressions -----------------------------------------------------------------------------------------
+    # expressions
 
     def holds(self, expr: Expr, path: Path, own: Event | None = None) -> bool:
         return holds(expr, MatchScope(self.names, self.bindings(path), own, self.relations))

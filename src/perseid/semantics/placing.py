@@ -21,7 +21,7 @@ class Placing(Structure):
     lead_steps = 0
     """How many of the drafts stand in leading absences."""
 
-    # --- where -----------------------------------------------------------------------------------------------
+    # where
 
     def _place_conjunct(self, conjunct: ex.Expr) -> None:
         refs = references(conjunct)
@@ -194,7 +194,7 @@ class Placing(Structure):
                 return number
         raise AssertionError("steps in any order share a conjunction")
 
-    # --- names -----------------------------------------------------------------------------------------------
+    # names
 
     def _check_names(self) -> None:
         for name in self.unified:

@@ -34,6 +34,8 @@ def resolve(pattern: ast.Pattern) -> c.CorePattern:
 
 
 class _Resolver(Placing):
+    """The third pass, and the finished form."""
+
     def resolve(self) -> c.CorePattern:
         pattern = self.pattern
         lead, element = self._split_lead(pattern.match)
@@ -74,7 +76,7 @@ class _Resolver(Placing):
         check_shape(core, pattern)
         return core
 
-    # --- clauses ---------------------------------------------------------------------------------------------
+    # clauses
 
     def _returns(self) -> tuple[tuple[str, ex.Expr], ...]:
         out: list[tuple[str, ex.Expr]] = []
@@ -142,7 +144,7 @@ class _Resolver(Placing):
                 )
         return skip
 
-    # --- finishing -------------------------------------------------------------------------------------------
+    # finishing
 
     def _step(self, draft: Draft) -> c.CoreStep:
         source = draft.source

@@ -84,7 +84,7 @@ class Structure:
         self.counter += 1
         return self.counter
 
-    # --- structure -------------------------------------------------------------------------------------------
+    # structure
 
     def _split_lead(self, element: ast.Element) -> tuple[list[ast.Absence], ast.Element]:
         """Absences before the first step look back in time; they are no part of the body."""

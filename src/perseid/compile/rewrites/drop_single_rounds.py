@@ -1,4 +1,4 @@
-"""``A{1}`` is ``A``: one round needs no counting. A condition on leaving, or ``until``, keeps the repetition."""
+"""``A{1}`` is ``A``: one round needs no counting, and ``until`` has nothing to end. A condition on leaving keeps it."""
 
 from __future__ import annotations
 
