@@ -272,7 +272,8 @@ class Judge:
         while todo is not None:
             task, todo = todo
             if isinstance(task, Round):
-                enough = task.count if task.loop.high is not None else min(task.count, max(task.loop.low, 1))
+                done = task.count - 1  # The round under way is not done.
+                enough = done if task.loop.high is not None else min(done, max(task.loop.low, 1))
                 counts.append((task.loop.id, enough))
             elif isinstance(task, Rest):
                 counts.append((task.all.id, *task.members))
