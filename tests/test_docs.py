@@ -6,6 +6,8 @@ import contextlib
 import doctest
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,16 @@ def test_python_blocks(name: str) -> None:
             assert out.getvalue().rstrip() == following[1].rstrip()
         ran += 1
     assert ran > 0
+
+
+def test_the_readme_runs_as_printed() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / ".ci" / "readme.py"), str(ROOT / "README.md")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_docstrings() -> None:
