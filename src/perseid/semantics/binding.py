@@ -162,25 +162,25 @@ def _a(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-def _signed(literal: ex.Literal) -> ex.Expr:
-    """Negative constants are written with a minus sign, as the parser reads them."""
+def signed(literal: ex.Literal, span: ex.Span | None = None) -> ex.Expr:
+    """A constant as the parser reads it: a negative one is written with a minus sign."""
     if literal.kind in ("integer", "decimal", "double", "duration") and str(literal.value).startswith("-"):
         value = literal.value
         positive = value.copy_negate() if isinstance(value, Decimal) else -value  # type: ignore[operator]
-        return ex.Unary("-", ex.Literal(literal.kind, positive))
-    return literal
+        return ex.Unary("-", ex.Literal(literal.kind, positive, span=span), span=span)
+    return replace(literal, span=span)
 
 
 def _substitute(node: Any, bound: Mapping[str, tuple[ex.Literal, ...]]) -> Any:
     if isinstance(node, ex.InList) and len(node.items) == 1 and isinstance(node.items[0], ex.Param):
         literals = bound[node.items[0].name]
-        items = tuple(_signed(v) for v in literals) or (ex.Literal("null", None),)
+        items = tuple(signed(v) for v in literals) or (ex.Literal("null", None),)
         return replace(node, value=_substitute(node.value, bound), items=items)
     if isinstance(node, ex.Param):
         literals = bound[node.name]
         if len(literals) != 1:
             raise BindingError(f"The list :{node.name} can only stand behind 'in'.")
-        return _signed(literals[0])
+        return signed(literals[0])
     if isinstance(node, tuple):
         return tuple(_substitute(child, bound) for child in node)
     if isinstance(node, ast.Link):

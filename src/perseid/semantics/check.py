@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from decimal import Decimal
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -26,7 +25,7 @@ from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.semantics import core as c
 from perseid.semantics import types as t
-from perseid.semantics.binding import check_declared
+from perseid.semantics.binding import check_declared, signed
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.names import references
 from perseid.semantics.resolve import resolve
@@ -144,9 +143,6 @@ def _is_length(node: Any, role: str) -> bool:
     return role in ("duration", "holds_for") or (isinstance(node, ast.Link) and role in ("after", "within"))
 
 
-_LENGTHS = frozenset({"duration", "within", "after", "holds_for"})
-
-
 def _with_lengths(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
     """The tree with every length of time a number.
 
@@ -159,7 +155,7 @@ def _with_lengths(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
         return node
     changes: dict[str, Any] = {}
     for role, child in _children(node):
-        if isinstance(child, ex.Param) and role in _LENGTHS:
+        if isinstance(child, ex.Param) and _is_length(node, role):
             default = defaults.get(child.name)
             upper = isinstance(node, ast.TimeWindow) or role == "within"
             stand_in = limits.MAX_DURATION if upper else 1
@@ -175,13 +171,7 @@ def _with_values(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
     """The tree with every parameter that has a default replaced by it, in the parameter's place."""
     if isinstance(node, ex.Param):
         default = defaults.get(node.name)
-        if default is None:
-            return node
-        if default.kind in ("integer", "decimal", "double", "duration") and str(default.value).startswith("-"):
-            value = default.value
-            positive = value.copy_abs() if isinstance(value, Decimal) else -value  # type: ignore[operator]
-            return ex.Unary("-", replace(default, value=positive, span=node.span), span=node.span)
-        return replace(default, span=node.span)
+        return node if default is None else signed(default, node.span)
     if isinstance(node, tuple):
         return tuple(_with_values(child, defaults) for child in node)
     if not is_dataclass(node) or isinstance(node, (ex.Span, ex.Literal, ex.Ref, ast.Parameter)):
@@ -313,7 +303,7 @@ class _Checker:
                 _check_conjunct(condition.expr, env)
             for expr in step.must:
                 _check_conjunct(expr, env)
-        for guard in _guards(core):
+        for guard in c.guards_of(core):
             _check_conjunct(guard, everywhere)
         returned: dict[str, t.Type] = {}
         for name, expr in core.returns:
@@ -444,16 +434,6 @@ def _unified(core: c.CorePattern, columns: list[Columns]) -> dict[str, t.Type]:
                 )
             found[name] = (other, wider)
     return {name: type_ for name, (_, type_) in found.items()}
-
-
-def _guards(core: c.CorePattern) -> Iterator[ex.Expr]:
-    yield from core.guards
-    stack: list[c.Core] = [core.body, *(lead.body for lead in core.lead)]
-    while stack:
-        element = stack.pop()
-        if isinstance(element, (c.Loop, c.All)):
-            yield from element.guards
-        stack.extend(c.core_parts(element))
 
 
 def _check_conjunct(expr: ex.Expr, env: _Names) -> None:
