@@ -87,8 +87,8 @@ events
   a Placed 0 parcel=1; b Packed 1 parcel=1; d Shipped 2 parcel=1; e1 Depot 3 parcel=1; e2 Depot 4 parcel=1
   f Van 5 parcel=1; g Delivered 6 parcel=1; h Returned 7 parcel=1
 gives
-  placed=a packed=b shipped=d depot=e1 van=f delivered=g back=h
   placed=a packed=b shipped=d depot=e2 van=f delivered=g back=h
+  placed=a packed=b shipped=d depot=e1 van=f delivered=g back=h
 why every combination is a match
 
 == silent_device

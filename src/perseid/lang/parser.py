@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 from lark import Lark, UnexpectedInput
@@ -97,7 +97,7 @@ _STARTS = ["start", "expr", "element", "duration", "window", "output", "path", "
 
 @cache
 def _lark() -> Lark:
-    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
+    grammar = resources.files("perseid.lang").joinpath("grammar.lark").read_text("utf-8")
     return Lark(
         grammar,
         parser="lalr",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from perseid.errors import BindingError, EventDataError, nearest
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, content_id
+from perseid.semantics.hashing import identity_of
 
 _MICROS = 1_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -24,7 +25,7 @@ class Events:
     """A stream of events and what it is like; make one with :func:`perseid.events`."""
 
     data: Any
-    time: str = "ts"
+    time: Any = "ts"
     """The column with the event's time."""
     type: str = "type"
     """The column with the event's type."""
@@ -34,6 +35,22 @@ class Events:
     """Columns that decide the order of events with equal times."""
     strictly_later: bool = False
     """Demand that a later step has a later time, not only a later place in the order."""
+    key: Any = ()
+    """Columns that partition the events for patterns that do not say ``partition by``; by event type in a dict."""
+    dedupe: bool = False
+    """Events with equal time, key and identity are one event."""
+
+    def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]:
+        """The columns named for a role, for one of several inputs where each has its own."""
+        named = getattr(self, role)
+        if isinstance(named, Mapping):
+            named = named.get(event_type, ())
+        return (named,) if isinstance(named, str) else tuple(named)
+
+    def key_names(self) -> tuple[str, ...]:
+        """What key columns are called in patterns and matches: as the first input calls them."""
+        first = next(iter(self.key), None) if isinstance(self.key, Mapping) else None
+        return self.columns("key", first)
 
     def __repr__(self) -> str:
         kind = type(self.data).__name__
@@ -65,12 +82,19 @@ def read_relation(name: str, rows: Any) -> list[tuple[Any, ...]]:
 
 def read_events(stream: Events) -> list[Event]:
     """Every row as an event; what cannot be read is an error that names the row."""
-    return [_event(stream, row, number) for number, row in enumerate(_rows(stream.data), 1)]
+    rows = list(_rows(stream.data))
+    # A dict may leave out what is null; as in Spark the table has every column, and so has every row's identity.
+    names = sorted({str(name) for row in rows for name in row}) if not stream.id else []
+    return [_event(stream, row, names, number) for number, row in enumerate(rows, 1)]
 
 
 def _rows(data: Any) -> Iterator[Mapping[str, Any]]:
     if hasattr(data, "to_pylist"):  # an Arrow table or record batch
-        yield from data.to_pylist()
+        try:
+            rows = data.to_pylist(maps_as_pydicts="lossy")
+        except TypeError:  # an older pyarrow has only lists of pairs for maps
+            rows = data.to_pylist()
+        yield from rows
     elif hasattr(data, "to_dict") and hasattr(data, "columns"):  # a pandas frame
         for row in data.to_dict("records"):
             yield {str(name): _pandas_null(value) for name, value in row.items()}
@@ -93,19 +117,18 @@ def _pandas_null(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _event(stream: Events, row: Mapping[str, Any], number: int) -> Event:
+def _event(stream: Events, row: Mapping[str, Any], names: Sequence[str], number: int) -> Event:
     time = _time(_column(row, stream.time, "time", number), number, stream.time)
     kind = v.plain(_column(row, stream.type, "type", number))
     if kind is not None and not isinstance(kind, str):
         kind = v.text(kind)
     attributes = {str(name): v.plain(value) for name, value in row.items()}
-    rank = tuple(_rank(v.plain(_column(row, name, "order_by", number))) for name in stream.order_by)
+    ranks = tuple(rank(v.plain(_column(row, name, "order_by", number))) for name in stream.order_by)
     if stream.id:
-        parts = [v.identity(v.plain(_column(row, name, "id", number))) for name in stream.id]
-        identity = "\x1f".join(repr(part) for part in parts)
+        identity = str(identity_of([v.plain(_column(row, name, "id", number)) for name in stream.id]))
     else:
-        identity = content_id(kind if isinstance(kind, str) else None, time, attributes)
-    return Event(kind if isinstance(kind, str) else None, time, attributes, identity, 0, (0, *rank))
+        identity = content_id(attributes, names)
+    return Event(kind if isinstance(kind, str) else None, time, attributes, identity, 0, (0, *ranks, int(identity)))
 
 
 def _column(row: Mapping[str, Any], name: str, role: str, number: int) -> Any:
@@ -155,7 +178,7 @@ def _seconds(value: Decimal, number: int, column: str) -> int:
     return int(micros)
 
 
-def _rank(value: Any) -> tuple[Any, ...]:
+def rank(value: Any) -> tuple[Any, ...]:
     """Values of ``order_by`` made comparable with one another: nulls first, then by kind."""
     if value is None:
         return (0,)
@@ -165,7 +188,9 @@ def _rank(value: Any) -> tuple[Any, ...]:
         return (2, value)
     if isinstance(value, float):
         return (2, value) if not math.isnan(value) else (3, 0)
-    return (4, type(value).__name__, str(v.identity(value)))
+    if isinstance(value, (dt.datetime, dt.date, dt.timedelta, str, bytes)):
+        return (4, type(value).__name__, value)
+    return (5, type(value).__name__, str(v.identity(value)))
 
 
 def _a(value: object) -> str:

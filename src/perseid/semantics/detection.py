@@ -91,6 +91,13 @@ class Detection:
     evidence_dropped: int = 0
     capped: int = 0
 
+    def counters(self) -> dict[str, int]:
+        return {
+            "suppressed": self.suppressed,
+            "evidence_dropped": self.evidence_dropped,
+            "capped": self.capped,
+        }
+
 
 def feeding_order(patterns: Sequence[c.CorePattern]) -> list[c.CorePattern]:
     """The patterns with every producer before its consumers; a circle is an error."""
@@ -131,7 +138,7 @@ def detect(
 ) -> Detection:
     """All matches of a set of patterns over finite events, in order of their end."""
     listed = {name: [tuple(row) for row in rows] for name, rows in (relations or {}).items()}
-    _check_relations(patterns, listed)
+    check_relations(patterns, listed)
     tables = {name: v.Relation(rows) for name, rows in listed.items()}
     stream = arrange(events)
     names = {p.name for p in patterns}
@@ -160,7 +167,8 @@ def detect(
     return Detection(tuple(out), suppressed, sum(m.evidence_dropped for m in out), capped)
 
 
-def _check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, list[tuple[object, ...]]]) -> None:
+def check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, list[tuple[object, ...]]]) -> None:
+    """Is every relation given that a pattern asks for, with rows of the right length?"""
     for pattern in patterns:
         for expr in expressions_of(pattern):
             for part in ex.walk(expr):
@@ -197,18 +205,16 @@ def _of_pattern(
     tables: Mapping[str, v.Relation],
 ) -> tuple[list[Match], int | None, int]:
     partitions: dict[object, list[Event]] = {}
-    keys: dict[object, dict[str, Any]] = {}
     columns = [".".join(path.parts) for path in pattern.partition]
     for event in events:
         values = [v.plain(attribute_path(event.attributes, path.parts)) for path in pattern.partition]
         key = tuple(v.identity(value) for value in values)
         partitions.setdefault(key, []).append(event)
-        keys.setdefault(key, dict(zip(columns, values, strict=True)))
     out: list[Match] = []
     frontier, capped = horizon, 0
-    for group, rows in partitions.items():
+    for rows in partitions.values():
         part = matcher(pattern, rows, horizon=horizon, strictly_later=strictly_later, relations=tables)
-        out.extend(_match(pattern, raw, rows, keys[group], tables) for raw in part.found)
+        out.extend(_match(pattern, raw, rows, columns, tables) for raw in part.found)
         capped += part.capped
         if part.frontier is not None and (frontier is None or part.frontier < frontier):
             frontier = part.frontier
@@ -221,10 +227,13 @@ def _match(
     pattern: c.CorePattern,
     raw: RawMatch,
     rows: Sequence[Event],
-    key: dict[str, Any],
+    columns: Sequence[str],
     tables: Mapping[str, v.Relation],
 ) -> Match:
     contributing = tuple((step, rows[position]) for step, position in raw.taken)
+    # Keys that are equal may be written differently (1 and 1.0): a match has that of its first event.
+    own_key = [v.plain(attribute_path(contributing[0][1].attributes, path.parts)) for path in pattern.partition]
+    key = dict(zip(columns, own_key, strict=True))
     bound: dict[str, list[Event]] = {}
     for step, event in contributing:
         name = pattern.steps[step].name
@@ -241,7 +250,7 @@ def _match(
         evidence = tuple(dict(event.attributes) for _, event in shown)
     return Match(
         pattern=pattern.name,
-        match_id=match_id(pattern.semantic_hash, tuple(v.identity(value) for value in key.values()), contributing),
+        match_id=match_id(pattern.semantic_hash, tuple(key.values()), contributing),
         kind=raw.kind,
         key=key,
         start=contributing[0][1].time,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from perseid.semantics import hashing
 from perseid.semantics import values as v
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. ``time`` is microseconds since 1970 UTC; ``id`` is what makes it this event and no other."""
+    """One event. ``time`` is microseconds since 1970 UTC; ``id`` is what makes it this event and no other.
+
+    As a number (see :func:`perseid.semantics.hashing.identity_word`) the id takes part in the ids of matches.
+    """
 
     type: str | None
     time: int
@@ -20,14 +23,16 @@ class Event:
     id: str
     occurrence: int = 0
     rank: tuple[Any, ...] = field(default=(), compare=False, repr=False)
-    """The ``order_by`` values, ready to be compared; decides before identity among events of one time."""
+    """What decides before ``id`` among events of one time: the ``order_by`` values, ready to be compared, and where
+    events were read from rows their identity as a number, as engines compare it."""
 
 
-def content_id(type_: str | None, time: int, attributes: Mapping[str, Any]) -> str:
-    """64 bits over everything an event has: its identity where no ``id`` columns are named."""
-    parts = [repr(type_), repr(time)]
-    parts.extend(f"{name!r}={v.identity(v.plain(attributes[name]))!r}" for name in sorted(attributes))
-    return hashlib.blake2b("\x1f".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+def content_id(columns: Mapping[str, Any], names: Sequence[str] | None = None) -> str:
+    """A hash of all an event's columns by name: its identity where no ``id`` columns are named.
+
+    ``names`` are those of the whole table, sorted, where rows leave out what is null.
+    """
+    return str(hashing.hash_values([columns.get(name) for name in (sorted(columns) if names is None else names)]))
 
 
 def arrange(events: Iterable[Event]) -> list[Event]:
@@ -45,15 +50,10 @@ def arrange(events: Iterable[Event]) -> list[Event]:
     return out
 
 
-def match_id(semantic_hash: str, key: tuple[object, ...], contributions: Iterable[tuple[int, Event]]) -> str:
-    """128 bits over what the pattern means, the key and which event stands at which step.
+def match_id(semantic_hash: str, key: Sequence[v.Value], contributions: Iterable[tuple[int, Event]]) -> str:
+    """128 bits over what the pattern means, the key's values and which event stands at which step.
 
     No clock and no counter takes part: a replay gives the same ids.
     """
-    digest = hashlib.blake2b(semantic_hash.encode(), digest_size=16)
-    parts = [repr(key)]
-    parts.extend(f"{step}:{event.time}:{event.occurrence}:{event.id}" for step, event in contributions)
-    for part in parts:
-        written = part.encode("utf-8", "surrogatepass")
-        digest.update(len(written).to_bytes(8, "big") + written)
-    return digest.hexdigest()
+    taken = ((step, e.time, e.occurrence, hashing.identity_word(e.id)) for step, e in contributions)
+    return hashing.match_id(semantic_hash, key, taken)

@@ -262,7 +262,7 @@ def _known(pattern: c.CorePattern) -> tuple[Known, ...]:
         known.append("deadline")
     greedy = any(isinstance(e, c.Loop) and not e.reluctant and e.high != e.low for e in last)
     queued = pattern.skip.mode in ("past last", "to first", "to last")
-    if greedy or queued or pattern.report_timeouts or _ambiguous(pattern):
+    if greedy or queued or pattern.report_timeouts or ambiguous(pattern):
         known.append("window")
     if not known or any(isinstance(e, c.Take) for e in _last_of_all(pattern.body)):
         known.insert(0, "event")
@@ -285,7 +285,7 @@ def _last_of_all(element: c.Core) -> Iterator[c.Core]:
             yield from _last_of_all(part)
 
 
-def _ambiguous(pattern: c.CorePattern) -> bool:
+def ambiguous(pattern: c.CorePattern) -> bool:
     """Can a preferred way still be open when a less preferred one is complete?
 
     Only where a path has a choice, and one event can fit two of its options or a round it could do without.

@@ -1,0 +1,1 @@
+"""Kernels over arrays: what finds, orders and names matches, without Spark."""

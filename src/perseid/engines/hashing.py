@@ -1,0 +1,424 @@
+"""The hashes of :mod:`perseid.semantics.hashing` for whole Arrow columns at once.
+
+Numbers, times, strings and binaries are hashed by compiled loops over Arrow's own buffers; arrays, structs and maps
+are put together from the hashes of their parts. What is left (decimals of many digits, types Spark does not
+know) goes through the reference, value by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from perseid.engines.jit import COMPILED, jit
+from perseid.semantics import hashing as reference
+from perseid.semantics.hashing import NULL_BITS, SEED
+
+Column: TypeAlias = Any
+"""A ``pa.Array`` or ``pa.ChunkedArray``; pyarrow has no types for a checker."""
+Words: TypeAlias = npt.NDArray[np.uint64]
+Signed: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+F = TypeVar("F")
+
+_P1 = np.uint64(reference.PRIME_1)
+_P2 = np.uint64(reference.PRIME_2)
+_P3 = np.uint64(reference.PRIME_3)
+_P4 = np.uint64(reference.PRIME_4)
+_P5 = np.uint64(reference.PRIME_5)
+_NAN = np.uint64(reference.NAN_BITS)
+_0, _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(n) for n in range(9))
+_11, _12, _16, _18, _23, _24, _27, _29, _31, _32, _33, _37, _40, _41, _46, _48, _52, _53, _56, _57, _63 = (
+    np.uint64(n) for n in (11, 12, 16, 18, 23, 24, 27, 29, 31, 32, 33, 37, 40, 41, 46, 48, 52, 53, 56, 57, 63)
+)
+
+_ALL_VALID: Bools = np.zeros(0, np.bool_)
+_ALL_VALID.flags.writeable = False
+
+
+def _kernel(function: F) -> F:
+    """Compiled; as plain Python NumPy would warn that products wrap around, which is what a hash is made of."""
+    return jit(function) if COMPILED else np.errstate(over="ignore")(function)  # type: ignore[type-var]
+
+
+@_kernel
+def mix_word(word: np.uint64, seed: np.uint64) -> np.uint64:
+    """One word into a hash: ``hash_long`` on unsigned 64-bit numbers."""
+    k = word * _P2
+    h = (seed + _P5 + _8) ^ (((k << _31) | (k >> _33)) * _P1)
+    h = ((h << _27) | (h >> _37)) * _P1 + _P4
+    h = (h ^ (h >> _33)) * _P2
+    h = (h ^ (h >> _29)) * _P3
+    return h ^ (h >> _32)
+
+
+@_kernel
+def _mix_words(hashes: Words, words: Words, valid: Bools) -> None:
+    every = len(valid) == 0
+    for i in range(len(hashes)):
+        if every or valid[i]:
+            hashes[i] = mix_word(words[i], hashes[i])
+
+
+@_kernel
+def _mix_doubles(hashes: Words, numbers: npt.NDArray[np.float64], bits: Words, valid: Bools) -> None:
+    every = len(valid) == 0
+    for i in range(len(hashes)):
+        if every or valid[i]:
+            word = bits[i]
+            if numbers[i] == 0.0:
+                word = _0
+            elif np.isnan(numbers[i]):
+                word = _NAN
+            hashes[i] = mix_word(word, hashes[i])
+
+
+@_kernel
+def _mix_constant(hashes: Words, word: np.uint64) -> None:
+    for i in range(len(hashes)):
+        hashes[i] = mix_word(word, hashes[i])
+
+
+@_kernel
+def _four(data: npt.NDArray[np.uint8], at: np.uint64) -> np.uint64:
+    return (
+        np.uint64(data[at])
+        | (np.uint64(data[at + _1]) << _8)
+        | (np.uint64(data[at + _2]) << _16)
+        | (np.uint64(data[at + _3]) << _24)
+    )
+
+
+@_kernel
+def _eight(data: npt.NDArray[np.uint8], at: np.uint64) -> np.uint64:
+    # Written so that LLVM makes one load of it; the index is unsigned because a signed one might count from the end.
+    return (
+        np.uint64(data[at])
+        | (np.uint64(data[at + _1]) << _8)
+        | (np.uint64(data[at + _2]) << _16)
+        | (np.uint64(data[at + _3]) << _24)
+        | (np.uint64(data[at + _4]) << _32)
+        | (np.uint64(data[at + _5]) << _40)
+        | (np.uint64(data[at + _6]) << _48)
+        | (np.uint64(data[at + _7]) << _56)
+    )
+
+
+@_kernel
+def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
+    lane = lane + word * _P2
+    return ((lane << _31) | (lane >> _33)) * _P1
+
+
+@_kernel
+def mix_bytes(data: npt.NDArray[np.uint8], at: np.uint64, end: np.uint64, seed: np.uint64) -> np.uint64:
+    """The bytes from ``at`` to ``end`` into a hash: ``hash_bytes`` on unsigned 64-bit numbers."""
+    size = end - at
+    if size >= _32:
+        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+        while at + _32 <= end:
+            a = _round(a, _eight(data, at))
+            b = _round(b, _eight(data, at + _8))
+            c = _round(c, _eight(data, at + _16))
+            d = _round(d, _eight(data, at + _24))
+            at = at + _32
+        h = ((a << _1) | (a >> _63)) + ((b << _7) | (b >> _57)) + ((c << _12) | (c >> _52)) + ((d << _18) | (d >> _46))
+        h = (h ^ _round(_0, a)) * _P1 + _P4
+        h = (h ^ _round(_0, b)) * _P1 + _P4
+        h = (h ^ _round(_0, c)) * _P1 + _P4
+        h = (h ^ _round(_0, d)) * _P1 + _P4
+    else:
+        h = seed + _P5
+    h = h + size
+    while at + _8 <= end:
+        h = h ^ _round(_0, _eight(data, at))
+        h = ((h << _27) | (h >> _37)) * _P1 + _P4
+        at = at + _8
+    if at + _4 <= end:
+        h = h ^ (_four(data, at) * _P1)
+        h = ((h << _23) | (h >> _41)) * _P2 + _P3
+        at = at + _4
+    while at < end:
+        h = h ^ (np.uint64(data[at]) * _P5)
+        h = ((h << _11) | (h >> _53)) * _P1
+        at = at + _1
+    h = (h ^ (h >> _33)) * _P2
+    h = (h ^ (h >> _29)) * _P3
+    return h ^ (h >> _32)
+
+
+@_kernel
+def _mix_texts(hashes: Words, data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any], valid: Bools) -> None:
+    every = len(valid) == 0
+    for i in range(len(hashes)):
+        if every or valid[i]:
+            hashes[i] = mix_bytes(data, np.uint64(offsets[i]), np.uint64(offsets[i + 1]), hashes[i])
+
+
+@_kernel
+def _chain(offsets: Signed, parts: Words, seed: np.uint64) -> Words:
+    out = np.empty(len(offsets) - 1, np.uint64)
+    for i in range(len(out)):
+        h = seed
+        for j in range(offsets[i], offsets[i + 1]):
+            h = mix_word(parts[j], h)
+        out[i] = h
+    return out
+
+
+@_kernel
+def match_words(
+    seed0: int,
+    seed1: int,
+    keys: Signed,
+    offsets: Signed,
+    step: Signed,
+    time: Signed,
+    occurrence: Signed,
+    identity: Signed,
+) -> Signed:
+    """Both lanes of the ids of m matches, as an (m, 2) array; ``hex_ids`` writes them.
+
+    ``keys`` (m, 2) are the words of each match's key; the events of match i lie from ``offsets[i]`` to
+    ``offsets[i + 1]`` in the last four, which like all of them are contiguous.
+    """
+    seeds = np.empty(2, np.int64)
+    seeds[0] = seed0
+    seeds[1] = seed1
+    first, second = seeds.view(np.uint64)
+    key = keys.view(np.uint64)
+    steps, times = step.view(np.uint64), time.view(np.uint64)
+    occurrences, identities_ = occurrence.view(np.uint64), identity.view(np.uint64)
+    lanes = np.empty((len(offsets) - 1, 2), np.int64)
+    out = lanes.view(np.uint64)
+    for i in range(len(out)):
+        a = mix_word(key[i, 1], mix_word(key[i, 0], first))
+        b = mix_word(key[i, 1], mix_word(key[i, 0], second))
+        for j in range(offsets[i], offsets[i + 1]):
+            a, b = mix_word(steps[j], a), mix_word(steps[j], b)
+            a, b = mix_word(times[j], a), mix_word(times[j], b)
+            a, b = mix_word(occurrences[j], a), mix_word(occurrences[j], b)
+            a, b = mix_word(identities_[j], a), mix_word(identities_[j], b)
+        out[i, 0] = a
+        out[i, 1] = b
+    return lanes
+
+
+_HEX_PAIRS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint16)
+
+
+def hex_ids(lanes: Signed) -> Any:
+    """The match ids as people see them: 32 hex digits each, in a ``pa.StringArray``."""
+    count = len(lanes)
+    if count * 32 >= 2**31:
+        raise OverflowError(f"{count} match ids do not fit into one string array; write them in pieces.")
+    digits = _HEX_PAIRS[np.ascontiguousarray(lanes, ">i8").view(np.uint8)]
+    offsets = np.arange(0, 32 * count + 1, 32, dtype=np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(digits))
+
+
+def hash_columns(
+    arrays: Sequence[Column], seed: int = SEED, leading: int | None = None, rows: int | None = None
+) -> Signed:
+    """``hash_values`` of every row, ``leading`` being one more word before the columns.
+
+    Without any columns ``rows`` says how many hashes there are.
+    """
+    count = len(arrays[0]) if arrays else rows or 0
+    start = seed if leading is None else reference.hash_long(leading, seed)
+    hashes = np.full(count, start, np.int64).view(np.uint64)
+    bits: list[Words | None] = []
+    for index, array in enumerate(arrays):
+        if len(array) != count:
+            raise ValueError(f"Column {index + 1} has {len(array)} rows, the first has {count}.")
+        if index % NULL_BITS == 0:
+            bits.append(None)
+        for at, chunk in _chunks(array):
+            valid = _mix(hashes[at : at + len(chunk)], chunk)
+            if len(valid):
+                word = bits[-1] if bits[-1] is not None else np.zeros(count, np.uint64)
+                word[at : at + len(chunk)] |= (~valid).astype(np.uint64) << np.uint64(index % NULL_BITS)
+                bits[-1] = word
+    for nulls in bits:
+        if nulls is None:
+            _mix_constant(hashes, _0)
+        else:
+            _mix_words(hashes, _frozen(nulls), _ALL_VALID)
+    return hashes.view(np.int64)
+
+
+def identities(id_columns: Sequence[Column], all_columns: Mapping[str, Column]) -> Signed:
+    """The identity of every row: by its ``id`` columns or, without any, by all columns in the order of their names."""
+    if not id_columns:
+        return hash_columns([all_columns[name] for name in sorted(all_columns)])
+    if len(id_columns) > 1 or not _is_integer(id_columns[0]):
+        return hash_columns(id_columns)
+    out = np.empty(len(id_columns[0]), np.int64)
+    for at, chunk in _chunks(id_columns[0]):
+        words, valid = _integers(_flat(chunk))
+        own = out[at : at + len(chunk)]
+        own[:] = words.view(np.int64)
+        if len(valid):
+            own[~valid] = reference.hash_values([None])
+    return out
+
+
+def key_words(key_columns: Sequence[Column], rows: int | None = None) -> Signed:
+    """The two words of every row's key, as an (n, 2) array; ``rows`` counts them where there are no key columns."""
+    return np.stack([hash_columns(key_columns, rows=rows), hash_columns(key_columns, leading=1, rows=rows)], axis=1)
+
+
+def _chunks(array: Column) -> Iterator[tuple[int, Column]]:
+    at = 0
+    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
+        if len(chunk):
+            yield at, chunk
+        at += len(chunk)
+
+
+def _flat(array: Column) -> Column:
+    """Without the encodings that change how a column is stored but not what it holds."""
+    if pa.types.is_dictionary(array.type):
+        return _flat(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(array.type):
+        return _flat(pa.compute.run_end_decode(array))
+    return array
+
+
+def _is_integer(array: Column) -> bool:
+    kind = array.type
+    return bool(pa.types.is_integer(kind.value_type if pa.types.is_dictionary(kind) else kind))
+
+
+def _mix(hashes: Words, array: Column) -> Bools:
+    """A column into the hashes of its rows; says which rows are valid, with an empty answer for all."""
+    array = _flat(array)
+    kind, is_ = array.type, pa.types
+    if is_.is_integer(kind) or is_.is_boolean(kind) or _is_moment(kind):
+        words, valid = _integers(array)
+        _mix_words(hashes, words, valid)
+    elif is_.is_floating(kind):
+        numbers, valid = _fixed(array.cast(pa.float64()), np.float64), _valid(array)
+        _mix_doubles(hashes, numbers, numbers.view(np.uint64), valid)
+    elif _is_text(kind):
+        valid = _mix_text(hashes, array)
+    elif is_.is_decimal(kind) and kind.bit_width <= 128 and 0 <= kind.scale <= 6:
+        # Beyond six digits Arrow, like Java, may write an exponent.
+        valid = _mix_text(hashes, array.cast(pa.string()))
+    elif is_.is_struct(kind) or is_.is_list(kind) or is_.is_large_list(kind) or is_.is_map(kind):
+        words, valid = _frozen(_nested(array)), _valid(array)
+        _mix_words(hashes, words, valid)
+    elif is_.is_fixed_size_list(kind):
+        valid = _mix(hashes, array.cast(pa.large_list(kind.value_type)))
+    elif is_.is_null(kind):
+        valid = np.zeros(len(array), np.bool_)
+    else:
+        valid = _mix_by_reference(hashes, array)
+    return valid
+
+
+def _is_moment(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_duration(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    is_ = pa.types
+    return bool(
+        is_.is_string(kind) or is_.is_binary(kind) or is_.is_large_string(kind) or is_.is_large_binary(kind)
+        or is_.is_string_view(kind) or is_.is_binary_view(kind) or is_.is_fixed_size_binary(kind)
+    )  # fmt: skip
+
+
+def _mix_text(hashes: Words, array: Column) -> Bools:
+    kind, is_ = array.type, pa.types
+    if is_.is_string_view(kind) or is_.is_binary_view(kind) or is_.is_fixed_size_binary(kind):
+        array = array.cast(pa.large_binary())
+    wide = is_.is_large_string(array.type) or is_.is_large_binary(array.type)
+    _, where, data = array.buffers()
+    size = np.dtype(np.int64 if wide else np.int32).itemsize
+    offsets = np.frombuffer(where, np.int64 if wide else np.int32, len(array) + 1, array.offset * size)
+    texts = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    valid = _valid(array)
+    _mix_texts(hashes, _frozen(texts), _frozen(offsets), valid)
+    return valid
+
+
+def _mix_by_reference(hashes: Words, array: Column) -> Bools:
+    found = [reference.canonical(value) for value in array.to_pylist()]
+    if any(isinstance(value, bytes) for value in found):
+        return _mix_text(hashes, pa.array(found, pa.large_binary()))
+    valid = np.array([value is not None for value in found], np.bool_)
+    words = np.array([reference.signed(value) if isinstance(value, int) else 0 for value in found], np.int64)
+    _mix_words(hashes, _frozen(words.view(np.uint64)), _frozen(valid))
+    return valid
+
+
+def _integers(array: Column) -> tuple[Words, Bools]:
+    """A column whose values are one word each, and which of them are valid."""
+    kind, valid = array.type, _valid(array)
+    if pa.types.is_uint64(kind):
+        words = _fixed(array, np.int64)
+        if len(words) and words.min() < 0:  # beyond what a Spark value can hold: null
+            valid = _frozen(words >= 0 if not len(valid) else valid & (words >= 0))
+        return words.view(np.uint64), valid
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        words = _fixed(array, np.int64)
+        if kind.unit == "ns":
+            words = words // 1000
+        elif kind.unit != "us":
+            words = words * {"s": 1_000_000, "ms": 1_000}[kind.unit]
+    elif pa.types.is_date64(kind):
+        words = _fixed(array, np.int64) // 86_400_000
+    elif pa.types.is_date32(kind):
+        words = _fixed(array, np.int32).astype(np.int64)
+    else:
+        words = _fixed(array if pa.types.is_int64(kind) else array.cast(pa.int64()), np.int64)
+    return _frozen(words).view(np.uint64), valid
+
+
+def _fixed(array: Column, kind: Any) -> npt.NDArray[Any]:
+    """The values of a fixed-width column as they lie in its buffer, with anything where it is null."""
+    data = array.buffers()[1]
+    if data is None:
+        return _frozen(np.zeros(len(array), kind))
+    return _frozen(np.frombuffer(data, kind, len(array), array.offset * np.dtype(kind).itemsize))
+
+
+def _valid(array: Column) -> Bools:
+    if array.null_count == 0:
+        return _ALL_VALID
+    return _frozen(array.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array, read-only: a kernel compiled for both kinds would be compiled twice."""
+    array.flags.writeable = False
+    return array
+
+
+def _nested(array: Column) -> Words:
+    """The one word each list, struct or map of a column is."""
+    kind, seed = array.type, np.uint64(SEED)
+    if pa.types.is_struct(kind):
+        words = np.full(len(array), seed)
+        fields = [(reference.hash_values([kind.field(i).name]), i) for i in range(kind.num_fields)]
+        for name, i in sorted(fields):
+            _mix_constant(words, np.int64(name).view(np.uint64))
+            _mix_words(words, _frozen(hash_columns([array.field(i)]).view(np.uint64)), _ALL_VALID)
+        return words
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    low, high = offsets[0], offsets[-1]
+    offsets -= low
+    if not pa.types.is_map(kind):
+        return _chain(_frozen(offsets), hash_columns([array.values.slice(low, high - low)]).view(np.uint64), seed)
+    keys = hash_columns([array.keys.slice(low, high - low)])
+    values = hash_columns([array.items.slice(low, high - low)])
+    owner = np.repeat(np.arange(len(array)), np.diff(offsets))
+    order = np.lexsort((values, keys, owner))
+    pairs = np.stack([keys[order], values[order]], axis=1).reshape(-1)
+    return _chain(_frozen(2 * offsets), pairs.view(np.uint64), seed)
