@@ -137,6 +137,10 @@ class EventDataError(PerseidError):
     """Events that cannot be read: a missing time, an unknown column, a wrong shape."""
 
 
+class VersionMismatchError(PerseidError):
+    """Driver and executor run different versions."""
+
+
 class MissingExtraError(PerseidError):
     """An optional part is not installed; the message is the line that installs it."""
 

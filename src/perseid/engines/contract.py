@@ -1,0 +1,83 @@
+"""What an engine is: up to three pure functions over columns, and a declaration.
+
+``prepare`` (stateless, before the shuffle) and ``finish`` (stateless, after a second one) are absent where an engine
+needs none. ``step`` is the only one with state: it is given one shard's rows and answers with rows, the state to
+keep, when to be called again, and counters. A batch calls it once, with ``ended``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from perseid.semantics.values import Relation
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Event time as the driver knows it, in microseconds."""
+
+    before: int | None = None
+    """The watermark of the last call."""
+    now: int | None = None
+    """Everything up to this time has come."""
+    ended: bool = False
+    """There will be no further rows."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One shard's rows, in any order: an engine puts them into theirs."""
+
+    time: Any
+    """int64 microseconds."""
+    kinds: Any
+    """int32 codes of event types: places in ``kind_names``, -1 for null and for types nobody asks for."""
+    kind_names: Sequence[str]
+    columns: Mapping[str, Any]
+    """Arrow arrays, or lists where values are of several kinds."""
+    keys: Mapping[int, Mapping[str, Any]]
+    """By route: the key columns."""
+    identity: Any
+    """int64: what makes an event this event and no other."""
+    ranks: Sequence[Any] = ()
+    """Columns that decide among events of one time, before identity."""
+    route: Any = None
+    """The route each row is for; None where every row is for all of them."""
+    decided: Mapping[int, Any] = field(default_factory=dict)
+    """Predicates decided before, by number: truth values."""
+    made: Mapping[str, Any] = field(default_factory=dict)
+    """Columns computed before, by the text of their expression."""
+    relations: Mapping[str, Relation] = field(default_factory=dict)
+    dedupe: bool = False
+    """Rows with equal time, key and identity are one event."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one call gives."""
+
+    rows: pa.Table
+    """Matches and timed-out attempts, in the schema the plan declares."""
+    state: bytes | None = None
+    wake: int | None = None
+    """The earliest event time at which the shard must be called without rows."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine as drivers and tests know it."""
+
+    name: str
+    plan: Callable[..., Any]
+    """(compiled plan, types of the columns, …) to what ``step`` is given; plain data that pickles."""
+    step: Callable[[Any, Rows, bytes | None, Clock], Step]
+    prepare: Callable[..., Any] | None = None
+    finish: Callable[..., Any] | None = None

@@ -1,0 +1,380 @@
+"""Events as the kernel's columns: numbers, codes of texts, bits for nulls and for the steps an event fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.conditions import ask
+from perseid.engines.sequence.formulas import Column
+from perseid.engines.sequence.frames import index_blocks
+from perseid.engines.sequence.layout import Arrays, Codes, Ints
+from perseid.engines.sequence.plan import Numbered
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_expr
+from perseid.semantics import types as t
+from perseid.semantics import values as v
+from perseid.semantics.evaluate import evaluate
+from perseid.semantics.events import Event
+from perseid.semantics.scope import Bindings, MatchScope, attribute_path
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_ZERO = date(1970, 1, 1)
+Loose = list[Any]
+"""A column whose values are of several kinds: only the evaluator can work with it."""
+
+
+@dataclass
+class Batch:
+    """Events in order: times and types are, columns are as they came and ``order`` says which row stands where."""
+
+    time: Any
+    kinds: Any
+    """Codes of event types, -1 for null and for types nobody asks for."""
+    kind_names: Sequence[str]
+    columns: Mapping[str, pa.Array | pa.ChunkedArray | Loose]
+    order: Any = None
+    """Row numbers; None where columns are in order themselves."""
+    relations: Mapping[str, v.Relation] = field(default_factory=dict)
+    decided: Mapping[int, Any] = field(default_factory=dict)
+    """Predicates decided before, by number: truth values by row."""
+    made: Mapping[str, pa.Array] = field(default_factory=dict)
+    """Columns computed before, by the text of their expression."""
+
+    texts: Any = None
+    """Every text that a code stands for, once the columns were made."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def types(self) -> dict[str, t.Type]:
+        return {name: column_type(column) for name, column in self.columns.items()}
+
+    def row(self, position: int) -> int:
+        return position if self.order is None else int(self.order[position])
+
+    def event(self, position: int) -> Event:
+        """One event as the reference evaluator knows it."""
+        code, row = int(self.kinds[position]), self.row(position)
+        attributes = {name: value_at(column, row) for name, column in self.columns.items()}
+        return Event(self.kind_names[code] if code >= 0 else None, int(self.time[position]), attributes, str(position))
+
+    def arranged(self, values: Any) -> Any:
+        """Values by row as values in order."""
+        return values if self.order is None else values[self.order]
+
+
+def value_at(column: Any, row: int) -> Any:
+    """A value of a column as the evaluator knows it."""
+    if isinstance(column, list):
+        return v.plain(column[row])
+    found = column[row]
+    return v.plain(dict(found.as_py()) if pa.types.is_map(column.type) and found.is_valid else found.as_py())
+
+
+def column_type(column: Any) -> t.Type:
+    return t.Unknown() if isinstance(column, list) else arrow_type(column.type)
+
+
+def arrow_type(type_: Any) -> t.Type:
+    """The type of a column as expressions know it."""
+    if pa.types.is_dictionary(type_):
+        return arrow_type(type_.value_type)
+    for test, found in (
+        (pa.types.is_null, t.Null()),
+        (pa.types.is_boolean, t.Boolean()),
+        (pa.types.is_integer, t.Integer()),
+        (pa.types.is_floating, t.Double()),
+        (pa.types.is_timestamp, t.Timestamp()),
+        (pa.types.is_date, t.Date()),
+        (pa.types.is_duration, t.Duration()),
+    ):
+        if test(type_):
+            return found
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or type_ == pa.string_view():
+        return t.String()
+    if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
+        return t.Binary()
+    if pa.types.is_decimal(type_):
+        return t.Decimal(type_.precision, type_.scale) if type_.precision <= 38 else t.Unknown()
+    if pa.types.is_struct(type_):
+        return t.Struct(tuple((f.name, arrow_type(f.type)) for f in type_))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return t.Array(arrow_type(type_.value_type))
+    if pa.types.is_map(type_):
+        return t.Map(arrow_type(type_.key_type), arrow_type(type_.item_type))
+    return t.Unknown()
+
+
+def kernel_arrays(numbered: Numbered, batch: Batch, space: Any, reals: Any) -> Arrays:
+    """Everything the search reads, made from a batch; the codes of texts are filled into a copy of the tables."""
+    n = len(batch)
+    events = np.zeros((y.E_COLUMNS + len(numbered.columns), n), np.int64)
+    last_double = max((i for i, c in enumerate(numbered.columns) if c.family == y.DOUBLE), default=-1)
+    doubles = np.zeros((last_double + 1, n) if last_double >= 0 else (1, 1), np.float64)
+    nulls = events[y.E_NULLS]
+    events[y.E_TIME] = batch.time
+    texts: dict[int, pa.Array] = {}
+    opaque: dict[object, int] = {}
+    for i, column in enumerate(numbered.columns):
+        if column.formula is not None:
+            continue
+        array = read_column(column, batch) if column.family != y.OPAQUE else _opaque(column, batch, opaque)
+        missing = array.null_count
+        if missing:
+            nulls |= batch.arranged(np.asarray(array.is_null())).astype(np.int64) << i
+        if column.family == y.STRING:
+            texts[i] = array
+            continue
+        filled = array.fill_null(0) if missing else array
+        target = doubles[i] if column.family == y.DOUBLE else events[y.E_COLUMNS + i]
+        found = np.asarray(filled)
+        if batch.order is None:
+            target[:] = found
+        else:
+            np.take(found, batch.order, out=target)
+    blocks = np.zeros((n >> 6) + (n >> 12) + 4, np.int64)
+    blocks[0] = (n >> 6) + 2
+    arrays = Arrays(
+        tables=_encode_texts(numbered, texts, events, batch),
+        constants=numbered.constants,
+        events=events,
+        doubles=doubles,
+        blocks=blocks,
+        space=space,
+        reals=reals,
+    )
+    for i, column in enumerate(numbered.columns):
+        if column.formula is not None:
+            compute_column(arrays, column.formula, i, column.family == y.DOUBLE)
+    _mark(numbered, batch, arrays)
+    index_blocks(arrays)
+    return arrays
+
+
+def read_column(column: Column, batch: Batch) -> pa.Array:
+    """A column of the data by row, in the family's Arrow type: int64, double, or text."""
+    expr = column.expr
+    if batch.made:
+        made = batch.made.get(print_expr(expr))
+        if made is not None:
+            return _plain_array(made, column.family)
+    if isinstance(expr, ex.Ref):
+        found = batch.columns[expr.parts[0]]
+        if not isinstance(found, list):
+            for part in expr.parts[1:]:
+                found = pc.struct_field(found, part)
+            return _plain_array(found, column.family)
+    return _evaluated(column, batch)
+
+
+def _opaque(column: Column, batch: Batch, known: dict[object, int]) -> pa.Array:
+    """A number for each distinct value, equal for values that unify; null for what unifies with nothing."""
+    assert isinstance(column.expr, ex.Ref)
+    found = batch.columns.get(column.expr.parts[0])
+    rows = max((len(other) for other in batch.columns.values()), default=len(batch))
+    codes: list[int | None] = []
+    for row in range(rows):
+        value = None if found is None else attribute_path(value_at(found, row), column.expr.parts[1:])
+        plain = v.plain(value)
+        if plain is None:
+            codes.append(None)
+            continue
+        if v.equal(plain, plain) is not True:
+            codes.append(known.setdefault((len(known), "alone"), len(known)))  # a struct is bound, and equals nothing
+            continue
+        if isinstance(plain, date):
+            plain = v.midnight(plain)
+        codes.append(known.setdefault(v.identity(plain), len(known)))
+    return pa.array(codes, pa.int64())
+
+
+def _plain_array(found: Any, family: int) -> pa.Array:
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+        if isinstance(found, pa.ChunkedArray):
+            found = found.chunk(0)
+    if family == y.STRING:
+        return found
+    if pa.types.is_dictionary(found.type):
+        found = found.dictionary_decode()
+    if family == y.DOUBLE:
+        return found.cast(pa.float64())
+    if family == y.TIMESTAMP:
+        return found.cast(pa.timestamp("us", found.type.tz), safe=False).cast(pa.int64())
+    if family == y.DATE:
+        return found.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    if family == y.DURATION:
+        return found.cast(pa.duration("us"), safe=False).cast(pa.int64())
+    return found.cast(pa.int64())
+
+
+def _evaluated(column: Column, batch: Batch) -> pa.Array:
+    """What only the reference evaluator can compute, once for each distinct value where it reads one column."""
+    refs = {e.parts for e in ex.walk(column.expr) if isinstance(e, ex.Ref)}
+    calls = any(isinstance(e, ex.Call) and e.name in ("time", "type") for e in ex.walk(column.expr))
+    if len(refs) == 1 and not calls:
+        (parts,) = refs
+        found = batch.columns.get(parts[0])
+        if found is not None and not isinstance(found, list) and not pa.types.is_nested(found.type):
+            if isinstance(found, pa.ChunkedArray):
+                found = found.combine_chunks()
+            coded = found.dictionary_encode() if not pa.types.is_dictionary(found.type) else found
+            values = [
+                _answer(column, Event(None, 0, {parts[0]: value}, ""), batch)
+                for value in [*coded.dictionary.to_pylist(), None]
+            ]
+            codes = coded.indices.fill_null(len(values) - 1)
+            return _array(values, column.family).take(codes)
+    return _array([_answer(column, event, batch) for event in _every_event(batch)], column.family)
+
+
+def _every_event(batch: Batch) -> Iterator[Event]:
+    """Every row as an event; its time and type are only known where events are in order of rows or were placed."""
+    rows = max((len(column) for column in batch.columns.values()), default=len(batch))
+    places = np.full(rows, -1, np.int64)
+    places[np.arange(len(batch)) if batch.order is None else batch.order] = np.arange(len(batch))
+    nothing = Event(None, 0, {}, "")
+    for place in places.tolist():
+        yield batch.event(place) if place >= 0 else nothing
+
+
+def _answer(column: Column, event: Event, batch: Batch) -> Any:
+    scope = MatchScope(frozenset(), Bindings(), event, batch.relations)
+    return number_of(evaluate(column.expr, scope), column.family)
+
+
+def number_of(value: Any, family: int) -> Any:
+    """A value as its column carries it; None for null and for what is of another kind."""
+    match family, value:
+        case (y.BOOLEAN, bool()):
+            return int(value)
+        case (_, bool()):
+            return None
+        case (y.INTEGER, int()) | (y.STRING, str()) | (y.DOUBLE, float()):
+            return value
+        case (y.TIMESTAMP, datetime()):
+            return (value - _EPOCH) // timedelta(microseconds=1)
+        case (y.DATE, date()):
+            return (value - _DAY_ZERO).days
+        case (y.DURATION, timedelta()):
+            return value // timedelta(microseconds=1)
+    return None
+
+
+def _array(values: list[Any], family: int) -> pa.Array:
+    kind = pa.string() if family == y.STRING else pa.float64() if family == y.DOUBLE else pa.int64()
+    return pa.array(values, kind)
+
+
+def _encode_texts(numbered: Numbered, texts: Mapping[int, pa.Array], events: Any, batch: Batch) -> Any:
+    """Give every text a number, the same in all columns; in the order of the texts where conditions compare by it."""
+    if not texts and not numbered.texts:
+        return numbered.tables
+    coded = {
+        i: array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()).dictionary_encode()
+        for i, array in texts.items()
+    }
+    dictionaries = [array.dictionary.cast(pa.large_string()) for array in coded.values()]
+    constants = pa.array(list(numbered.texts.values()), pa.large_string())
+    everything = pa.concat_arrays([*dictionaries, constants])
+    if numbered.sorted_texts:
+        unique = pc.unique(everything)
+        unique = unique.take(pc.array_sort_indices(unique))
+    else:
+        unique = pc.unique(everything)
+    batch.texts = unique
+    codes = pc.index_in(everything, unique).to_numpy(zero_copy_only=False).astype(np.int64)
+    at = 0
+    for i, array in coded.items():
+        size = len(array.dictionary)
+        indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        if size:
+            events[y.E_COLUMNS + i] = batch.arranged(codes[at : at + size][indices])
+        at += size
+    tables = numbered.tables.copy()
+    for place, code in zip(numbered.texts, codes[at:], strict=True):
+        tables[place] = code
+    return tables
+
+
+@y.entry
+def compute_column(M: Arrays, formula: int, column: int, double: bool) -> None:
+    """Fill a column that is computed from others."""
+    e, w = M.events, M.space
+    for i in range(e.shape[1]):
+        ask(M, formula, w[y.A_BIND], i)
+        if w[w[y.A_NULLS]]:
+            e[y.E_NULLS, i] |= 1 << column
+        elif double:
+            M.doubles[column, i] = M.reals[0]
+        else:
+            e[y.E_COLUMNS + column, i] = w[w[y.A_STACK]]
+
+
+@y.entry
+def mark_bit(M: Arrays, kinds: Codes, kind: int, formulas: Ints, bit: int, row: int, every: bool) -> None:
+    """Set a bit of every event that is of the kind (any, where ``every``) and for which the formulas hold."""
+    e, w = M.events, M.space
+    for i in range(len(kinds)):
+        if not every and kinds[i] != kind:
+            continue
+        fits = True
+        for f in formulas:
+            if ask(M, f, w[y.A_BIND], i) != 1:
+                fits = False
+                break
+        if fits:
+            e[row, i] |= 1 << bit
+
+
+def _mark(numbered: Numbered, batch: Batch, arrays: Arrays) -> None:
+    mask, must = arrays.events[y.E_MASK], arrays.events[y.E_MUST]
+    kinds = np.ascontiguousarray(batch.kinds, np.int32)
+    codes = {name: i for i, name in enumerate(batch.kind_names)}
+    plain = np.zeros(len(batch.kind_names) + 1, np.int64)  # the last place is for null
+    asked = []
+    for bit, about in enumerate(numbered.bits):
+        if about.predicates:
+            asked.append((bit, about))
+        elif about.event_type is None:
+            plain |= 1 << bit
+        elif about.event_type in codes:
+            plain[codes[about.event_type]] |= 1 << bit
+    if plain.any():
+        np.take(plain, kinds, out=mask, mode="wrap")
+    for bit, about in asked:
+        if about.event_type is not None and about.event_type not in codes:
+            continue
+        kind = codes[about.event_type] if about.event_type is not None else -1
+        given = [n for n in about.predicates if n in batch.decided]
+        formulas = np.array([numbered.alone[n] for n in about.predicates if n not in batch.decided], np.int64)
+        if given:
+            holds = np.ones(len(batch), bool) if about.event_type is None else kinds == kind
+            for n in given:
+                holds &= batch.arranged(batch.decided[n])
+            if not len(formulas):
+                mask[holds] |= 1 << bit
+                continue
+        mark_bit(arrays, kinds, kind, formulas, bit, y.E_MASK, about.event_type is None)
+        if given:
+            mask[~holds] &= ~(1 << bit)
+    everything = 0
+    for step, predicates in enumerate(numbered.musts):
+        if not predicates:
+            everything |= 1 << step
+    must[:] = everything
+    for step, predicates in enumerate(numbered.musts):
+        if predicates:
+            given = [n for n in predicates if n in batch.decided]
+            formulas = np.array([numbered.alone[n] for n in predicates if n not in batch.decided], np.int64)
+            mark_bit(arrays, kinds, -1, formulas, step, y.E_MUST, True)
+            for n in given:
+                must[~batch.arranged(batch.decided[n])] &= ~(1 << step)

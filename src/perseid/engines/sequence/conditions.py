@@ -1,0 +1,374 @@
+"""Formulas: expressions over what a path has bound, run on a small stack of numbers.
+
+Every value is an int64 or a double beside a null flag; the compiler knows which, so each opcode is for one of them.
+Nothing raises: overflow, a zero divisor and what is not bound are null, as in :mod:`perseid.semantics.values`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from perseid.engines.sequence.layout import *
+from perseid.engines.sequence.layout import Arrays, compiled
+
+LARGEST = 2**63 - 1
+SMALLEST = -(2**63)
+DAY = 86_400_000_000
+NAN = float("nan")
+
+
+@compiled
+def add_overflows(a: int, b: int) -> bool:
+    return (b > 0 and a > LARGEST - b) or (b < 0 and a < SMALLEST - b)
+
+
+@compiled
+def product_overflows(a: int, b: int) -> bool:
+    if a == 0 or b == 0:
+        return False
+    if a == SMALLEST or b == SMALLEST:
+        return not (a == 1 or b == 1)
+    whole = LARGEST // abs(b)
+    if abs(a) <= whole:
+        return False
+    # minus 2^63 fits, plus 2^63 does not
+    return not ((a < 0) != (b < 0) and abs(a) == whole + 1 and LARGEST % abs(b) == abs(b) - 1)
+
+
+@compiled
+def compare_doubles(a: float, b: float) -> int:
+    """-1, 0 or 1; NaN equals itself and is above every number."""
+    if a != a or b != b:
+        return int(a != a) - int(b != b)
+    return int(a > b) - int(a < b)
+
+
+@compiled
+def remainder(a: int, b: int) -> int:
+    """With the sign of the dividend, as SQL has it."""
+    if b == -1:
+        return 0
+    r = a % b
+    return r - b if r != 0 and (a < 0) != (b < 0) else r
+
+
+@compiled
+def remainder_double(a: float, b: float) -> float:
+    if a != a or b != b or math.isinf(a):
+        return NAN
+    return float(np.fmod(a, b))
+
+
+@compiled
+def outside(question: int, at: int, own: int) -> int:
+    """Answered by the reference evaluator where the kernel runs as plain Python; never asked where it is compiled."""
+    return -1
+
+
+@compiled
+def load(M: Arrays, column: int, position: int, sp: int) -> None:
+    """Put a column's value of an event on the stack; what is not bound is null."""
+    t, e, w, r = M.tables, M.events, M.space, M.reals
+    if position < 0 or (e[E_NULLS, position] >> column) & 1:
+        w[w[A_NULLS] + sp] = 1
+        return
+    w[w[A_NULLS] + sp] = 0
+    if t[t[S_FAMILIES] + column] == DOUBLE:
+        r[sp] = M.doubles[column, position]
+    else:
+        w[w[A_STACK] + sp] = int(e[E_COLUMNS + column, position])
+
+
+@compiled
+def total(M: Arrays, at: int, slot: int, sp: int) -> None:
+    """Put a running total on the stack."""
+    t, w, r = M.tables, M.space, M.reals
+    row = t[S_TOTAL_TABLE] + slot * TOTAL_WIDTH
+    function = t[row + T_FUNCTION]
+    ints = (w[at + TOTALS] * t[S_TOTALS] + slot) * TOTAL_INTS
+    doubles = (w[at + TOTALS] * t[S_TOTALS] + slot) * TOTAL_DOUBLES
+    known = w[w[A_TOTALS] + ints]
+    if function == TOTAL_EVENTS or function == TOTAL_COUNT:
+        w[w[A_NULLS] + sp] = 0
+        w[w[A_STACK] + sp] = int(known)
+        return
+    if function == TOTAL_FIRST or function == TOTAL_LAST:
+        load(M, t[row + T_COLUMN], known - 1, sp)
+        return
+    w[w[A_NULLS] + sp] = 1
+    if known == 0:
+        return
+    if function == TOTAL_SUM:
+        # Kept in two halves, so that only the sum itself can overflow and not the way to it.
+        low, high = int(w[w[A_TOTALS] + ints + 1]), int(w[w[A_TOTALS] + ints + 2])
+        high += low >> 32
+        if -(2**31) <= high < 2**31:
+            w[w[A_NULLS] + sp] = 0
+            w[w[A_STACK] + sp] = high * 2**32 + (low & (2**32 - 1))
+    elif function == TOTAL_SUM_DOUBLE:
+        w[w[A_NULLS] + sp] = 0
+        r[sp] = r[STACK + doubles]
+    elif function == TOTAL_AVERAGE:
+        w[w[A_NULLS] + sp] = 0
+        r[sp] = r[STACK + doubles] / known
+    elif function == TOTAL_MIN or function == TOTAL_MAX:
+        w[w[A_NULLS] + sp] = 0
+        if t[row + T_FAMILY] == DOUBLE:
+            r[sp] = r[STACK + doubles]
+        else:
+            w[w[A_STACK] + sp] = int(w[w[A_TOTALS] + ints + 1])
+    elif function == TOTAL_STDDEV:
+        if known > 1:
+            w[w[A_NULLS] + sp] = 0
+            squares = r[STACK + doubles + 1]
+            r[sp] = math.sqrt(squares / (known - 1)) if squares >= 0 else NAN
+    elif function == TOTAL_ANY:
+        w[w[A_NULLS] + sp] = 0
+        w[w[A_STACK] + sp] = int(w[w[A_TOTALS] + ints + 1] > 0)
+    elif function == TOTAL_EVERY:
+        w[w[A_NULLS] + sp] = 0
+        w[w[A_STACK] + sp] = int(w[w[A_TOTALS] + ints + 1] == known)
+
+
+@compiled
+def add_to_totals(M: Arrays, slots: int, step: int, position: int) -> None:
+    """Let the totals of a step see one more event."""
+    t, e, w, r = M.tables, M.events, M.space, M.reals
+    row = t[S_STEP_TABLE] + step * STEP_WIDTH
+    first = t[row + ST_TOTALS]
+    for k in range(first, first + t[row + ST_TOTALS_COUNT]):
+        slot = t[k]
+        about = t[S_TOTAL_TABLE] + slot * TOTAL_WIDTH
+        function, column = t[about + T_FUNCTION], t[about + T_COLUMN]
+        ints = (slots * t[S_TOTALS] + slot) * TOTAL_INTS
+        doubles = (slots * t[S_TOTALS] + slot) * TOTAL_DOUBLES
+        if function == TOTAL_EVENTS:
+            w[w[A_TOTALS] + ints] += 1
+            continue
+        if function == TOTAL_FIRST:
+            if w[w[A_TOTALS] + ints] == 0:
+                w[w[A_TOTALS] + ints] = position + 1
+            continue
+        if function == TOTAL_LAST:
+            w[w[A_TOTALS] + ints] = position + 1
+            continue
+        if (e[E_NULLS, position] >> column) & 1:
+            continue
+        w[w[A_TOTALS] + ints] += 1
+        known = w[w[A_TOTALS] + ints]
+        double = t[t[S_FAMILIES] + column] == DOUBLE
+        if function == TOTAL_SUM:
+            value = int(e[E_COLUMNS + column, position])
+            w[w[A_TOTALS] + ints + 1] += value & (2**32 - 1)
+            w[w[A_TOTALS] + ints + 2] += value >> 32
+        elif function == TOTAL_SUM_DOUBLE or function == TOTAL_AVERAGE:
+            r[STACK + doubles] += M.doubles[column, position] if double else float(e[E_COLUMNS + column, position])
+        elif function == TOTAL_MIN or function == TOTAL_MAX:
+            sign = 1 if function == TOTAL_MAX else -1
+            if double:
+                value_d = M.doubles[column, position]
+                if known == 1 or compare_doubles(value_d, r[STACK + doubles]) * sign > 0:
+                    r[STACK + doubles] = value_d
+            else:
+                value = int(e[E_COLUMNS + column, position])
+                if known == 1 or (value > w[w[A_TOTALS] + ints + 1] if sign > 0 else value < w[w[A_TOTALS] + ints + 1]):
+                    w[w[A_TOTALS] + ints + 1] = value
+        elif function == TOTAL_STDDEV:
+            x = M.doubles[column, position] if double else float(e[E_COLUMNS + column, position])
+            delta = x - r[STACK + doubles]
+            part = delta / known
+            r[STACK + doubles] += part
+            r[STACK + doubles + 1] += delta * (delta - part)
+        elif e[E_COLUMNS + column, position] != 0:  # any, every
+            w[w[A_TOTALS] + ints + 1] += 1
+
+
+@compiled
+def ask(M: Arrays, formula: int, at: int, own: int) -> int:
+    """1, 0, or -1 for null; the value itself is left in the stack's first place."""
+    t, e, w, sd = M.tables, M.events, M.space, M.reals
+    si, sn = w[A_STACK], w[A_NULLS]
+    i = formula
+    sp = -1
+    while True:
+        op, a, b = t[i], t[i + 1], t[i + 2]
+        i += FORMULA_WIDTH
+        if op == F_END:
+            if w[sn + 0]:
+                return -1
+            return 1 if w[si + 0] != 0 else 0
+        if op <= F_PREV:
+            sp += 1
+            if op == F_OWN:
+                load(M, a, own, sp)
+            elif op == F_CURRENT:
+                load(M, b, w[at + t[S_CURRENT] + a], sp)
+            elif op == F_INT:
+                w[sn + sp] = 0
+                w[si + sp] = int(t[a])
+            elif op == F_DOUBLE:
+                w[sn + sp] = 0
+                sd[sp] = M.constants[a]
+            elif op == F_NULL:
+                w[sn + sp] = 1
+            elif op == F_UNIFIED:
+                where = at + t[S_UNIFIED] + 2 * a
+                load(M, w[where + 1], w[where], sp)
+            elif op == F_OWN_TIME:
+                w[sn + sp] = 0 if own >= 0 else 1
+                if own >= 0:
+                    w[si + sp] = int(e[E_TIME, own])
+            elif op == F_TIME:
+                position = w[at + t[S_CURRENT] + a]
+                w[sn + sp] = 0 if position >= 0 else 1
+                if position >= 0:
+                    w[si + sp] = int(e[E_TIME, position])
+            elif op == F_TOTAL:
+                total(M, at, a, sp)
+            else:  # F_PREV: the value some rounds before the last, b packs column and offset
+                k, left, position = w[at + COUNT] - 1, b >> 8, -1
+                while k >= 0:
+                    if w[w[A_TAKEN] + TAKEN_WIDTH * (k) + K_STEP] == a:
+                        if left == 0:
+                            position = w[w[A_TAKEN] + TAKEN_WIDTH * (k) + K_POSITION]
+                            break
+                        left -= 1
+                    k -= 1
+                load(M, b & 255, position, sp)
+            continue
+        if op <= F_DURATION:
+            if w[sn + sp]:
+                continue
+            if op == F_NOT:
+                w[si + sp] = 1 if w[si + sp] == 0 else 0
+            elif op == F_TO_DOUBLE:
+                sd[sp] = float(w[si + sp])
+            elif op == F_NEG_D:
+                sd[sp] = -sd[sp]
+            elif op == F_ABS_D:
+                sd[sp] = abs(sd[sp])
+            elif op == F_TO_TIMESTAMP:
+                w[si + sp] = w[si + sp] * DAY
+            elif op == F_DURATION:
+                pass
+            elif w[si + sp] == SMALLEST:
+                w[sn + sp] = 1
+            elif op == F_NEG:
+                w[si + sp] = -w[si + sp]
+            else:
+                w[si + sp] = abs(w[si + sp])
+        elif op == F_AND:
+            sp -= 1
+            x = -1 if w[sn + sp] else (1 if w[si + sp] != 0 else 0)
+            y = -1 if w[sn + sp + 1] else (1 if w[si + sp + 1] != 0 else 0)
+            w[sn + sp] = 0
+            if x == 0 or y == 0:
+                w[si + sp] = 0
+            elif x < 0 or y < 0:
+                w[sn + sp] = 1
+            else:
+                w[si + sp] = 1
+        elif op == F_OR:
+            sp -= 1
+            x = -1 if w[sn + sp] else (1 if w[si + sp] != 0 else 0)
+            y = -1 if w[sn + sp + 1] else (1 if w[si + sp + 1] != 0 else 0)
+            w[sn + sp] = 0
+            if x == 1 or y == 1:
+                w[si + sp] = 1
+            elif x < 0 or y < 0:
+                w[sn + sp] = 1
+            else:
+                w[si + sp] = 0
+        elif op == F_IS_NULL:
+            w[si + sp] = 1 if w[sn + sp] else 0
+            w[sn + sp] = 0
+        elif op == F_IS_TRUE:
+            w[si + sp] = 1 if not w[sn + sp] and w[si + sp] != 0 else 0
+            w[sn + sp] = 0
+        elif op == F_IS_FALSE:
+            w[si + sp] = 1 if not w[sn + sp] and w[si + sp] == 0 else 0
+            w[sn + sp] = 0
+        elif op == F_IF:  # condition, then, else
+            sp -= 2
+            k = sp + 1 if not w[sn + sp] and w[si + sp] != 0 else sp + 2
+            w[sn + sp] = w[sn + k]
+            w[si + sp] = w[si + k]
+            sd[sp] = sd[k]
+        elif op == F_SAME or op == F_SAME_D:
+            sp -= 1
+            if w[sn + sp] or w[sn + sp + 1]:
+                w[si + sp] = 1 if w[sn + sp] and w[sn + sp + 1] else 0
+            elif op == F_SAME:
+                w[si + sp] = 1 if w[si + sp] == w[si + sp + 1] else 0
+            else:
+                w[si + sp] = 1 if compare_doubles(sd[sp], sd[sp + 1]) == 0 else 0
+            w[sn + sp] = 0
+        elif op == F_PYTHON:
+            sp += 1
+            answer = outside(a, at, own)
+            w[sn + sp] = 1 if answer < 0 else 0
+            w[si + sp] = answer
+        else:
+            sp -= 1
+            if w[sn + sp] or w[sn + sp + 1]:
+                w[sn + sp] = 1
+            elif op == F_EQ:
+                w[si + sp] = 1 if w[si + sp] == w[si + sp + 1] else 0
+            elif op == F_LT:
+                w[si + sp] = 1 if w[si + sp] < w[si + sp + 1] else 0
+            elif op == F_LE:
+                w[si + sp] = 1 if w[si + sp] <= w[si + sp + 1] else 0
+            elif op == F_EQ_D:
+                w[si + sp] = 1 if compare_doubles(sd[sp], sd[sp + 1]) == 0 else 0
+            elif op == F_LT_D:
+                w[si + sp] = 1 if compare_doubles(sd[sp], sd[sp + 1]) < 0 else 0
+            elif op == F_LE_D:
+                w[si + sp] = 1 if compare_doubles(sd[sp], sd[sp + 1]) <= 0 else 0
+            elif op == F_ADD_D:
+                sd[sp] = sd[sp] + sd[sp + 1]
+            elif op == F_SUB_D:
+                sd[sp] = sd[sp] - sd[sp + 1]
+            elif op == F_MUL_D:
+                sd[sp] = sd[sp] * sd[sp + 1]
+            elif op == F_DIV_D:
+                if sd[sp + 1] == 0.0:
+                    w[sn + sp] = 1
+                else:
+                    sd[sp] = sd[sp] / sd[sp + 1]
+            elif op == F_MOD_D:
+                if sd[sp + 1] == 0.0:
+                    w[sn + sp] = 1
+                else:
+                    sd[sp] = remainder_double(sd[sp], sd[sp + 1])
+            elif op == F_DIV:
+                if w[si + sp + 1] == 0:
+                    w[sn + sp] = 1
+                else:
+                    sd[sp] = float(w[si + sp]) / float(w[si + sp + 1])
+            elif op == F_MOD:
+                if w[si + sp + 1] == 0:
+                    w[sn + sp] = 1
+                else:
+                    w[si + sp] = remainder(w[si + sp], w[si + sp + 1])
+            elif op == F_ADD:
+                if add_overflows(w[si + sp], w[si + sp + 1]):
+                    w[sn + sp] = 1
+                else:
+                    w[si + sp] = w[si + sp] + w[si + sp + 1]
+            elif op == F_SUB:
+                if w[si + sp + 1] == SMALLEST:
+                    if w[si + sp] >= 0:
+                        w[sn + sp] = 1
+                    else:
+                        w[si + sp] = w[si + sp] - w[si + sp + 1]
+                elif add_overflows(w[si + sp], -w[si + sp + 1]):
+                    w[sn + sp] = 1
+                else:
+                    w[si + sp] = w[si + sp] - w[si + sp + 1]
+            elif op == F_MUL:
+                if product_overflows(w[si + sp], w[si + sp + 1]):
+                    w[sn + sp] = 1
+                else:
+                    w[si + sp] = w[si + sp] * w[si + sp + 1]

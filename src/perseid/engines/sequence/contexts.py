@@ -1,0 +1,541 @@
+"""Event contexts over arrays: which partial matches may use an event (:mod:`perseid.semantics.contexts` says how).
+
+Partial matches are frames in a pool, in the order they came about; what each has taken is a list from its last event
+back, so that partial matches which grow from one another share what they have in common.
+"""
+
+from __future__ import annotations
+
+from perseid.engines.sequence.conditions import add_to_totals
+from perseid.engines.sequence.frames import (
+    bounds,
+    clear_frame,
+    first_at,
+    fits,
+    high_of,
+    in_time,
+    lone_must,
+    options,
+    single_absence,
+    take,
+    window_end,
+)
+from perseid.engines.sequence.kernel import accepted_end, broken_before, led, search, write_match
+from perseid.engines.sequence.layout import *
+from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
+
+LINK_WIDTH = 3
+L_BEFORE, L_STEP, L_POSITION = range(3)
+WENT_ON = FOUND
+"""In a partial match: another grew from it (recent), so it did not wait in vain."""
+TAKEN_LIST = SCAN
+"""In a partial match: its last link."""
+STARTED_AT = BROKEN
+"""In a partial match: its first event."""
+KEEP, DROP, COMPLETE, TIMED_OUT = 0, 1, 2, 3
+
+
+@compiled
+def pool_size(M: Arrays) -> int:
+    """How many partial matches there is room for."""
+    w = M.space
+    return (w[A_NODES_END] - w[A_NODES]) // (2 * NODE_WIDTH)
+
+
+@compiled
+def totals_place(M: Arrays, at: int) -> int:
+    """Every frame of the pool has a place for its totals."""
+    w = M.space
+    return 2 + (at - w[A_FRAMES]) // M.tables[S_FRAME]
+
+
+@compiled
+def recall(M: Arrays, at: int) -> bool:
+    """Lay what a partial match has taken onto the stack; False where there is no room."""
+    w = M.space
+    count, link = w[at + COUNT], w[at + TAKEN_LIST]
+    if w[A_TAKEN] + TAKEN_WIDTH * (count + 2) > w[A_TAKEN_END]:
+        return False
+    for k in range(count - 1, -1, -1):
+        w[w[A_TAKEN] + TAKEN_WIDTH * k + K_STEP] = w[link + L_STEP]
+        w[w[A_TAKEN] + TAKEN_WIDTH * k + K_POSITION] = w[link + L_POSITION]
+        w[w[A_TAKEN] + TAKEN_WIDTH * k + K_ANY] = 0
+        link = w[link + L_BEFORE]
+    return True
+
+
+@compiled
+def remember(M: Arrays, at: int, before: int, step: int, position: int) -> bool:
+    """Add a link for the event a partial match has taken last; False where there is no room."""
+    w = M.space
+    link = w[C_KEYS]
+    if link + LINK_WIDTH > w[A_KEYS_END]:
+        return False
+    w[link + L_BEFORE] = before
+    w[link + L_STEP] = step
+    w[link + L_POSITION] = position
+    w[at + TAKEN_LIST] = link
+    w[C_KEYS] = link + LINK_WIDTH
+    return True
+
+
+@compiled
+def occurs(M: Arrays, outer: int, low: int, high: int, program: int, since: int, horizon: int) -> int:
+    """Does something negated match among these events? What the search notes on the way is forgotten after it."""
+    w = M.space
+    kept = w[C_KEYS]
+    w[C_STARTED] += 1
+    answer = search(M, OCCURS, outer, low, high, program, since, horizon)
+    w[C_KEYS] = kept
+    w[C_STARTED] += 1
+    return answer
+
+
+@compiled
+def dead(M: Arrays, o: int, start: int, seen: int, end: int, now: int, horizon: int) -> int:
+    """1 where an absence that the option depends on has been broken before ``seen``."""
+    t, w = M.tables, M.space
+    last = w[o + LAST] + 1
+    if not w[o + WATCHES]:
+        return 0
+    upto = seen
+    if t[S_STRICTLY]:
+        upto = min(seen, first_at(M, last, seen, now))
+    if upto <= last:
+        return 0
+    w[o + BROKEN] = -1
+    if broken_before(M, o, upto, start, end, False) < upto:
+        return 1
+    high = min(upto, high_of(M, o, start, end, False))
+    for k in range(w[o + WATCHES]):
+        watch = o + t[S_WATCHES] + k * WATCH_WIDTH
+        program = w[watch + W_PROGRAM]
+        if t[t[S_PROGRAMS] + 2 * program + 1] >= 0:
+            continue
+        limit = w[o + CLOSING]
+        if w[watch + W_UNTIL] != NONE:
+            limit = min(limit, w[watch + W_UNTIL])
+        inside = high if limit == FOREVER else min(high, first_at(M, last, high, limit + 1))
+        if inside > last:
+            answer = occurs(M, o, w[watch + W_POSITION] + 1, inside, program, w[watch + W_SINCE], horizon)
+            if answer != 0:
+                return answer
+    return 0
+
+
+@compiled
+def stopped(M: Arrays, o: int, seen: int) -> bool:
+    """Has an event come that ends the repetition whose next round the option would begin?"""
+    t, w = M.tables, M.space
+    for k in range(w[o + UNTILS]):
+        until = w[o + t[S_UNTILS] + k]
+        for position in range(w[o + LAST] + 1, seen):
+            if fits(M, o, until, position):
+                return True
+    return False
+
+
+@compiled
+def broken(M: Arrays, o: int, start: int, seen: int, horizon: int) -> int:
+    """1 where, among the events before ``seen``, something happens that the absences at the end rule out."""
+    t, w = M.tables, M.space
+    for k in range(w[o + WATCHES]):
+        watch = o + t[S_WATCHES] + k * WATCH_WIDTH
+        program, until = w[watch + W_PROGRAM], w[watch + W_UNTIL]
+        limit = window_end(M, start) if until == NONE else until
+        low = w[watch + W_POSITION] + 1
+        high = seen if limit == FOREVER else first_at(M, low, max(low, seen), limit + 1)
+        single = t[t[S_PROGRAMS] + 2 * program + 1]
+        if single >= 0:
+            if single_absence(M, o, w[watch + W_SINCE], single, low, high) < high:
+                return 1
+        else:
+            answer = occurs(M, o, low, high, program, w[watch + W_SINCE], horizon)
+            if answer != 0:
+                return answer
+    return 0
+
+
+@compiled
+def verdict(M: Arrays, at: int, start: int, seen: int, end: int, now: int, horizon: int) -> int:
+    """What becomes of a partial match: its frame says which option it ended with in STEP, and when in CLOSING."""
+    t, w = M.tables, M.space
+    width = t[S_FRAME]
+    if not recall(M, at):
+        return FULL
+    top = w[C_TOP]
+    count = options(M, at, top)
+    if count < 0:
+        return FULL
+    w[C_TOP] = top + count * width
+    waiting = False
+    late = NONE
+    for k in range(count):
+        o = top + k * width
+        if w[o + STEP] < 0:
+            over = accepted_end(M, o, start)
+            if over == NONE:
+                continue
+            gone = broken(M, o, start, seen, horizon)
+            if gone < 0:
+                return FULL
+            if gone == 1:
+                continue
+            if w[o + WATCHES] and over >= now:
+                waiting = True
+            elif not waiting:
+                if not write_match(M, o, 0, over):
+                    return FULL
+                w[C_TOP] = top
+                return COMPLETE
+            continue
+        bounds(M, o, start, end, False)
+        if stopped(M, o, seen):
+            continue
+        gone = dead(M, o, start, seen, end, now, horizon)
+        if gone < 0:
+            return FULL
+        if gone == 1:
+            continue
+        if w[o + CLOSING] != FOREVER and w[o + CLOSING] < now:
+            late = w[o + CLOSING] if late == NONE else late
+        else:
+            waiting = True
+    w[C_TOP] = top
+    if waiting:
+        return KEEP
+    if late != NONE and t[S_TIMEOUTS] and not w[at + WENT_ON]:
+        if not write_match(M, at, 1, late):
+            return FULL
+        return TIMED_OUT
+    return DROP
+
+
+@compiled
+def settle(M: Arrays, partials: int, count: int, seen: int, end: int, now: int, horizon: int) -> int:
+    """Complete and drop what is decided; how many partial matches are left, or FULL.
+
+    The list holds every frame of the pool: those in use first, in order, then those that are free.
+    """
+    w = M.space
+    kept = 0
+    for k in range(count):
+        at = w[partials + k]
+        answer = verdict(M, at, w[at + STARTED_AT], seen, end, now, horizon)
+        if answer < 0:
+            return FULL
+        if answer == KEEP:
+            w[partials + k] = w[partials + kept]
+            w[partials + kept] = at
+            kept += 1
+    return kept
+
+
+@compiled
+def usable(M: Arrays, at: int, position: int, horizon: int) -> int:
+    """The frame of the preferred option with which a partial match can use the event; 0 where none can; or FULL."""
+    t, e, w = M.tables, M.events, M.space
+    width = t[S_FRAME]
+    if not recall(M, at):
+        return FULL
+    top, start, moment = w[C_TOP], w[at + STARTED_AT], e[E_TIME, position]
+    count = options(M, at, top)
+    if count < 0:
+        return FULL
+    w[C_TOP] = top + count * width
+    for k in range(count):
+        o = top + k * width
+        if w[o + STEP] < 0:
+            continue
+        bounds(M, o, start, position + 1, False)
+        if position >= w[o + HIGH] or moment > w[o + CLOSING] or not in_time(M, o, moment):
+            continue
+        gone = dead(M, o, start, position, position + 1, moment, horizon)
+        if gone < 0:
+            return FULL
+        if gone == 1 or not fits(M, o, w[o + STEP], position):
+            continue
+        w[C_TOP] = top
+        return o
+    w[C_TOP] = top
+    return 0
+
+
+@compiled
+def begin(M: Arrays, seed: int, ways: int, low: int, position: int, target: int, horizon: int) -> int:
+    """The first way in which this event can start a match, written to ``target``: 1, 0 or FULL."""
+    t, w = M.tables, M.space
+    width = t[S_FRAME]
+    for k in range(ways):
+        o = seed + (1 + k) * width
+        if w[o + STEP] < 0 or not fits(M, o, w[o + STEP], position):
+            continue
+        w[C_TOTALS] = totals_place(M, target)
+        answer = take(M, o, w[o + STEP], position, target)
+        if answer < 0:
+            return FULL
+        if answer == 0:
+            continue
+        if t[S_LEADS_COUNT]:
+            kept = w[C_KEYS]
+            w[C_STARTED] += 1
+            answer = led(M, target, low, position, horizon)
+            w[C_KEYS] = kept
+            w[C_STARTED] += 1
+            if answer < 0:
+                return FULL
+            if answer == 1:
+                continue
+        w[target + WENT_ON] = 0
+        w[target + STARTED_AT] = position
+        if not remember(M, target, 0, w[o + STEP], position):
+            return FULL
+        return 1
+    return 0
+
+
+@compiled
+def go_on(M: Arrays, at: int, o: int, position: int, target: int) -> int:
+    """The partial match with the event, written to ``target``: 1, or 0 where ``must`` ends it, or FULL."""
+    w = M.space
+    step, before, start = w[o + STEP], w[at + TAKEN_LIST], w[at + STARTED_AT]
+    w[C_TOTALS] = totals_place(M, target)
+    answer = take(M, o, step, position, target)
+    if answer != 1:
+        return answer
+    w[target + WENT_ON] = 0
+    w[target + STARTED_AT] = start
+    return 1 if remember(M, target, before, step, position) else FULL
+
+
+@compiled
+def same_state(M: Arrays, a: int, b: int) -> bool:
+    """Do two partial matches stand at the same point: last step, rounds and members done?"""
+    t, w = M.tables, M.space
+    if w[w[a + TAKEN_LIST] + L_STEP] != w[w[b + TAKEN_LIST] + L_STEP]:
+        return False
+    for k in range(t[S_REGISTER_COUNT]):
+        if w[a + t[S_REGISTERS] + 3 * k] != w[b + t[S_REGISTERS] + 3 * k]:
+            return False
+    return True
+
+
+@compiled
+def gather(M: Arrays, at: int, position: int) -> int:
+    """Let a partial match of the cumulative context gather an event of a step it has passed: 1, 0, or FULL."""
+    t, e, w = M.tables, M.events, M.space
+    if not recall(M, at):
+        return FULL
+    link = w[at + TAKEN_LIST]
+    for _ in range(w[at + COUNT]):
+        step = w[link + L_STEP]
+        again = False
+        other = w[at + TAKEN_LIST]
+        while other != link:
+            if w[other + L_STEP] == step:
+                again = True
+                break
+            other = w[other + L_BEFORE]
+        if not again and fits(M, at, step, position) and lone_must(M, at, step, position):
+            if not remember(M, at, w[at + TAKEN_LIST], step, position):
+                return FULL
+            w[at + COUNT] += 1
+            w[at + LAST] = position
+            w[at + t[S_CURRENT] + step] = position
+            w[at + CLOCK] = e[E_TIME, position]
+            add_to_totals(M, w[at + TOTALS], step, position)
+            return 1
+        link = w[link + L_BEFORE]
+    return 0
+
+
+@compiled
+def forget(M: Arrays, partials: int, k: int, count: int) -> None:
+    """Take a partial match out of the list; its frame is free."""
+    w = M.space
+    at = w[partials + k]
+    for n in range(k, count - 1):
+        w[partials + n] = w[partials + n + 1]
+    w[partials + count - 1] = at
+
+
+@compiled
+def keep_newest(M: Arrays, partials: int, count: int, newer: int) -> int:
+    """Of partial matches at one state only the newest stays, in the place of the oldest (recent)."""
+    w = M.space
+    kept = 0
+    for k in range(count + newer):
+        at = w[partials + k]
+        place = -1
+        for n in range(kept):
+            if same_state(M, w[partials + n], at):
+                place = n
+                break
+        if place < 0:
+            place = kept
+            kept += 1
+        # The one that was there goes to a place behind those that stay.
+        w[partials + k] = w[partials + place]
+        w[partials + place] = at
+    return kept
+
+
+@compiled
+def use(M: Arrays, partials: int, count: int, seed: int, ways: int, low: int, position: int, horizon: int) -> int:
+    """Offer an event to the partial matches as the context says; how many there are then, or FULL."""
+    t, w = M.tables, M.space
+    context = t[S_CONTEXT]
+    used, has_fresh = 0, 0
+    chronicle = context == CHRONICLE or context == IMMEDIATE
+    if context == CUMULATIVE and count > 0:
+        at = w[partials]
+        o = usable(M, at, position, horizon)
+        if o < 0:
+            return FULL
+        if o == 0:
+            return FULL if gather(M, at, position) < 0 else count
+        answer = go_on(M, at, o, position, w[partials + count])
+        if answer < 0:
+            return FULL
+        w[partials] = w[partials + count]
+        w[partials + count] = at
+        if answer == 0:
+            forget(M, partials, 0, count)
+        return count if answer == 1 else count - 1
+    if chronicle:
+        # The frame behind the list is for the fresh one, the next for one that goes on.
+        has_fresh = begin(M, seed, ways, low, position, w[partials + count], horizon)
+        if has_fresh < 0:
+            return FULL
+    newer = 0
+    k = 0
+    while k < count:
+        at = w[partials + k]
+        o = usable(M, at, position, horizon)
+        if o < 0:
+            return FULL
+        if o == 0 or (chronicle and has_fresh and w[o + SPARE]):
+            k += 1
+            continue
+        place = partials + count + (newer if context == RECENT else 1)
+        answer = go_on(M, at, o, position, w[place])
+        if answer < 0:
+            return FULL
+        used = 1
+        if context == RECENT:
+            if answer == 1:
+                w[at + WENT_ON] = 1
+                newer += 1
+            k += 1
+            continue
+        if answer == 1:
+            w[partials + k] = w[place]
+            w[place] = at
+            k += 1
+        else:
+            forget(M, partials, k, count)
+            count -= 1
+        if context != CONTINUOUS:
+            break
+    if chronicle:
+        if used:
+            return count
+        if has_fresh:
+            return count + 1
+        return 0 if context == IMMEDIATE else count
+    if context == STRICT_IMMEDIATE:
+        if used:
+            return count
+        count = 0
+    has_fresh = begin(M, seed, ways, low, position, w[partials + count + newer], horizon)
+    if has_fresh < 0:
+        return FULL
+    if context == RECENT:
+        return keep_newest(M, partials, count, newer + has_fresh)
+    return count + has_fresh
+
+
+@compiled
+def held_until(M: Arrays, partials: int, count: int) -> int:
+    """The earliest time at which a partial match that could be accepted, and still waits for more, would end."""
+    t, w = M.tables, M.space
+    held = FOREVER
+    for k in range(count):
+        at = w[partials + k]
+        if not recall(M, at):
+            return FULL
+        ways = options(M, at, w[C_TOP])
+        if ways < 0:
+            return FULL
+        for n in range(ways):
+            o = w[C_TOP] + n * t[S_FRAME]
+            if w[o + STEP] < 0:
+                over = accepted_end(M, o, w[at + STARTED_AT])
+                if over != NONE:
+                    held = min(held, over)
+    return held
+
+
+@entry
+def simulate(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
+    """Every partition from where the counters say on, event by event; FULL asks for more room for the partition."""
+    t, e, w = M.tables, M.events, M.space
+    width = t[S_FRAME]
+    size = pool_size(M)
+    pool = w[A_FRAMES]
+    seed = pool + size * width
+    if seed + 4 * width > w[A_FRAMES_END] or w[A_TOTALS] + (size + 8) * t[S_TOTALS] * TOTAL_INTS > w[A_TOTALS_END]:
+        return FULL
+    partials = w[A_NODES]
+    clear_frame(M, seed)
+    w[seed + PC] = t[S_CODE]
+    w[seed + TOTALS] = 1
+    w[C_NODES] = w[A_NODES] + size
+    ways = options(M, seed, seed + width)
+    if ways < 0:
+        return FULL
+    while w[C_PARTITION] < len(offsets) - 1:
+        partition = w[C_PARTITION]
+        low, end = offsets[partition], offsets[partition + 1]
+        if horizon != NONE:
+            end = first_at(M, low, end, horizon + 1)
+        written, capped = w[C_OUT], w[C_CAPPED]
+        w[C_KEYS] = w[A_KEYS]
+        for k in range(size):
+            w[partials + k] = pool + k * width
+        count = 0
+        for position in range(low, end + 1):
+            now = FOREVER
+            if position < end:
+                now = e[E_TIME, position]
+            elif horizon != NONE:
+                now = horizon + 1
+            w[C_TOP] = seed + (1 + ways) * width
+            # What is decided before this event, then the event, then what it decides.
+            count = settle(M, partials, count, position, end, now, horizon)
+            if position == end or count < 0:
+                break
+            if 2 * count + 4 > size:
+                count = FULL
+                break
+            count = use(M, partials, count, seed, ways, low, position, horizon)
+            if count >= 0:
+                count = settle(M, partials, count, position + 1, end, now, horizon)
+            if count < 0:
+                break
+            while count > t[S_MATCH_CAP]:
+                forget(M, partials, 0, count)
+                w[C_CAPPED] += 1
+                count -= 1
+        if count >= 0 and horizon != NONE:
+            held = held_until(M, partials, count)
+            if held < 0 and held == FULL:
+                count = FULL
+            else:
+                frontiers[partition] = horizon if held == FOREVER else min(horizon, held - 1)
+        if count < 0:
+            w[C_OUT] = written
+            w[C_CAPPED] = capped
+            return FULL
+        w[C_PARTITION] = partition + 1
+    return GOES_ON

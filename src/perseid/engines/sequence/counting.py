@@ -1,0 +1,238 @@
+"""How many matches there are, without making them: ``->>`` can have more matches than memory has room for.
+
+For a chain of steps, each reached by ``->>`` and decided by its event alone, an event is a small matrix: row i, column
+j says in how many ways a partial match of i steps becomes one of j with it. The matrix of a stretch of events is the
+product of theirs, and a match that ends with an event is counted by the product over its window. Windows slide, so
+products are kept in two stacks (the front's are suffix products), and an event costs a few products of small matrices
+however many partial matches are open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perseid.compile import program as p
+from perseid.engines.jit import jit
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.plan import Numbered
+from perseid.lang.ast import Contiguity
+
+OVERFLOW = -1
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A pattern that can be counted without enumerating: its steps, and which of them repeat."""
+
+    steps: tuple[int, ...]
+    repeated: tuple[bool, ...]
+    window: int | None
+    variable: int | None
+    """The column all steps are unified by, where there is one: then each of its values is a stream of its own."""
+
+
+def chain_of(numbered: Numbered) -> Chain | str:
+    """The chain a pattern is, or in words why it has to be enumerated."""
+    core, programs = numbered.pattern.pattern, numbered.pattern.programs
+    head = numbered.tables
+    if core.context is not None or core.skip.mode != "none":
+        return "a context or skip mode decides which matches count"
+    if core.lead or core.holds_for is not None or numbered.pattern.guards or core.report_timeouts:
+        return "more than the steps' own events decides"
+    if head[y.S_WITHIN_COUNT] >= 0:
+        return "the window counts events"
+    if len(programs) > 1:
+        return "something is negated"
+    if core.suppress is not None:
+        return "matches suppress one another"
+    if head[y.S_STRICTLY]:
+        return "steps must be strictly later"
+    steps: list[int] = []
+    repeated: list[bool] = []
+    contiguity = Contiguity.ANY
+    code = list(programs[0].instructions)
+    at = 0
+    while at < len(code):
+        match code[at]:
+            case p.TakeEvent(step=step):
+                if contiguity is not Contiguity.ANY:
+                    return "an arrow is not ->>"
+                steps.append(step)
+                repeated.append(False)
+            case p.SetHop(hop=hop):
+                if hop.after is not None or hop.within is not None:
+                    return "an arrow has bounds of its own"
+                contiguity = hop.contiguity
+            case p.LoopEnter():
+                turn, take, back = code[at + 1 : at + 4]
+                if (
+                    not isinstance(turn, p.LoopTurn)
+                    or not isinstance(take, p.TakeEvent)
+                    or not isinstance(back, p.LoopBack)
+                ):
+                    return "a group repeats"
+                if contiguity is not Contiguity.ANY or turn.hop.contiguity is not Contiguity.ANY:
+                    return "a repetition does not take every combination"
+                if turn.low != 1 or turn.high is not None or turn.until is not None or turn.guards or turn.hop.after:
+                    return "a repetition has bounds of its own"
+                if turn.hop.within is not None:
+                    return "a repetition has bounds of its own"
+                steps.append(take.step)
+                repeated.append(True)
+                at += 3
+            case p.AcceptMatch():
+                pass
+            case _:
+                return "the steps are no plain chain"
+        at += 1
+    variable = _variable(numbered, steps)
+    if isinstance(variable, str):
+        return variable
+    micros = int(head[y.S_WITHIN])
+    return Chain(tuple(steps), tuple(repeated), None if micros < 0 else micros, variable)
+
+
+def _variable(numbered: Numbered, steps: list[int]) -> int | str | None:
+    """The one column that all steps are unified by."""
+    head = numbered.tables
+    columns = set()
+    for step in steps:
+        row = int(head[y.S_STEP_TABLE]) + step * y.STEP_WIDTH
+        if head[row + y.ST_CHOOSE_COUNT] or head[row + y.ST_MUST_COUNT] or numbered.musts[step]:
+            return "a condition looks at more than its own event"
+        count, first = int(head[row + y.ST_UNIFY_COUNT]), int(head[row + y.ST_UNIFY])
+        if count > 1:
+            return "several values are unified"
+        columns.add((int(head[first]), int(head[first + 1])) if count else None)
+    if columns == {None}:
+        return None
+    if None in columns or len({variable for variable, _ in columns if variable is not None}) > 1:  # type: ignore[misc]
+        return "not every step is unified by one value"
+    if len(columns) > 1:
+        return "a value is unified across columns"
+    return next(column for _, column in columns)  # type: ignore[misc]
+
+
+@jit
+def count_chains(
+    time: Any, fits: Any, repeats: Any, steps: int, window: int, offsets: Any, counts: Any, front: Any, back: Any
+) -> int:
+    """Matches of each partition, added to ``counts``; OVERFLOW where a number grows out of 64 bits.
+
+    ``fits[i]`` has bit k set where event i fits step k; ``front`` has room for a matrix per event of the longest
+    partition and one more.
+    """
+    states = steps + 1
+    for partition in range(len(offsets) - 1):
+        low, high = offsets[partition], offsets[partition + 1]
+        first = low  # the first event in the window
+        turned = low  # events before it are in the front stack, as products up to here
+        for a in range(states):
+            for b in range(states):
+                back[a, b] = 1 if a == b else 0
+        for i in range(low, high):
+            if window >= 0:
+                while first < i and time[first] < time[i] - window:
+                    first += 1
+                    if first > turned:
+                        # The front is used up: the back, turned round, is the new one.
+                        for a in range(states):
+                            for b in range(states):
+                                front[i - low, a, b] = 1 if a == b else 0
+                                back[a, b] = 1 if a == b else 0
+                        for k in range(i - 1, first - 1, -1):
+                            at, before = k - low, k - low + 1
+                            for a in range(states):
+                                for b in range(states):
+                                    front[at, a, b] = front[before, a, b]
+                            for s in range(steps):
+                                if fits[k] >> s & 1:
+                                    # From s steps to s + 1, and where the step repeats from s + 1 to itself.
+                                    for b in range(states):
+                                        front[at, s, b] += front[before, s + 1, b]
+                                        if repeats[s]:
+                                            front[at, s + 1, b] += front[before, s + 1, b]
+                                        if front[at, s, b] < 0 or front[at, s + 1, b] < 0:
+                                            return OVERFLOW
+                        turned = i
+            if fits[i] >> (steps - 1) & 1:
+                total = 0
+                ends = 2 if repeats[steps - 1] else 1
+                for end in range(ends):
+                    column = steps - 1 + end
+                    if turned > first:
+                        for m in range(states):
+                            left, right = front[first - low, 0, m], back[m, column]
+                            if left > 0 and right > 0:
+                                if left > (2**62) // right:
+                                    return OVERFLOW
+                                total += left * right
+                    else:
+                        total += back[0, column]
+                    if total < 0 or total > 2**62:
+                        return OVERFLOW
+                counts[partition] += total
+                if counts[partition] < 0:
+                    return OVERFLOW
+            for s in range(steps - 1, -1, -1):
+                if fits[i] >> s & 1:
+                    for a in range(states):
+                        if repeats[s]:
+                            back[a, s + 1] += back[a, s + 1]
+                        back[a, s + 1] += back[a, s]
+                        if back[a, s + 1] < 0 or back[a, s + 1] > 2**62:
+                            return OVERFLOW
+    return 0
+
+
+def count_exactly(time: Any, fits: Any, chain: Chain, offsets: Any) -> list[int]:
+    """The same with numbers of any size, for windows that hold few events or counts that are beyond 64 bits."""
+    steps, window = len(chain.steps), chain.window
+    out = []
+    for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        total = 0
+        open_: list[tuple[int, list[int]]] = []
+        for i in range(low, high):
+            moment, mask = int(time[i]), int(fits[i])
+            if window is not None:
+                open_ = [(begun, ways) for begun, ways in open_ if begun >= moment - window]
+            if mask >> (steps - 1) & 1 and steps == 1:
+                total += 1
+            for _, ways in open_:
+                for s in range(steps - 1, 0, -1):
+                    if mask >> s & 1:
+                        new = ways[s - 1] + (ways[s] if chain.repeated[s] else 0)
+                        if s == steps - 1:
+                            total += new
+                        ways[s] += new
+                if mask & 1 and chain.repeated[0]:
+                    if steps == 1:
+                        total += ways[0]
+                    ways[0] *= 2
+            if mask & 1:
+                open_.append((moment, [1, *([0] * (steps - 1))]))
+        out.append(total)
+    return out
+
+
+def count_matches(chain: Chain, arrays: y.Arrays, offsets: Any, tables: Any) -> list[int]:
+    """The number of matches of each partition."""
+    mask = arrays.events[y.E_MASK]
+    fits = np.zeros(len(mask), np.int64)
+    for place, step in enumerate(chain.steps):
+        bit = int(tables[int(tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH + y.ST_BIT])
+        fits |= (mask >> bit & 1) << place
+    time = arrays.events[y.E_TIME]
+    counts = np.zeros(len(offsets) - 1, np.int64)
+    states = len(chain.steps) + 1
+    longest = int(np.diff(offsets).max()) if len(offsets) > 1 else 0
+    front = np.zeros((longest + 1 if chain.window is not None else 1, states, states), np.int64)
+    back = np.zeros((states, states), np.int64)
+    window = -1 if chain.window is None else chain.window
+    answer = count_chains(time, fits, np.array(chain.repeated), states - 1, window, offsets, counts, front, back)
+    if answer == OVERFLOW:
+        return count_exactly(time, fits, chain, offsets)
+    return [int(n) for n in counts]

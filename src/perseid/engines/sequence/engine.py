@@ -1,0 +1,147 @@
+"""The sequence engine as drivers know it: a plan, and one step over the rows of a shard.
+
+A driver only plans: what is compiled is imported where it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.contract import Clock, Engine, Rows, Step
+from perseid.engines.sequence.plan import Numbered, number
+from perseid.engines.sequence.schema import output_schema
+from perseid.errors import NotYetError
+from perseid.lang import ast
+from perseid.semantics import types as t
+from perseid.semantics import values as v
+
+if TYPE_CHECKING:
+    from perseid.engines.sequence.output import Found
+
+
+@dataclass(frozen=True)
+class SequencePlan:
+    """A compiled set in the numbers of its kernels, for columns of known types."""
+
+    plan: Plan
+    patterns: tuple[Numbered, ...]
+    schema: Any
+    """The Arrow schema of the rows that come out."""
+    strictly_later: bool = False
+
+
+def make_plan(
+    plan: Plan,
+    types: Mapping[str, t.Type],
+    *,
+    arrow: Mapping[str, Any] | None = None,
+    strictly_later: bool = False,
+) -> SequencePlan:
+    """Number every pattern; ``arrow`` has the exact types of columns that are returned as they are."""
+    numbered = tuple(number(plan, pattern, types, strictly_later) for pattern in plan.patterns)
+    return SequencePlan(plan, numbered, output_schema(plan, numbered, types, arrow or {}), strictly_later)
+
+
+def wanted_rows(plan: SequencePlan, rows: Rows) -> Any:
+    """Rows some step may want, where events that fit no step may be dropped; None for all."""
+    if plan.plan.event_types is None or len(rows.kind_names) == 0:
+        return None
+    wanted = np.array([*(name in plan.plan.event_types for name in rows.kind_names), False])
+    hits = wanted[rows.kinds]  # -1 is the last place
+    return None if hits.all() else np.flatnonzero(hits)
+
+
+def find_all(
+    plan: SequencePlan,
+    rows: Rows,
+    *,
+    horizon: int | None = None,
+    threads: int = 1,
+    compiled: bool = True,
+) -> list[Found]:
+    """The matches of every pattern in numbers, with what is needed to make rows of them."""
+    from perseid.engines.sequence.columns import Batch
+    from perseid.engines.sequence.output import Found
+    from perseid.engines.sequence.run import find
+
+    chosen = wanted_rows(plan, rows)
+    places: dict[int, tuple[Any, Any, Any, int]] = {}
+    out = []
+    for numbered in plan.patterns:
+        route = numbered.pattern.route
+        first = route not in places
+        if first:
+            places[route] = _arranged(rows, route, chosen)
+        order, offsets, occurrence, duplicates = places[route]
+        batch = Batch(
+            time=rows.time[order],
+            kinds=rows.kinds[order],
+            kind_names=rows.kind_names,
+            columns=rows.columns,
+            order=order,
+            relations=rows.relations,
+            decided=rows.decided,
+            made=rows.made,
+        )
+        raw, arrays = find(numbered, batch, offsets, horizon=horizon, threads=threads, compiled=compiled)
+        out.append(Found(numbered, raw, batch, offsets, occurrence, arrays, duplicates if first else 0))
+    return out
+
+
+def _arranged(rows: Rows, route: int, chosen: Any) -> tuple[Any, Any, Any, int]:
+    """Row numbers in order, where partitions begin, occurrence numbers and how many rows were duplicates."""
+    from perseid.engines.order import arrange
+
+    if rows.route is not None:
+        mine = np.flatnonzero(rows.route == route)
+        chosen = mine if chosen is None else np.intersect1d(mine, chosen, assume_unique=True)
+    keys = [_comparable(key) for key in rows.keys[route].values()]
+    time, identity, ranks = rows.time, rows.identity, list(rows.ranks)
+    if chosen is not None:
+        keys = [key.take(pa.array(chosen)) for key in keys]
+        time, identity = time[chosen], identity[chosen]
+        ranks = [rank.take(pa.array(chosen)) for rank in ranks]
+    arrangement = arrange(keys, time, ranks, identity)
+    order = arrangement.order if chosen is None else chosen[arrangement.order]
+    if rows.dedupe and arrangement.occurrence is not None:
+        once = arrangement.occurrence == 0
+        before = np.concatenate([[0], np.cumsum(once)])
+        return order[once], before[arrangement.offsets], None, len(order) - int(before[-1])
+    return order, arrangement.offsets, arrangement.occurrence, 0
+
+
+def _comparable(key: Any) -> Any:
+    """A key whose values are of several kinds as a number for each distinct one."""
+    if not isinstance(key, list):
+        return key
+    codes: dict[object, int] = {}
+    return pa.array([codes.setdefault(v.identity(v.plain(value)), len(codes)) for value in key], pa.int64())
+
+
+def step(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """All matches of a shard whose rows have all come; streams are the next step of this engine."""
+    if not clock.ended or state is not None:
+        raise NotYetError("The sequence engine runs on finite data so far; streams are still to come.")
+    from perseid.engines.sequence.output import match_table
+
+    found = find_all(plan, rows)
+    table, counters = match_table(plan.plan, found, rows, plan.schema)
+    duplicates = sum(one.duplicates for one in found)
+    return Step(table, None, None, {"events": len(rows), "duplicates": duplicates, **counters})
+
+
+def refuse_what_is_not_yet(plan: Plan) -> None:
+    """Steps of other engines, and patterns that feed patterns, which run in one process only so far."""
+    for pattern in plan.patterns:
+        for core_step in pattern.pattern.steps:
+            if not isinstance(core_step.kind, (ast.EventType, ast.AnyEvent)):
+                raise NotYetError(f"Pattern {pattern.name} has steps whose engine is still to come.")
+
+
+SEQUENCE = Engine(name="sequence", plan=make_plan, step=step)

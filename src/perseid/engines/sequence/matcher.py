@@ -1,0 +1,101 @@
+"""The kernel as a matcher of events in hand: for tests, and wherever matches feed other patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.columns import Batch
+from perseid.engines.sequence.plan import number
+from perseid.engines.sequence.run import Raw, find
+from perseid.semantics.contexts import END_OF_TIME
+from perseid.semantics.core import CorePattern
+from perseid.semantics.detection import Matcher, Partition, RawMatch
+from perseid.semantics.events import Event
+from perseid.semantics.values import Relation
+
+_ARROW: tuple[tuple[type, Any], ...] = (
+    (bool, pa.bool_()),
+    (int, pa.int64()),
+    (float, pa.float64()),
+    (str, pa.string()),
+    (datetime, pa.timestamp("us", "UTC")),
+    (date, pa.date32()),
+    (timedelta, pa.duration("us")),
+)
+
+
+def kernel_matcher(plan: Plan, *, compiled: bool = True) -> Matcher:
+    """The sequence engine as a matcher of the plan's patterns."""
+    by_name = {pattern.name: pattern for pattern in plan.patterns}
+
+    def run(
+        pattern: CorePattern,
+        events: Sequence[Event],
+        *,
+        horizon: int | None,
+        strictly_later: bool,
+        relations: Mapping[str, Relation],
+    ) -> Partition:
+        batch = batch_of(events, relations)
+        numbered = number(plan, by_name[pattern.name], batch.types(), strictly_later)
+        offsets = np.array([0, len(events)], np.int64)
+        raw, _ = find(numbered, batch, offsets, horizon=horizon, compiled=compiled)
+        found = [_raw_match(raw, i, numbered.columns, pattern, batch) for i in range(len(raw))]
+        found.sort(key=lambda m: (m.end, m.taken[-1][1], m.taken[0][1]))
+        frontier = None if horizon is None else min(horizon, int(raw.frontiers[0]))
+        return Partition(found, frontier, raw.capped)
+
+    return run
+
+
+def _raw_match(raw: Raw, i: int, columns: Sequence[Any], pattern: CorePattern, batch: Batch) -> RawMatch:
+    span = range(int(raw.offsets[i]), int(raw.offsets[i + 1]))
+    end = int(raw.end[i])
+    unified: dict[str, object] = {}
+    for n, name in enumerate(sorted(pattern.unified)):
+        position, column = int(raw.unified[i, 2 * n]), int(raw.unified[i, 2 * n + 1])
+        if position >= 0:
+            value: Any = batch.event(position).attributes
+            for part in columns[column].expr.parts:
+                value = value.get(part) if isinstance(value, Mapping) else None
+            unified[name] = value
+    return RawMatch(
+        tuple((int(raw.steps[k]), int(raw.positions[k])) for k in span),
+        END_OF_TIME if end == y.FOREVER else end,
+        "timed out" if raw.timed_out[i] else "match",
+        unified,
+    )
+
+
+def batch_of(events: Sequence[Event], relations: Mapping[str, Relation]) -> Batch:
+    """Events as columns; a column whose values are of several kinds stays a list."""
+    names = list(dict.fromkeys(name for event in events for name in event.attributes))
+    kinds = list(dict.fromkeys(event.type for event in events if event.type is not None))
+    code = {kind: i for i, kind in enumerate(kinds)}
+    columns = {name: column_of([event.attributes.get(name) for event in events]) for name in names}
+    return Batch(
+        time=np.array([event.time for event in events], np.int64),
+        kinds=np.array([-1 if event.type is None else code[event.type] for event in events], np.int32),
+        kind_names=kinds,
+        columns=columns,
+        relations=relations,
+    )
+
+
+def column_of(values: list[Any]) -> Any:
+    kinds = {type(value) for value in values if value is not None}
+    if not kinds:
+        return pa.nulls(len(values))
+    if len(kinds) == 1:
+        (kind,) = kinds
+        for python, arrow in _ARROW:
+            if kind is python:
+                return pa.array(values, arrow)
+    return values

@@ -1,0 +1,128 @@
+"""Arrays inside the kernel, as bare addresses.
+
+Numba passes an array as seven words and asks of every index whether it counts from the end. The kernel's functions
+call each other too often for the first and never need the second: between themselves they hand on addresses, and
+Numba is told here how to read and write through them. What Python calls takes arrays; they become addresses on the
+way in, by themselves.
+"""
+# mypy: ignore-errors
+# Numba's insides are not annotated.
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.datamodel import models
+from numba.core.typeconv import Conversion
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin, lower_cast, register_model
+
+
+class Row(types.CPointer):
+    """The address of a flat array."""
+
+    def __init__(self, dtype: Any) -> None:
+        super().__init__(dtype)
+        self.name = f"Row({dtype})"
+
+    def can_convert_from(self, typingctx: Any, other: Any) -> Any:
+        same = isinstance(other, types.Array) and other.ndim == 1 and other.layout == "C" and other.dtype == self.dtype
+        return Conversion.safe if same else None
+
+
+class Grid(types.Type):
+    """The address of an array of rows, and how long they are."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(f"Grid({dtype})")
+
+    def can_convert_from(self, typingctx: Any, other: Any) -> Any:
+        same = isinstance(other, types.Array) and other.ndim == 2 and other.layout == "C" and other.dtype == self.dtype
+        return Conversion.safe if same else None
+
+
+class Memory(types.NamedTuple):
+    """The kernel's arrays by name, as addresses."""
+
+    def can_convert_from(self, typingctx: Any, other: Any) -> Any:
+        if not isinstance(other, types.NamedTuple) or other.instance_class is not self.instance_class:
+            return None
+        kinds = [typingctx.can_convert(a, b) for a, b in zip(other.types, self.types, strict=True)]
+        return None if None in kinds else max(kinds)
+
+
+def memory_of(arrays: Any) -> Memory:
+    """The type that holds the addresses of a named tuple of arrays."""
+    return Memory([Row(a.dtype) if a.ndim == 1 else Grid(a.dtype) for a in arrays.types], arrays.instance_class)
+
+
+register_model(Row)(models.PointerModel)
+register_model(Memory)(models.TupleModel)
+
+
+@register_model(Grid)
+class GridModel(models.StructModel):
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, [("data", types.CPointer(fe_type.dtype)), ("length", types.intp)])
+
+
+@lower_cast(types.Array, Row)
+def array_to_row(context: Any, builder: Any, fromty: Any, toty: Any, val: Any) -> Any:
+    return context.make_array(fromty)(context, builder, val).data
+
+
+@lower_cast(types.Array, Grid)
+def array_to_grid(context: Any, builder: Any, fromty: Any, toty: Any, val: Any) -> Any:
+    array = context.make_array(fromty)(context, builder, val)
+    grid = cgutils.create_struct_proxy(toty)(context, builder)
+    grid.data = array.data
+    grid.length = builder.extract_value(array.shape, 1)
+    return grid._getvalue()
+
+
+@lower_cast(types.NamedTuple, Memory)
+def arrays_to_memory(context: Any, builder: Any, fromty: Any, toty: Any, val: Any) -> Any:
+    held = cgutils.unpack_tuple(builder, val, len(fromty))
+    items = [context.cast(builder, v, a, b) for v, a, b in zip(held, fromty.types, toty.types, strict=True)]
+    return context.make_tuple(builder, toty, items)
+
+
+def _is_place(idx: Any) -> bool:
+    return isinstance(idx, types.BaseTuple) and len(idx) == 2 and all(isinstance(n, types.Integer) for n in idx)
+
+
+PLACE = types.UniTuple(types.intp, 2)
+
+
+@infer_global(operator.getitem)
+class GetFromGrid(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        grid, place = args
+        return signature(grid.dtype, grid, PLACE) if isinstance(grid, Grid) and _is_place(place) else None
+
+
+@infer_global(operator.setitem)
+class SetInGrid(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        grid, place, _ = args
+        return signature(types.none, grid, PLACE, grid.dtype) if isinstance(grid, Grid) and _is_place(place) else None
+
+
+def _address(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    grid = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
+    row, column = cgutils.unpack_tuple(builder, args[1], 2)
+    return builder.gep(grid.data, [builder.add(builder.mul(row, grid.length, flags=["nsw"]), column, flags=["nsw"])])
+
+
+@lower_builtin(operator.getitem, Grid, types.BaseTuple)
+def get_from_grid(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.load(_address(context, builder, sig, args))
+
+
+@lower_builtin(operator.setitem, Grid, types.BaseTuple, types.Any)
+def set_in_grid(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    builder.store(args[2], _address(context, builder, sig, args))
+    return context.get_dummy_value()

@@ -1,0 +1,352 @@
+"""From matches in numbers to rows: ids, keys, returned columns, evidence, suppression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.contract import Rows
+from perseid.engines.hashing import hex_ids, key_words, match_words
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.columns import Batch, value_at
+from perseid.engines.sequence.measures import measure
+from perseid.engines.sequence.plan import Numbered
+from perseid.engines.sequence.run import Raw, make_space
+from perseid.engines.sequence.schema import ARROW, MOMENT, STANDARD, key_name, returned_name
+from perseid.lang import expressions as ex
+from perseid.semantics import values as v
+from perseid.semantics.contexts import END_OF_TIME
+from perseid.semantics.core import CorePattern
+from perseid.semantics.evaluate import evaluate
+from perseid.semantics.events import Event
+from perseid.semantics.hashing import key_words as reference_words
+from perseid.semantics.hashing import match_seeds
+from perseid.semantics.scope import Bindings, MatchScope
+
+_LATEST = 253_402_300_799_999_999
+"""The last microsecond of the year 9999: an end later than that has no timestamp and is null."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One pattern's matches, and the events they are made of."""
+
+    numbered: Numbered
+    raw: Raw
+    batch: Batch
+    offsets: Any
+    occurrence: Any
+    arrays: y.Arrays | None
+    duplicates: int = 0
+
+    @property
+    def pattern(self) -> CorePattern:
+        return self.numbered.pattern.pattern
+
+
+def match_table(plan: Plan, found: Sequence[Found], rows: Rows, schema: pa.Schema) -> tuple[pa.Table, dict[str, int]]:
+    """The rows of every pattern in one schema, and what was counted beside them."""
+    tables = []
+    counters = {"matches": 0, "timed_out": 0, "suppressed": 0, "evidence_dropped": 0, "capped": 0}
+    for one in found:
+        listing = rows_of(one, rows)
+        kept = suppress(one, listing, listing.order)
+        counters["suppressed"] += len(listing.order) - len(kept)
+        counters["capped"] += one.raw.capped
+        counters["timed_out"] += int(one.raw.timed_out[kept].sum())
+        table = listing.table.take(pa.array(kept))
+        if "evidence_dropped" in table.column_names:
+            counters["evidence_dropped"] += int(pa.compute.sum(table["evidence_dropped"]).as_py() or 0)
+        tables.append(table)
+    fitted = [_fitted(table, schema) for table in tables]
+    whole = pa.concat_tables(fitted, promote_options="permissive") if fitted else schema.empty_table()
+    counters["matches"] = whole.num_rows - counters["timed_out"]
+    return whole, counters
+
+
+def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = []
+    for field in schema:
+        if field.name not in table.column_names:
+            columns.append(pa.nulls(table.num_rows, field.type))
+        elif pa.types.is_null(field.type):
+            columns.append(table[field.name])
+        else:
+            columns.append(cast_column(table[field.name], field.type))
+    return pa.table(columns, names=schema.names)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One pattern's matches as a table, their order (by end, start, id), and columns an array cannot hold as they are."""
+
+    table: pa.Table
+    order: Any
+    loose: Mapping[str, list[Any]]
+
+    def values(self, name: str) -> list[Any]:
+        """A column as plain values."""
+        return self.loose[name] if name in self.loose else [v.plain(x) for x in self.table[name].to_pylist()]
+
+
+def cast_column(column: Any, kind: Any) -> Any:
+    """A column in another type; to text by its values where Arrow has no cast for it."""
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return (
+            loose_array(column.to_pylist()).cast(pa.string())
+            if pa.types.is_string(kind)
+            else column.cast(kind, safe=False)
+        )
+
+
+def rows_of(one: Found, rows: Rows) -> Listing:
+    """One pattern's matches."""
+    raw, batch, core = one.raw, one.batch, one.pattern
+    count = len(raw)
+    first_rows = _rows_at(batch, raw.positions[raw.offsets[:-1]])
+    keys = rows.keys[one.numbered.pattern.route]
+    names = list(keys)
+    key_columns = [take(keys[name], first_rows) for name in names]
+    lanes = match_lanes(one, rows, _key_words([keys[name] for name in names], key_columns, first_rows))
+    start = batch.time[raw.positions[raw.offsets[:-1]]]
+    columns: dict[str, Any] = {
+        "pattern": pa.array([core.name] * count, pa.string()) if count < 1000 else _constant(core.name, count),
+        "match_id": hex_ids(lanes),
+        "kind": pa.array(np.where(raw.timed_out, "timed out", "match"))
+        if raw.timed_out.any()
+        else _constant("match", count),
+        "op": _constant("+", count),
+        "revision": pa.array(np.zeros(count, np.int32)),
+        "start": pa.array(start).cast(MOMENT),
+        "end": pa.array(raw.end, mask=raw.end > _LATEST).cast(MOMENT),
+    }
+    taken = set(columns)
+    loose: dict[str, list[Any]] = {}
+    for path, name, column in zip(core.partition, names, key_columns, strict=True):
+        shown = key_name(".".join(path.parts), taken)
+        columns[shown] = column
+        if isinstance(keys[name], list):
+            loose[shown] = [v.plain(keys[name][row]) for row in first_rows.tolist()]
+    taken = set(columns)
+    for name, values in returned(one, rows).items():
+        shown = returned_name(name, taken)
+        columns[shown] = loose_array(values) if isinstance(values, list) else values
+        if isinstance(values, list):
+            loose[shown] = values
+    if core.evidence is not None:
+        columns["evidence"], columns["evidence_dropped"] = evidence(one, core.evidence.limit)
+    unsigned = lanes.view(np.uint64)
+    order = np.lexsort((unsigned[:, 1], unsigned[:, 0], start, raw.end))
+    return Listing(pa.table(columns), order, loose)
+
+
+def _constant(text: str, count: int) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text])).dictionary_decode()
+
+
+def _rows_at(batch: Batch, positions: Any) -> Any:
+    return positions if batch.order is None else batch.order[positions]
+
+
+def take(column: Any, rows: Any) -> Any:
+    """Some rows of a column."""
+    if isinstance(column, list):
+        return loose_array([column[row] for row in rows.tolist()])
+    found = column.take(pa.array(rows))
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _key_words(keys: Sequence[Any], taken: Sequence[Any], rows: Any) -> Any:
+    if not any(isinstance(key, list) for key in keys):
+        return key_words(taken, rows=len(rows))
+    words = [reference_words([value_at(key, row) for key in keys]) for row in rows.tolist()]
+    return np.array(words, np.int64).reshape(len(rows), 2)
+
+
+def loose_array(values: list[Any]) -> Any:
+    """Values of several kinds as an array, by their text where they have no type in common."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def match_lanes(one: Found, rows: Rows, words: Any) -> Any:
+    """Both halves of every match's id."""
+    raw, batch = one.raw, one.batch
+    at = _rows_at(batch, raw.positions)
+    occurrence = np.zeros(len(at), np.int64) if one.occurrence is None else one.occurrence[raw.positions]
+    seeds = match_seeds(one.pattern.semantic_hash)
+    return match_words(
+        seeds[0], seeds[1], words, raw.offsets, raw.steps, batch.time[raw.positions],
+        np.ascontiguousarray(occurrence, np.int64), np.ascontiguousarray(rows.identity[at], np.int64),
+    )  # fmt: skip
+
+
+def returned(one: Found, rows: Rows) -> dict[str, Any]:
+    """The returned columns: gathered, computed by the kernel, or asked of the evaluator."""
+    raw, core = one.raw, one.pattern
+    out: dict[str, Any] = {}
+    asked = []
+    for (name, formula, family), (_, expr) in zip(one.numbered.outputs, core.returns, strict=True):
+        gathered = one.numbered.output_columns.get(name)
+        if gathered is not None:
+            out[name] = _gathered(one, gathered[0], one.batch.columns[gathered[1]])
+        elif formula is not None:
+            out[name] = _measured(one, formula, family)
+        else:
+            asked.append((name, expr))
+            out[name] = None
+    if asked:
+        scopes = [scope_of(one, i) for i in range(len(raw))]
+        for name, expr in asked:
+            out[name] = [evaluate(expr, scope) for scope in scopes]
+    return out
+
+
+def _gathered(one: Found, step: int, column: Any) -> Any:
+    """A column of the last event of a step."""
+    raw = one.raw
+    last = np.full(len(raw), -1, np.int64)
+    mine = np.flatnonzero(raw.steps == step)
+    owner = np.searchsorted(raw.offsets, mine, side="right") - 1
+    last[owner] = raw.positions[mine]  # later events of a match overwrite earlier ones
+    missing = last < 0
+    at = _rows_at(one.batch, np.where(missing, 0, last)) if len(one.batch) else last
+    if isinstance(column, list):
+        return [None if gone else v.plain(column[row]) for row, gone in zip(at.tolist(), missing.tolist(), strict=True)]
+    return column_take(column, at, missing)
+
+
+def column_take(column: Any, rows: Any, missing: Any) -> Any:
+    found = column.take(pa.array(rows, mask=missing) if missing.any() else pa.array(rows))
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _measured(one: Found, formula: int, family: int) -> Any:
+    raw = one.raw
+    count = len(raw)
+    ints, nulls = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    doubles = np.zeros(count if family == y.DOUBLE else 0, np.float64)
+    own = one_step(one.pattern)
+    longest = int(np.diff(raw.offsets).max()) if count else 1
+    scale = 1
+    while 256 * scale < longest + 2:
+        scale *= 2
+    space, reals = make_space(one.numbered, scale)
+    assert one.arrays is not None
+    arrays = one.arrays._replace(space=space, reals=reals)
+    with np.errstate(all="ignore"):
+        measure(
+            arrays, formula, own is not None, raw.offsets, raw.steps, raw.positions, raw.unified, family == y.DOUBLE,
+            ints, doubles, nulls,
+        )  # fmt: skip
+    mask = nulls != 0
+    if family == y.DOUBLE:
+        return pa.array(doubles, mask=mask)
+    if family == y.STRING:
+        codes = pa.array(np.where(mask, 0, ints), mask=mask)
+        return one.batch.texts.take(codes).cast(pa.string())
+    if family == y.BOOLEAN:
+        return pa.array(ints != 0, mask=mask)
+    whole = pa.array(ints, mask=mask)
+    return whole.cast(pa.int32()).cast(pa.date32()) if family == y.DATE else whole.cast(ARROW[family])
+
+
+def one_step(core: CorePattern) -> int | None:
+    """The step whose event bare column names mean, where a pattern has just one."""
+    bound = [s for s in core.steps if not s.negated]
+    return bound[0].id if len(bound) == 1 else None
+
+
+def events_of(one: Found, i: int) -> list[tuple[int, Event]]:
+    """The contributing events of a match, by step."""
+    raw, batch = one.raw, one.batch
+    span = range(int(raw.offsets[i]), int(raw.offsets[i + 1]))
+    return [(int(raw.steps[k]), batch.event(int(raw.positions[k]))) for k in span]
+
+
+def unified_of(one: Found, i: int) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for n, name in enumerate(sorted(one.pattern.unified)):
+        position, column = int(one.raw.unified[i, 2 * n]), int(one.raw.unified[i, 2 * n + 1])
+        if position >= 0:
+            path = one.numbered.columns[column].expr
+            assert isinstance(path, ex.Ref)
+            value = value_at(one.batch.columns[path.parts[0]], one.batch.row(position))
+            for part in path.parts[1:]:
+                value = value.get(part) if isinstance(value, Mapping) else None
+            out[name] = value
+    return out
+
+
+def scope_of(one: Found, i: int) -> MatchScope:
+    """What the evaluator sees of a match."""
+    core = one.pattern
+    contributing = events_of(one, i)
+    bound: dict[str, list[Event]] = {}
+    for step, event in contributing:
+        name = core.steps[step].name
+        if name is not None:
+            bound.setdefault(name, []).append(event)
+    names = frozenset(s.name for s in core.steps if s.name is not None)
+    current = {name: events[-1] for name, events in bound.items()}
+    own = contributing[0][1] if one_step(core) is not None else None
+    return MatchScope(names, Bindings(bound, current, unified_of(one, i)), own, one.batch.relations)
+
+
+def evidence(one: Found, limit: int) -> tuple[Any, Any]:
+    """The contributing events of each match as structs, up to the limit, and how many were left out."""
+    raw = one.raw
+    counts = np.diff(raw.offsets)
+    shown = np.minimum(counts, limit)
+    offsets = np.zeros(len(raw) + 1, np.int64)
+    np.cumsum(shown, out=offsets[1:])
+    which = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], shown) + np.repeat(raw.offsets[:-1], shown)
+    at = _rows_at(one.batch, raw.positions[which.astype(np.int64)])
+    names = [name for name in one.batch.columns if not name.startswith("\x00")]
+    fields = [take(one.batch.columns[name], at) for name in names]
+    events = pa.StructArray.from_arrays(fields, names=names)
+    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), events)
+    return lists, pa.array(counts - shown)
+
+
+def suppress(one: Found, listing: Listing, order: Any) -> Any:
+    """Rows in order without matches that come too soon after one with equal values; timed-out ones stay."""
+    about = one.pattern.suppress
+    if about is None:
+        return order
+    assert isinstance(about.duration, int)
+    taken = {name for name, _ in STANDARD}
+    key_names = [".".join(path.parts) for path in one.pattern.partition]
+    known = set(listing.table.column_names)
+    values = []
+    for name in about.by or tuple(key_names):
+        shown = key_name(name, taken) if name in key_names else name
+        column = listing.values(shown if shown in known else returned_name(name, known))
+        values.append([v.identity(x) for x in column])
+    last: dict[object, int] = {}
+    kept = []
+    for i in order.tolist():
+        if not one.raw.timed_out[i]:
+            group = tuple(column[i] for column in values)
+            end = int(one.raw.end[i])
+            if group in last and end - last[group] < about.duration:
+                continue
+            last[group] = end
+        kept.append(i)
+    return np.array(kept, np.int64)
+
+
+def end_of(one: Found, i: int) -> int:
+    end = int(one.raw.end[i])
+    return END_OF_TIME if end == y.FOREVER else end

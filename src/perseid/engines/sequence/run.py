@@ -1,0 +1,264 @@
+"""Running the kernel: room to work in, plain Python where it is asked for, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.jit import COMPILED
+from perseid.engines.sequence import conditions, frames, kernel
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.columns import Batch, kernel_arrays
+from perseid.engines.sequence.plan import Numbered
+from perseid.semantics import core as c
+from perseid.semantics.evaluate import evaluate, truth
+from perseid.semantics.events import Event
+from perseid.semantics.scope import Bindings, MatchScope
+
+SHARE = 50_000
+"""Events from which on another thread is worth its while."""
+MOST_OUT = 64
+"""Room for output grows fast up to this scale, then as the rest does."""
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What a run found, in numbers: one row for each match, and its events in flat arrays."""
+
+    partition: Any
+    timed_out: Any
+    end: Any
+    offsets: Any
+    steps: Any
+    positions: Any
+    unified: Any
+    """(position, column) for each unified name, -1 where it has none."""
+    frontiers: Any
+    capped: int
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+
+def make_space(numbered: Numbered, scale: int = 1) -> tuple[Any, Any]:
+    """Room for one search, whole numbers and doubles; ``scale`` doubles each time it was too little."""
+    head = numbered.tables
+    width, totals = int(head[y.S_FRAME]), max(int(head[y.S_TOTALS]), 1)
+    keyed = bool(head[y.S_MEMO]) or bool(head[y.S_COMBINES]) or head[y.S_CONTEXT] >= 0
+    slots = 256 * scale
+    sizes = (
+        (y.A_STACK, None, y.STACK),
+        (y.A_NULLS, None, y.STACK),
+        (y.A_BIND, None, width),
+        (y.A_WORK, y.A_WORK_END, 64 * scale * width),
+        (y.A_TAKEN, y.A_TAKEN_END, 256 * scale * y.TAKEN_WIDTH),
+        (y.A_TOTALS, y.A_TOTALS_END, slots * totals * y.TOTAL_INTS),
+        (y.A_NODES, y.A_NODES_END, 256 * scale * y.NODE_WIDTH),
+        (y.A_FRAMES, y.A_FRAMES_END, 256 * scale * width),
+        (y.A_TABLE, None, 3 * 1024 * scale if keyed else 3),
+        (y.A_KEYS, y.A_KEYS_END, 8 * 1024 * scale if keyed else 1),
+        (y.A_OUT, y.A_OUT_END, 16 * 1024 * scale),
+    )
+    space = np.zeros(y.SPACE_HEAD + sum(size for _, _, size in sizes), np.int64)
+    at = y.SPACE_HEAD
+    for word, end, size in sizes:
+        space[word] = at
+        at += size
+        if end is not None:
+            space[end] = at
+    space[y.A_TABLE_SIZE] = 1024 * scale if keyed else 1
+    space[y.C_OUT] = space[y.A_OUT]
+    space[y.C_HELD] = y.FOREVER
+    return space, np.zeros(y.STACK + slots * totals * y.TOTAL_DOUBLES, np.float64)
+
+
+def find(
+    numbered: Numbered,
+    batch: Batch,
+    offsets: Any,
+    *,
+    horizon: int | None = None,
+    compiled: bool = True,
+    threads: int = 1,
+) -> tuple[Raw, y.Arrays]:
+    """All matches of a pattern in every partition of a batch; ``compiled`` False runs the source as plain Python."""
+    with np.errstate(all="ignore"):
+        arrays = kernel_arrays(numbered, batch, *make_space(numbered))
+    offsets = np.ascontiguousarray(offsets, np.int64)
+    fast = compiled and numbered.compiled
+    parts = _shares(offsets, threads) if fast and COMPILED else [(0, len(offsets) - 1)]
+
+    def run(part: tuple[int, int]) -> tuple[list[Any], Any, int]:
+        return _run(numbered, batch, arrays, offsets[part[0] : part[1] + 1], horizon, fast)
+
+    if len(parts) == 1:
+        results = [run(parts[0])]
+    else:
+        with ThreadPoolExecutor(len(parts)) as pool:
+            results = list(pool.map(run, parts))
+    raws = []
+    for (first, _), (written, frontiers, capped) in zip(parts, results, strict=True):
+        raws.append(_gather(numbered, written, frontiers, capped, first))
+    return _joined(raws), arrays
+
+
+def _shares(offsets: Any, threads: int) -> list[tuple[int, int]]:
+    """Partitions in about equal shares of events, one for each thread; small work is not worth sharing."""
+    count = len(offsets) - 1
+    threads = min(threads, count, 1 + int(offsets[-1] if count >= 0 else 0) // SHARE)
+    if threads <= 1:
+        return [(0, count)]
+    goals = offsets[0] + (offsets[-1] - offsets[0]) * np.arange(1, threads) // threads
+    cuts = [0, *np.searchsorted(offsets, goals).tolist(), count]
+    return [(a, b) for a, b in pairwise(cuts) if a < b]
+
+
+def _run(
+    numbered: Numbered, batch: Batch, arrays: y.Arrays, offsets: Any, horizon: int | None, fast: bool
+) -> tuple[list[Any], Any, int]:
+    """The kernel over some partitions, with as much room as it turns out to need."""
+    space, reals = make_space(numbered)
+    arrays = arrays._replace(space=space, reals=reals)
+    frontiers = np.full(len(offsets), y.FOREVER, np.int64)
+    contextual = arrays.tables[y.S_CONTEXT] >= 0
+    names: Mapping[str, Any] = plain(bool(contextual)) if not fast else vars(_contexts() if contextual else kernel)
+    entry = "simulate" if contextual else "attempts"
+    space[y.C_START] = offsets[0] if len(offsets) else 0
+    space[y.C_RESUME] = space[y.C_START]
+    written: list[Any] = []
+    scale = 1
+    while True:
+        if not fast:
+            names["outside_hook"][0] = _evaluator(numbered, batch, arrays)
+        with np.errstate(all="ignore"):  # plain Python warns where doubles overflow, compiled code does not
+            answer = names[entry](arrays, offsets, frontiers, y.NONE if horizon is None else horizon)
+        space = arrays.space
+        out = space[space[y.A_OUT] : space[y.C_OUT]]
+        if len(out):
+            written.append(out.copy())
+        if answer == y.GOES_ON:
+            return written, frontiers, int(space[y.C_CAPPED])
+        # Asked again where it stopped, with more room; what was written is kept, and the start it failed at is redone.
+        scale *= 2 if not len(out) or scale >= MOST_OUT else 8
+        larger, reals = make_space(numbered, scale)
+        for counter in (y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_HELD):
+            larger[counter] = space[counter]
+        arrays = arrays._replace(space=larger, reals=reals)
+
+
+def _joined(raws: list[Raw]) -> Raw:
+    if len(raws) == 1:
+        return raws[0]
+    sizes = np.cumsum([0, *(raw.offsets[-1] for raw in raws)])
+    offsets = [raw.offsets[:-1] + size for raw, size in zip(raws, sizes[:-1], strict=True)]
+    return Raw(
+        partition=np.concatenate([raw.partition for raw in raws]),
+        timed_out=np.concatenate([raw.timed_out for raw in raws]),
+        end=np.concatenate([raw.end for raw in raws]),
+        offsets=np.concatenate([*offsets, sizes[-1:]]),
+        steps=np.concatenate([raw.steps for raw in raws]),
+        positions=np.concatenate([raw.positions for raw in raws]),
+        unified=np.concatenate([raw.unified for raw in raws]),
+        frontiers=np.concatenate([raw.frontiers for raw in raws]),
+        capped=sum(raw.capped for raw in raws),
+    )
+
+
+def _gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: int, first: int) -> Raw:
+    flat = np.concatenate(written) if written else np.zeros(0, np.int64)
+    unified = int(numbered.tables[y.S_UNIFIED_COUNT])
+    starts = np.empty(kernel.match_starts(flat, unified, flat[:0]), np.int64)
+    kernel.match_starts(flat, unified, starts)
+    counts = flat[starts + 3]
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    steps = np.empty(int(offsets[-1]), np.int64)
+    positions = np.empty(int(offsets[-1]), np.int64)
+    bound = np.empty((len(starts), 2 * unified), np.int64)
+    kernel.unpack(flat, starts, offsets, unified, steps, positions, bound)
+    return Raw(
+        partition=flat[starts] + first,
+        timed_out=flat[starts + 1] == 1,
+        end=flat[starts + 2],
+        offsets=offsets,
+        steps=steps,
+        positions=positions,
+        unified=bound,
+        frontiers=frontiers,
+        capped=capped,
+    )
+
+
+def _contexts() -> ModuleType:
+    """Compiled only where a pattern has a context: most have none."""
+    from perseid.engines.sequence import contexts
+
+    return contexts
+
+
+@cache
+def plain(contextual: bool) -> Mapping[str, Any]:
+    """The kernel's own source as plain Python, whose questions go to the reference evaluator."""
+    names: dict[str, Any] = {}
+    sources: list[Any] = [conditions, frames, kernel, *([_contexts()] if contextual else [])]
+    for module in sources:
+        names.update({name: value for name, value in vars(module).items() if not name.startswith("__")})
+    names["__builtins__"] = __builtins__
+    for name, value in list(names.items()):
+        function = getattr(value, "py_func", value)
+        if isinstance(function, FunctionType) and function.__module__.startswith("perseid.engines.sequence"):
+            names[name] = FunctionType(function.__code__, names, name, function.__defaults__)
+    hook: list[Callable[[int, int, int], int] | None] = [None]
+    names["outside_hook"] = hook
+
+    def outside(question: int, at: int, own: int) -> int:
+        assert hook[0] is not None
+        return hook[0](question, at, own)
+
+    names["outside"] = outside
+    return names
+
+
+def _evaluator(numbered: Numbered, batch: Batch, arrays: y.Arrays) -> Callable[[int, int, int], int]:
+    """Answers conditions the kernel has no opcode for, from what a frame has bound."""
+    pattern: c.CorePattern = numbered.pattern.pattern
+    names = frozenset(s.name for s in pattern.steps if s.name is not None)
+    variables = sorted(pattern.unified)
+    shape, space = numbered.tables, arrays.space
+    taken = int(space[y.A_TAKEN])
+    seen: dict[int, Event] = {}
+
+    def event(position: int) -> Event:
+        if position not in seen:
+            seen[position] = batch.event(position)
+        return seen[position]
+
+    def answer(question: int, at: int, own: int) -> int:
+        bound: dict[str, list[Event]] = {}
+        for k in range(int(space[at + y.COUNT])):
+            entry = taken + y.TAKEN_WIDTH * k
+            name = pattern.steps[int(space[entry + y.K_STEP])].name
+            if name is not None:
+                bound.setdefault(name, []).append(event(int(space[entry + y.K_POSITION])))
+        current = {}
+        for step in pattern.steps:
+            position = int(space[at + shape[y.S_CURRENT] + step.id])
+            if step.name is not None and position >= 0:
+                current[step.name] = event(position)
+        unified: dict[str, Any] = {}
+        for i, variable in enumerate(variables):
+            where = at + shape[y.S_UNIFIED] + 2 * i
+            if space[where] >= 0:
+                path = numbered.columns[int(space[where + 1])].expr
+                unified[variable] = evaluate(path, MatchScope(frozenset(), Bindings(), event(int(space[where]))))
+        scope = MatchScope(names, Bindings(bound, current, unified), event(own) if own >= 0 else None, batch.relations)
+        return int(truth(evaluate(numbered.questions[question], scope)))
+
+    return answer

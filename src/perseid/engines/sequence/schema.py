@@ -1,0 +1,151 @@
+"""The rows that come out: their columns and types, known before any event is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.plan import Numbered
+from perseid.lang import expressions as ex
+from perseid.semantics import types as t
+from perseid.semantics.core import CorePattern
+from perseid.semantics.typing import infer, member_type
+
+MOMENT = pa.timestamp("us", "UTC")
+ARROW = {
+    y.INTEGER: pa.int64(),
+    y.DOUBLE: pa.float64(),
+    y.STRING: pa.string(),
+    y.BOOLEAN: pa.bool_(),
+    y.TIMESTAMP: MOMENT,
+    y.DATE: pa.date32(),
+    y.DURATION: pa.duration("us"),
+}
+STANDARD = (
+    ("pattern", pa.string()),
+    ("match_id", pa.string()),
+    ("kind", pa.string()),
+    ("op", pa.string()),
+    ("revision", pa.int32()),
+    ("start", MOMENT),
+    ("end", MOMENT),
+)
+"""What every row has; key columns and returned columns follow."""
+
+
+def arrow_of(type_: t.Type) -> Any:
+    """The Arrow type of a value; None where it is not known."""
+    match type_:
+        case t.Integer():
+            return pa.int64()
+        case t.Double():
+            return pa.float64()
+        case t.String():
+            return pa.string()
+        case t.Boolean():
+            return pa.bool_()
+        case t.Timestamp():
+            return MOMENT
+        case t.Date():
+            return pa.date32()
+        case t.Duration():
+            return pa.duration("us")
+        case t.Binary():
+            return pa.binary()
+        case t.Decimal():
+            return pa.decimal128(type_.precision, type_.scale)
+        case t.Array():
+            inner = arrow_of(type_.element)
+            return None if inner is None else pa.list_(inner)
+        case t.Struct():
+            fields = [(name, arrow_of(inner)) for name, inner in type_.fields]
+            return None if any(kind is None for _, kind in fields) else pa.struct(fields)
+        case t.Null():
+            return pa.null()
+    return None
+
+
+def output_schema(
+    plan: Plan, patterns: Sequence[Numbered], types: Mapping[str, t.Type], arrow: Mapping[str, Any]
+) -> pa.Schema:
+    """The rows of a set: what every row has, every key column, every returned column; absent ones are null."""
+    fields: dict[str, Any] = dict(STANDARD)
+    for numbered in patterns:
+        core = numbered.pattern.pattern
+        for path in core.partition:
+            name = key_name(".".join(path.parts), {n for n, _ in STANDARD})
+            if fields.get(name) is None:
+                fields[name] = _key_type(path.parts, types, arrow)
+        for (name, formula, family), (_, expr) in zip(numbered.outputs, core.returns, strict=True):
+            column = numbered.output_columns.get(name)
+            if column is not None:
+                kind = arrow.get(column[1]) or arrow_of(types[column[1]])
+            else:
+                kind = ARROW[family] if formula is not None else arrow_of(_inferred(expr, core, types))
+            shown = returned_name(name, {n for n, _ in STANDARD} | {".".join(path.parts) for path in core.partition})
+            before = fields.get(shown)
+            if before is None:
+                fields[shown] = kind
+            elif kind is not None and kind != before:
+                fields[shown] = common_type(before, kind)
+    if any(numbered.pattern.pattern.evidence is not None for numbered in patterns):
+        columns = [(name, arrow.get(name) or arrow_of(kind)) for name, kind in types.items()]
+        known = all(kind is not None for _, kind in columns)
+        fields["evidence"] = pa.list_(pa.struct(columns)) if known else None
+        fields["evidence_dropped"] = pa.int64()
+    return pa.schema([pa.field(name, pa.null() if kind is None else kind) for name, kind in fields.items()])
+
+
+def common_type(left: Any, right: Any) -> Any:
+    """The type of a column that two patterns return: numbers meet as numbers, other kinds as text."""
+    if pa.types.is_integer(left) and pa.types.is_integer(right):
+        return pa.int64()
+    numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in (left, right))
+    return pa.float64() if numbers else pa.string()
+
+
+def _key_type(parts: Sequence[str], types: Mapping[str, t.Type], arrow: Mapping[str, Any]) -> Any:
+    if len(parts) == 1 and parts[0] in arrow:
+        return arrow[parts[0]]
+    found = types.get(parts[0], t.Null())
+    for part in parts[1:]:
+        found = dict(found.fields).get(part, t.Null()) if isinstance(found, t.Struct) else t.Unknown()
+    return arrow_of(found)
+
+
+def _inferred(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type]) -> t.Type:
+    names = {s.name for s in core.steps if s.name is not None}
+
+    class Env:
+        def ref(self, ref: ex.Ref) -> t.Type:
+            parts = ref.parts[1:] if ref.parts[0] in names else ref.parts
+            found = types.get(parts[0], t.Null()) if parts else t.Unknown()
+            for part in parts[1:]:
+                found = member_type(found, part)
+            return found
+
+        def param(self, param: ex.Param) -> t.Type:
+            return t.Unknown()
+
+        def relation(self, expr: ex.InRelation) -> tuple[t.Type, ...] | None:
+            return None
+
+        def is_step(self, name: str) -> bool:
+            return name in names
+
+    try:
+        return infer(expr, Env())
+    except Exception:  # what cannot be typed before it is seen
+        return t.Unknown()
+
+
+def key_name(name: str, taken: set[str]) -> str:
+    return f"key_{name}" if name in taken else name
+
+
+def returned_name(name: str, taken: set[str]) -> str:
+    return f"{name}_returned" if name in taken else name

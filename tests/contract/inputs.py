@@ -1,0 +1,182 @@
+"""What each engine is asked in the contract tests: patterns, data, and how the data become its rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.compile.compiler import compile_set
+from perseid.compile.plan import Plan
+from perseid.engines.contract import Clock, Engine, Rows, Step
+from perseid.engines.hashing import identities
+from perseid.engines.sequence.columns import arrow_type
+from perseid.local.rows import Events, read_events
+from perseid.semantics import values as v
+from perseid.semantics.core import CorePattern
+from perseid.semantics.detection import detect, oracle_matcher
+from perseid.testing.random_patterns import SeededChooser, make_pattern
+from tests.contract.rich import SCHEMA, make_rich_pattern, make_rows
+
+Row = tuple[object, ...]
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A set of patterns and the events they are asked of."""
+
+    patterns: tuple[CorePattern, ...]
+    data: tuple[Mapping[str, Any], ...]
+    id: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        return compile_set(list(self.patterns))
+
+    @property
+    def events(self) -> Events:
+        return Events(list(self.data), id=self.id, order_by=self.order_by)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How one engine is asked."""
+
+    ask: Callable[[int, bool], Question]
+    """(seed, every pattern is partitioned by k)"""
+    types: Callable[[], Mapping[str, Any]]
+    rows: Callable[[Question, Sequence[Mapping[str, Any]]], Rows]
+    """Some of a question's data as rows."""
+    expected: Callable[[Question], list[Row]]
+
+
+# The sequence engine
+
+
+def ask_sequence(seed: int, keyed: bool) -> Question:
+    """One to three patterns, simple ones and ones with conditions on columns of every kind, over several keys."""
+    chooser = SeededChooser(seed)
+    patterns: list[CorePattern] = []
+    while len(patterns) < 1 + seed % 3:
+        drawn = make_pattern(chooser) if chooser.chance(50) else make_rich_pattern(chooser)[0]
+        if drawn is None or (keyed and "k" not in [".".join(path.parts) for path in drawn.partition]):
+            continue
+        number = len(patterns)
+        own = tuple((f"{name}_{number}", expr) for name, expr in drawn.returns)
+        patterns.append(replace(drawn, name=f"p{number}", returns=own))
+    data = make_rows(chooser, longest=24, keys=4)
+    identity = chooser.pick(((), (), ("number",), ("s", "number")))
+    return Question(tuple(patterns), tuple(data), identity, chooser.pick(((), (), ("i",), ("d", "s"))))
+
+
+def sequence_rows(question: Question, data: Sequence[Mapping[str, Any]]) -> Rows:
+    table = pa.Table.from_pylist(list(data), schema=SCHEMA).combine_chunks()
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    names = sorted(set(columns["type"].to_pylist()))
+    return Rows(
+        time=np.asarray(columns["ts"].cast(pa.int64())),
+        kinds=np.array([names.index(kind) for kind in columns["type"].to_pylist()], np.int32),
+        kind_names=names,
+        columns=columns,
+        keys={route.id: {name: _inside(columns, name) for name in route.columns} for route in question.plan.routes},
+        identity=identities([columns[name] for name in question.id], columns),
+        ranks=[columns[name] for name in question.order_by],
+    )
+
+
+def _inside(columns: Mapping[str, Any], name: str) -> Any:
+    head, *rest = name.split(".")
+    found = columns[head]
+    for part in rest:
+        found = pc.struct_field(found, part)
+    return found
+
+
+def oracle(question: Question) -> list[Row]:
+    """The same rows as the oracle finds them."""
+    detection = detect(list(question.patterns), read_events(question.events), oracle_matcher())
+    out = []
+    for m in detection.matches:
+        key, values = (_written(shown.values()) for shown in (m.key, m.values))
+        out.append((m.pattern, m.match_id, m.kind, m.start, _micros(v.moment(m.end)), key, values))
+    return sorted(out, key=repr)
+
+
+def _written(values: Iterable[object]) -> str:
+    """Values as text: NaN equals itself, and numbers are equal by value, as a column has one type for all."""
+    return repr([_number(v.plain(value)) for value in values])
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_number(part) for part in value]
+    if isinstance(value, Mapping):
+        return {name: _number(part) for name, part in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _micros(moment: Any) -> int | None:
+    return None if moment is None else (moment - EPOCH) // dt.timedelta(microseconds=1)
+
+
+INPUTS: dict[str, Inputs] = {
+    "sequence": Inputs(
+        ask=ask_sequence,
+        types=lambda: {field.name: arrow_type(field.type) for field in SCHEMA},
+        rows=sequence_rows,
+        expected=oracle,
+    ),
+}
+"""By the name of the engine; a new engine adds itself here."""
+
+
+# What is the same for all
+
+
+def inputs_of(engine: Engine) -> Inputs:
+    found = INPUTS.get(engine.name)
+    assert found is not None, (
+        f"The engine {engine.name!r} has no inputs: add it to INPUTS in tests/contract/inputs.py, "
+        "so that the contract is tested for it."
+    )
+    return found
+
+
+def run(engine: Engine, question: Question, data: Sequence[Mapping[str, Any]] | None = None, plan: Any = None) -> Step:
+    """One call of the engine with all its rows, or with some."""
+    inputs = inputs_of(engine)
+    plan = plan if plan is not None else engine.plan(question.plan, inputs.types())
+    rows = inputs.rows(question, question.data if data is None else data)
+    return engine.step(plan, rows, None, Clock(ended=True))
+
+
+def answer(step: Step, question: Question) -> list[Row]:
+    """The rows of a step in one order, with NaN equal to itself and numbers equal by value."""
+    returned = {pattern.name: [name for name, _ in pattern.returns] for pattern in question.patterns}
+    keys = {pattern.name: [".".join(path.parts) for path in pattern.partition] for pattern in question.patterns}
+    out = []
+    for row in step.rows.to_pylist():
+        name = row["pattern"]
+        key = _written(row[key] for key in keys[name])
+        values = _written(row[column] for column in returned[name])
+        out.append((name, row["match_id"], row["kind"], _micros(row["start"]), _micros(row["end"]), key, values))
+    return sorted(out, key=repr)
+
+
+def answers(name: str, seeds: Sequence[int]) -> list[list[list[object]]]:
+    """The rows of an engine by seed, as lists, so that another process can print them."""
+    from perseid.engines.registry import engines
+
+    engine = engines()[name]
+    out = []
+    for seed in seeds:
+        question = inputs_of(engine).ask(seed, False)
+        out.append([list(row) for row in answer(run(engine, question), question)])
+    return out
