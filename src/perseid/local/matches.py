@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, overload
+
+import pyarrow as pa
 
 from perseid.errors import MissingExtraError
 from perseid.lang.printer import print_duration
 from perseid.semantics import values as v
-from perseid.semantics.detection import Detection, Match
+from perseid.semantics.detection import Match
 
 _SHOWN = 20
 _STANDARD = ("pattern", "match_id", "kind", "start", "end")
@@ -20,28 +22,33 @@ class Matches(Sequence[Match]):
 
     def __init__(
         self,
-        detection: Detection,
+        matches: Sequence[Match],
+        counters: Mapping[str, int],
         reported: Sequence[str] | None = None,
         columns: Sequence[str] = (),
         notes: Sequence[str] = (),
     ) -> None:
-        self._matches = tuple(m for m in detection.matches if reported is None or m.pattern in reported)
+        if reported is not None and hasattr(matches, "chosen"):
+            self._matches: Sequence[Match] = matches.chosen(reported)
+        else:
+            self._matches = tuple(m for m in matches if reported is None or m.pattern in reported)
         self._columns = tuple(columns)
         self.notes = tuple(notes)
         """What may explain a surprise: event types and columns that occur in no event."""
-        self.suppressed = detection.suppressed
+        self.suppressed = counters.get("suppressed", 0)
         """How many matches ``suppress`` left out."""
-        self.evidence_dropped = detection.evidence_dropped
+        self.evidence_dropped = counters.get("evidence_dropped", 0)
         """How many contributing events an evidence limit left out."""
-        self.capped = detection.capped
-        """How many attempts were given up because a pattern without a bound had too many open."""
+        self.capped = counters.get("capped", 0)
+        """How many attempts were given up: too many open without a bound, or too many matches of one start."""
 
     @overload
     def __getitem__(self, index: int) -> Match: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[Match, ...]: ...
     def __getitem__(self, index: int | slice) -> Match | tuple[Match, ...]:
-        return self._matches[index]
+        found: Match | tuple[Match, ...] = self._matches[index]  # type: ignore[assignment]
+        return found
 
     def __len__(self) -> int:
         return len(self._matches)
@@ -50,7 +57,7 @@ class Matches(Sequence[Match]):
         return iter(self._matches)
 
     def __repr__(self) -> str:
-        late = sum(1 for match in self._matches if match.kind != "match")
+        late = self._timed_out()
         count = len(self) - late
         head = f"{count} match" + ("" if count == 1 else "es")
         lines = [head + (f", {late} timed out" if late else "")]
@@ -63,6 +70,10 @@ class Matches(Sequence[Match]):
             lines.append(f"  ({self.capped} attempts given up: too many open without a bound)")
         lines.extend(f"  note: {note}" for note in self.notes)
         return "\n".join(lines)
+
+    def _timed_out(self) -> int:
+        counted: int | None = getattr(self._matches, "timed_out", None)
+        return counted if counted is not None else sum(1 for match in self._matches if match.kind != "match")
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat row a match: pattern, match_id, kind, start and end, the key, the returned columns."""
@@ -94,14 +105,12 @@ class Matches(Sequence[Match]):
 
     def to_arrow(self) -> Any:
         """The rows of :meth:`to_dicts` as an Arrow table."""
-        try:
-            import pyarrow
-        except ImportError:
-            raise MissingExtraError("pyarrow is not installed. Install it with: pip install 'perseid[arrow]'") from None
+        if len(self) and hasattr(self._matches, "table"):
+            return self._matches.table()
         rows = self.to_dicts()
         if rows:
-            return pyarrow.Table.from_pylist(rows)
-        return pyarrow.table({name: pyarrow.nulls(0) for name in (*_STANDARD, *self._columns)})
+            return pa.Table.from_pylist(rows)
+        return pa.table({name: pa.nulls(0) for name in (*_STANDARD, *self._columns)})
 
 
 def describe(match: Match) -> str:

@@ -6,23 +6,18 @@ events are at hand, and silence can be explained.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Set
 
 from perseid.compile.plan import Plan
 from perseid.errors import nearest
 from perseid.lang import ast
-from perseid.semantics.events import Event
 
 
-def notes(plan: Plan, events: Sequence[Event]) -> list[str]:
+def notes(plan: Plan, types: Set[str], columns: Set[str]) -> list[str]:
     """One sentence for each event type and column that no event has."""
-    if not events:
-        return []
     fed = {pattern.name for pattern in plan.patterns}
-    types = {event.type for event in events if event.type is not None}
     wanted = {s.kind.name for p in plan.patterns for s in p.pattern.steps if isinstance(s.kind, ast.EventType)}
     out = [_note(f"no event has the type {name!r}", name, types) for name in sorted(wanted - types - fed)]
-    columns = {column for event in events for column in event.attributes}
     made = {name for p in plan.patterns for name, _ in p.pattern.returns} | {"match_id"}
     for column in plan.columns:
         if column.name not in columns and not (fed and column.name in made):
@@ -30,6 +25,6 @@ def notes(plan: Plan, events: Sequence[Event]) -> list[str]:
     return out
 
 
-def _note(text: str, name: str, known: set[str]) -> str:
+def _note(text: str, name: str, known: Set[str]) -> str:
     near = nearest(name, known)
     return text + (f"; did you mean {near!r}?" if near else ".")

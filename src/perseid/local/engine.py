@@ -1,0 +1,233 @@
+"""A plan run in this process over columns: everything that fits a machine, and Parquet files that fit a disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.compile.plan import Plan
+from perseid.engines.contract import Rows
+from perseid.engines.sequence.columns import Batch, column_type
+from perseid.engines.sequence.engine import SequencePlan, find_all, make_plan
+from perseid.engines.sequence.matcher import kernel_matcher
+from perseid.engines.sequence.output import (
+    Found,
+    Listing,
+    cast_column,
+    end_of,
+    events_of,
+    rows_of,
+    suppress,
+    take,
+)
+from perseid.engines.sequence.schema import STANDARD, common_type
+from perseid.local.inputs import row_pieces
+from perseid.local.matches import Matches
+from perseid.local.notes import notes
+from perseid.local.rows import Events, read_events
+from perseid.semantics import values as v
+from perseid.semantics.detection import Match, check_relations, detect
+from perseid.semantics.events import Event
+
+
+def match_here(
+    plan: Plan,
+    stream: Events,
+    relations: Mapping[str, list[tuple[Any, ...]]],
+    *,
+    horizon: int | None,
+    reported: Sequence[str],
+    columns: Sequence[str],
+    memory_limit: int | None = None,
+) -> Matches:
+    """All matches of a plan's patterns over a declared stream."""
+    if any(pattern.feeds_on for pattern in plan.patterns):
+        # Matches that feed patterns are events like others: few, and made one by one.
+        events = read_events(stream)
+        patterns = [pattern.pattern for pattern in plan.patterns]
+        detection = detect(
+            patterns,
+            events,
+            kernel_matcher(plan),
+            horizon=horizon,
+            strictly_later=stream.strictly_later,
+            relations=relations,
+        )
+        said = notes(plan, {e.type for e in events if e.type}, {name for e in events for name in e.attributes})
+        return Matches(detection.matches, detection.counters(), reported, columns, said if events else [])
+    check_relations([pattern.pattern for pattern in plan.patterns], relations)
+    tables = {name: v.Relation(rows) for name, rows in relations.items()}
+    found: list[Gathered] = []
+    types: set[str] = set()
+    names: set[str] = set()
+    counted: dict[str, int] = {}
+    rows_seen = 0
+    for rows, columns_here in row_pieces(plan, stream, tables, memory_limit):
+        found = [one if one.compact else _compact(one) for one in found]
+        rows_seen += len(rows)
+        types.update(rows.kind_names)
+        names |= columns_here
+        known = {name: column_type(column) for name, column in rows.columns.items()}
+        numbered = make_plan(plan, known, strictly_later=stream.strictly_later)
+        found.extend(_gather(numbered, rows, horizon, counted))
+    said = notes(plan, types, names) if rows_seen else []
+    return Matches(_Listed(found), counted, reported, columns, said)
+
+
+def _compact(gathered: Gathered) -> Gathered:
+    """Only the rows that matches are made of, so that the piece they came from can be let go."""
+    found, rows = gathered.found, gathered.rows
+    raw, batch = found.raw, found.batch
+    used = np.unique(raw.positions)
+    at = used if batch.order is None else batch.order[used]
+    unified = raw.unified.copy()
+    unified[:, ::2] = np.where(unified[:, ::2] < 0, -1, np.searchsorted(used, unified[:, ::2]))
+    small = Batch(
+        time=batch.time[used],
+        kinds=batch.kinds[used],
+        kind_names=batch.kind_names,
+        columns={name: take(column, at) for name, column in batch.columns.items()},
+        relations=batch.relations,
+    )
+    kept = replace(
+        found,
+        raw=replace(raw, positions=np.searchsorted(used, raw.positions), unified=unified),
+        batch=small,
+        occurrence=None if found.occurrence is None else found.occurrence[used],
+        arrays=None,
+    )
+    nothing = Rows(small.time, small.kinds, small.kind_names, small.columns, {}, rows.identity[at])
+    return Gathered(kept, nothing, gathered.listing, gathered.order, True)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Matches of one pattern in their order: numbers, rows, and what makes each a :class:`Match`."""
+
+    found: Found
+    rows: Rows
+    listing: Listing
+    order: Any
+    compact: bool = False
+
+
+def _gather(plan: SequencePlan, rows: Rows, horizon: int | None, counted: dict[str, int]) -> Iterator[Gathered]:
+    for found in find_all(plan, rows, horizon=horizon, threads=os.cpu_count() or 1):
+        listing = rows_of(found, rows)
+        table, order = listing.table, listing.order
+        if found.pattern.suppress is not None and horizon is not None:
+            # An earlier match that is not decided yet may suppress a later one that is.
+            frontier = min([horizon, *found.raw.frontiers.tolist()])
+            order = order[found.raw.timed_out[order] | (found.raw.end[order] <= frontier)]
+        kept = suppress(found, listing, order)
+        counted["suppressed"] = counted.get("suppressed", 0) + len(order) - len(kept)
+        counted["capped"] = counted.get("capped", 0) + found.raw.capped
+        if "evidence_dropped" in table.column_names:
+            dropped = pc.sum(table["evidence_dropped"].take(pa.array(kept))).as_py() or 0
+            counted["evidence_dropped"] = counted.get("evidence_dropped", 0) + dropped
+        yield Gathered(found, rows, listing, kept)
+
+
+class _Listed(Sequence[Match]):
+    """Matches made when they are looked at."""
+
+    def __init__(self, gathered: Sequence[Gathered]) -> None:
+        self.gathered = gathered
+        which = [np.full(len(g.order), i) for i, g in enumerate(gathered)]
+        index = [np.asarray(g.order) for g in gathered]
+        ends = [g.found.raw.end[g.order] for g in gathered]
+        starts = [g.found.batch.time[g.found.raw.positions[g.found.raw.offsets[:-1]]][g.order] for g in gathered]
+        self.which = np.concatenate(which) if which else np.zeros(0, np.int64)
+        self.rows_at = np.concatenate(index) if index else np.zeros(0, np.int64)
+        if len(self.which):
+            order = np.lexsort((np.concatenate(starts), np.concatenate(ends)))
+            self.which, self.rows_at = self.which[order], self.rows_at[order]
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return tuple(self[i] for i in range(*at.indices(len(self))))
+        return _match(self.gathered[int(self.which[at])], int(self.rows_at[at]))
+
+    @property
+    def timed_out(self) -> int:
+        return sum(int(g.found.raw.timed_out[g.order].sum()) for g in self.gathered)
+
+    def chosen(self, reported: Sequence[str]) -> _Listed:
+        return _Listed([g for g in self.gathered if g.found.pattern.name in reported])
+
+    def table(self) -> pa.Table:
+        """All rows in order, as columns; absent ones are null."""
+        pieces = _stacked([g.listing.table for g in self.gathered])
+        starts = np.cumsum([0, *(g.listing.table.num_rows for g in self.gathered)])
+        return pieces.take(pa.array(starts[self.which] + self.rows_at)).drop_columns(["op", "revision"])
+
+
+def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables one below the other; columns of one name meet in a common type."""
+    kinds: dict[str, Any] = {}
+    for table in tables:
+        for field in table.schema:
+            before = kinds.get(field.name)
+            if before is None or pa.types.is_null(before):
+                kinds[field.name] = field.type
+            elif not pa.types.is_null(field.type) and field.type != before:
+                kinds[field.name] = common_type(before, field.type)
+    fitted = []
+    for table in tables:
+        columns = {name: cast_column(table[name], kinds[name]) for name in table.column_names}
+        fitted.append(pa.table(columns))
+    return pa.concat_tables(fitted, promote_options="default")
+
+
+def _value(listing: Listing, name: str, i: int) -> Any:
+    return listing.loose[name][i] if name in listing.loose else v.plain(listing.table[name][i].as_py())
+
+
+def _match(gathered: Gathered, i: int) -> Match:
+    found, rows = gathered.found, gathered.rows
+    core, raw, batch = found.pattern, found.raw, found.batch
+    contributing = []
+    span = range(int(raw.offsets[i]), int(raw.offsets[i + 1]))
+    for (step, event), k in zip(events_of(found, i), span, strict=True):
+        position = int(raw.positions[k])
+        occurrence = 0 if found.occurrence is None else int(found.occurrence[position])
+        word = int(rows.identity[batch.row(position)])
+        contributing.append((step, replace(event, id=str(word), occurrence=occurrence)))
+    bound: dict[str, list[Event]] = {}
+    for step, event in contributing:
+        name = core.steps[step].name
+        if name is not None:
+            bound.setdefault(name, []).append(event)
+    table = gathered.listing.table
+    names = table.column_names[len(STANDARD) :]
+    keys = [".".join(path.parts) for path in core.partition]
+    given = [_value(gathered.listing, name, i) for name in names]
+    key = dict(zip(keys, given, strict=False))
+    values = dict(zip((name for name, _ in core.returns), given[len(keys) :], strict=False))
+    evidence, dropped = None, 0
+    if core.evidence is not None:
+        shown = contributing[: core.evidence.limit]
+        evidence = tuple(dict(event.attributes) for _, event in shown)
+        dropped = len(contributing) - len(shown)
+    return Match(
+        pattern=core.name,
+        match_id=table["match_id"][i].as_py(),
+        kind="timed out" if raw.timed_out[i] else "match",
+        key=key,
+        start=contributing[0][1].time,
+        end=end_of(found, i),
+        bindings={name: tuple(events) for name, events in bound.items()},
+        contributing=tuple(contributing),
+        values=values,
+        evidence=evidence,
+        evidence_dropped=dropped,
+    )

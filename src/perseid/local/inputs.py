@@ -1,0 +1,206 @@
+"""A declared stream as rows for an engine: one table, several by event type, or Parquet in pieces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.compile.plan import Plan
+from perseid.engines.contract import Rows
+from perseid.engines.hashing import identities
+from perseid.engines.sequence.columns import value_at
+from perseid.errors import EventDataError
+from perseid.local.parquet import partitioned
+from perseid.local.rows import Events, rank
+from perseid.local.tables import Table, are_paths, read_table, require, time_column, type_codes
+from perseid.semantics import values as v
+from perseid.semantics.hashing import hash_values, identity_of
+
+MEMORY_SHARE = 4
+"""Parquet that would fill more than one part in so many of the machine's memory is read in pieces."""
+
+
+def row_pieces(
+    plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
+) -> Iterator[tuple[Rows, set[str]]]:
+    """The rows whole, or in pieces that hold whole partitions; and the names of all columns there were."""
+    if not isinstance(stream.data, Mapping):
+        for table in _pieces(plan, stream, memory_limit):
+            yield _rows(plan, stream, table, relations), set(table.names or table.columns)
+        return
+    if not stream.data:
+        raise EventDataError(
+            "A stream of several inputs has none.", hint="Give them by event type: {'Login': rows, …}."
+        )
+    parts, names = [], set()
+    for event_type, data in stream.data.items():
+        table = read_table(data, None)
+        names |= set(table.names or table.columns)
+        parts.append(
+            _rows(plan, _one_input(stream, event_type), _renamed(stream, event_type, table), relations, event_type)
+        )
+    yield _joined(parts), names
+
+
+def _one_input(stream: Events, event_type: str) -> Events:
+    time = stream.time.get(event_type) if isinstance(stream.time, Mapping) else stream.time
+    if time is None:
+        raise EventDataError(f"Nothing is said of the time of the input {event_type!r}.")
+    return replace(
+        stream, time=time, id=stream.columns("id", event_type), order_by=stream.columns("order_by", event_type)
+    )
+
+
+def _renamed(stream: Events, event_type: str, table: Table) -> Table:
+    """The key columns also by the name that patterns use."""
+    pairs = zip(stream.key_names(), stream.columns("key", event_type), strict=False)
+    more = {there: require(table, here, "key") for there, here in pairs if there != here}
+    return replace(table, columns={**table.columns, **more}) if more else table
+
+
+def _pieces(plan: Plan, stream: Events, memory_limit: int | None) -> Iterator[Table]:
+    if not are_paths(stream.data):
+        yield read_table(stream.data, None)
+        return
+    needed = None
+    if stream.id and not plan.all_columns:
+        wanted = {stream.time, stream.type, *stream.id, *stream.order_by}
+        wanted |= {name.split(".")[0] for route in plan.routes for name in route.columns}
+        needed = wanted | {column.name for column in plan.columns}
+    keys = [list(route.columns) for route in plan.routes]
+    shared = [name for name in keys[0] if all(name in other for other in keys)] if keys else []
+    limit = memory_limit if memory_limit is not None else _memory() // MEMORY_SHARE
+    split = [name for name in shared if "." not in name]
+    for piece in partitioned(stream.data, split, needed, limit, [stream.type]):
+        yield read_table(piece, needed)
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # not every system tells
+        return 8 << 30
+
+
+def _rows(
+    plan: Plan, stream: Events, table: Table, relations: Mapping[str, v.Relation], event_type: str | None = None
+) -> Rows:
+    time = time_column(table, stream.time)
+    if event_type is None:
+        kinds, kind_names = type_codes(table, stream.type)
+    else:
+        kinds, kind_names = np.zeros(table.rows, np.int32), [event_type]
+    ids = [require(table, name, "id") for name in stream.id]
+    ranks = [_rank_column(require(table, name, "order_by")) for name in stream.order_by]
+    own = {name: column for name, column in table.columns.items() if not table.names or name in table.names}
+    return Rows(
+        time=time,
+        kinds=kinds,
+        kind_names=kind_names,
+        columns=table.columns,
+        keys={route.id: {name: _key(table, name) for name in route.columns} for route in plan.routes},
+        identity=_identity(ids, own, table.rows),
+        ranks=ranks,
+        relations=relations,
+        dedupe=stream.dedupe,
+    )
+
+
+def _key(table: Table, name: str) -> Any:
+    """A key column; one that no row has is null for all, and one with values of several kinds stays a list."""
+    parts = name.split(".")
+    column = table.columns.get(parts[0])
+    if column is None:
+        return pa.nulls(table.rows)
+    for part in parts[1:]:
+        if isinstance(column, list):
+            column = [value.get(part) if isinstance(value, Mapping) else None for value in column]
+        elif pa.types.is_struct(column.type) and column.type.get_field_index(part) >= 0:
+            column = pc.struct_field(column, part)
+        else:
+            return pa.nulls(table.rows)
+    return column
+
+
+def _identity(ids: list[Any], own: Mapping[str, Any], rows: int) -> Any:
+    if not any(isinstance(column, list) for column in (ids or own.values())):
+        return identities(ids, own)
+    columns = ids or [own[name] for name in sorted(own)]
+    hashed = identity_of if ids else hash_values
+    words = [hashed([value_at(column, row) for column in columns]) for row in range(rows)]
+    return np.array(words, np.int64).reshape(rows)
+
+
+def _rank_column(column: Any) -> Any:
+    """A column to order by; one with values of several kinds becomes the place of each among them."""
+    if not isinstance(column, list):
+        return column
+    ranks = [rank(v.plain(value)) for value in column]
+    place = {found: i for i, found in enumerate(sorted(set(ranks)))}
+    return pa.array([place[found] for found in ranks], pa.int64())
+
+
+# several inputs as one
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    """The rows of several inputs; a column that one of them lacks is null there."""
+    kind_names = list(dict.fromkeys(name for part in parts for name in part.kind_names))
+    sizes = [len(part) for part in parts]
+    names = list(dict.fromkeys(name for part in parts for name in part.columns))
+    routes = {
+        route: {name: _appended([part.keys[route][name] for part in parts], sizes) for name in keys}
+        for route, keys in parts[0].keys.items()
+    }
+    ranks = max(len(part.ranks) for part in parts)
+    return Rows(
+        time=np.concatenate([part.time for part in parts]),
+        kinds=np.concatenate(
+            [np.where(part.kinds < 0, -1, part.kinds + kind_names.index(part.kind_names[0])) for part in parts]
+        ).astype(np.int32),
+        kind_names=kind_names,
+        columns={name: _appended([part.columns.get(name) for part in parts], sizes) for name in names},
+        keys=routes,
+        identity=np.concatenate([part.identity for part in parts]),
+        ranks=[
+            _appended([part.ranks[i] if i < len(part.ranks) else None for part in parts], sizes) for i in range(ranks)
+        ],
+        relations=parts[0].relations,
+        dedupe=parts[0].dedupe,
+    )
+
+
+def _appended(columns: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """Columns one below the other: as an array where they have a type in common, else as a list of values."""
+    present = [column for column in columns if column is not None]
+    if not any(isinstance(column, list) for column in present):
+        types = list(dict.fromkeys(column.type for column in present))
+        common = types[0] if len(types) == 1 else _common(types)
+        if common is not None:
+            arrays = [
+                pa.nulls(size, common) if column is None else column.cast(common)
+                for column, size in zip(columns, sizes, strict=True)
+            ]
+            return pa.concat_arrays([chunk for array in arrays for chunk in getattr(array, "chunks", [array])])
+    out: list[Any] = []
+    for column, size in zip(columns, sizes, strict=True):
+        out += [None] * size if column is None else [value_at(column, row) for row in range(size)]
+    return out
+
+
+def _common(types: Sequence[Any]) -> Any:
+    """Integers meet as int64, numbers as doubles, and nothing meets nulls as itself."""
+    known = [kind for kind in types if not pa.types.is_null(kind)]
+    if len(set(known)) == 1:
+        return known[0]
+    if known and all(pa.types.is_integer(kind) for kind in known):
+        return pa.int64()
+    if known and all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in known):
+        return pa.float64()
+    return None
