@@ -1,0 +1,359 @@
+"""Whether executors have what detection needs: a tiny job asks every Python worker, and a report compares.
+
+It works in a notebook as well as behind ``perseid doctor``, with Spark Connect as well as without: everything is
+said in DataFrame calls.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any
+
+from perseid._version import __version__
+from perseid.compile.compiler import compile_set
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.registry import engines
+from perseid.lang.parser import parse_pattern
+from perseid.semantics.binding import bind
+from perseid.semantics.resolve import resolve
+
+GUIDE = "docs/guides/executors.md"
+_ROUNDS = 3
+_MOST_TASKS = 2_000
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class Place:
+    """One Python process, on the driver or on an executor, and what it has."""
+
+    host: str
+    process: int
+    folder: str
+    """Where it runs; tells executors of one host apart."""
+    python: str
+    executable: str
+    versions: Mapping[str, str | None]
+    """By package; None where it cannot be imported."""
+    errors: Mapping[str, str]
+    """By package: why it cannot be imported or run, where there is more to say than that it is missing."""
+    source: str | None = None
+    """Where perseid was loaded from."""
+    cache: str | None = None
+    """Where compiled kernels are kept, or would be if it could be written."""
+    writable: bool | None = None
+    compiled: bool | None = None
+    """Whether kernels are machine code; None where perseid was not asked."""
+    plain: bool = False
+    """Whether ``PERSEID_NUMBA=0`` asks for kernels as plain Python."""
+    seconds: float | None = None
+    """How long it took until the first kernel had run; None on the driver, which only plans."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong, or worth knowing, and what to do about it."""
+
+    what: str
+    do: str
+    where: tuple[str, ...] = ()
+    serious: bool = True
+    """Whether detection fails or crawls because of it."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found; ``print(report)`` says it in full."""
+
+    driver: Place
+    workers: tuple[Place, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not any(finding.serious for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {"ok": self.ok, **asdict(self)}
+
+    def __str__(self) -> str:
+        lines = ["driver", *_described(self.driver, [self.driver])]
+        for group in _alike(self.workers):
+            lines += [
+                "",
+                f"{len(group)} workers, alike" if len(group) > 1 else "1 worker",
+                *_described(group[0], group),
+            ]
+        for finding in self.findings:
+            lines += ["", f"{'WRONG' if finding.serious else 'note'}: {finding.what}"]
+            lines += [f"  {where}" for where in finding.where]
+            lines.append(f"  = {finding.do}")
+        if self.ok:
+            hosts = len({worker.host for worker in self.workers})
+            lines += ["", f"OK: {_count(len(self.workers), 'Python worker')} on {_count(hosts, 'host')}."]
+        return "\n".join(lines)
+
+
+def examine(spark: Any, *, tasks: int | None = None) -> Report:
+    """Ask every Python worker of the session what it has, and compare that with this process.
+
+    Executors are reached by starting more tasks than there are places to run them; ``tasks`` says how many.
+    """
+    driver = Place(**_probe(__version__, None)())
+    workers: dict[tuple[str, int], Place] = {}
+    failure = None
+    try:
+        slots = 0
+        for _ in range(_ROUNDS):
+            # Executors may still be registering: a round that ends with more of them than it began with is repeated.
+            before, slots = slots, _slots(spark)
+            if before >= slots:
+                break
+            for found in _ask(spark, tasks or min(2 * slots + 2, _MOST_TASKS)):
+                place = _place(found)
+                workers.setdefault((place.host, place.process), place)
+    except Exception as error:  # Whatever the job died of is the finding.
+        failure = error
+    ordered = tuple(sorted(workers.values(), key=lambda worker: (worker.host, worker.folder, worker.process)))
+    return Report(driver, ordered, tuple(findings(driver, ordered, failure)))
+
+
+def _slots(spark: Any) -> int:
+    """How many tasks run at a time: a range has as many partitions unless it is told otherwise."""
+    return int(spark.range(10_000).selectExpr("spark_partition_id() as p").distinct().count())
+
+
+def _ask(spark: Any, tasks: int) -> Iterator[dict[str, Any]]:
+    look = _probe(__version__, _trial())
+
+    def answer(batches: Iterator[Any]) -> Iterator[Any]:
+        import json
+        import time
+
+        import pyarrow
+
+        for batch in batches:
+            if batch.num_rows:
+                yield pyarrow.RecordBatch.from_pydict({"found": [json.dumps(look())]})
+                time.sleep(0.2)  # So that one fast executor does not take the tasks of all.
+
+    for row in spark.range(0, tasks, 1, tasks).mapInArrow(answer, "found string").collect():
+        yield json.loads(row["found"])
+
+
+def _probe(expected: str, trial: bytes | None) -> Callable[[], dict[str, Any]]:
+    """The function that runs on executors. It uses nothing of this module, and as an inner function it travels by
+    value: an executor without perseid can run it too."""
+
+    def look() -> dict[str, Any]:
+        import importlib
+        import os
+        import platform
+        import socket
+        import sys
+
+        versions: dict[str, str | None] = {}
+        errors: dict[str, str] = {}
+        for name in ("perseid", "numba", "numpy", "pyarrow", "pyspark"):
+            versions[name] = None
+            try:
+                versions[name] = str(importlib.import_module(name).__version__)
+            except Exception as error:
+                if not (isinstance(error, ModuleNotFoundError) and error.name == name):
+                    errors[name] = f"{type(error).__name__}: {error}"
+        found: dict[str, Any] = {
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "folder": os.getcwd(),
+            "python": platform.python_version(),
+            "executable": sys.executable or "",
+            "versions": versions,
+            "errors": errors,
+        }
+        if versions["perseid"] is not None:
+            found["source"] = os.path.dirname(importlib.import_module("perseid").__file__ or "")
+            if (
+                expected == versions["perseid"]
+            ):  # Another version is wrong enough; its kernels would be compiled in vain.
+                try:
+                    found.update(importlib.import_module("perseid.spark.doctor").facts(trial))
+                except Exception as error:
+                    errors["perseid"] = f"{type(error).__name__}: {error}"
+        return found
+
+    return look
+
+
+def _trial() -> bytes:
+    """A tiny plan as detection sends them to executors."""
+    plan = compile_set([resolve(bind(parse_pattern("pattern trial match A a -> B b within 1 second")))])
+    return pickle.dumps(engines()["sequence"].plan(plan, {}))
+
+
+@cache
+def facts(trial: bytes | None) -> dict[str, Any]:
+    """What only perseid itself can say of the process it runs in; a trial is run once, when its kernels are new."""
+    from perseid.engines import jit
+
+    folder = jit.cache_folder()
+    try:
+        place = str(folder or jit.cache_place())
+    except OSError:  # There is not even a temporary folder.
+        place = None
+    return {
+        "cache": place,
+        "writable": folder is not None,
+        "compiled": jit.COMPILED,
+        "plain": os.environ.get("PERSEID_NUMBA", "1") == "0",
+        "seconds": None if trial is None else round(_tried(trial), 3),
+    }
+
+
+def _tried(trial: bytes) -> float:
+    """How long a detection took that had to get its kernels first."""
+    import numpy as np
+
+    began = time.perf_counter()
+    engine, plan = engines()["sequence"], pickle.loads(trial)  # noqa: S301  It comes from the driver, as this job does.
+    two = np.arange(2)
+    rows = Rows(two, two.astype(np.int32), ("A", "B"), {}, {route.id: {} for route in plan.plan.routes}, two)
+    found = engine.step(plan, rows, None, Clock(ended=True)).rows.num_rows
+    if found != 1:
+        raise RuntimeError(f"a trial found {found} matches, and there is one")
+    return time.perf_counter() - began
+
+
+def _place(found: Mapping[str, Any]) -> Place:
+    """A worker, with paths inside its executor's folder shortened: they often differ in nothing else."""
+    place = Place(**found)
+    inside = place.folder.rstrip("/") + "/"
+    return replace(
+        place,
+        executable=_shortened(place.executable, inside),
+        source=None if place.source is None else _shortened(place.source, inside),
+    )
+
+
+def _shortened(path: str, inside: str) -> str:
+    return "./" + path.removeprefix(inside) if len(inside) > 1 and path.startswith(inside) else path
+
+
+def findings(driver: Place, workers: Sequence[Place], failure: Exception | None = None) -> Iterator[Finding]:
+    """What is wrong, and what is worth knowing."""
+    if failure is not None:
+        yield _failed(failure)
+    elif not workers:
+        yield Finding("No Python worker answered.", "Look at the executors' logs.")
+    found: dict[Finding, list[str]] = {}
+    for worker in workers:
+        for finding in _of_worker(driver, worker):
+            found.setdefault(finding, []).append(_where(worker))
+    for finding in sorted(found, key=lambda finding: not finding.serious):
+        yield replace(finding, where=tuple(found[finding]))
+
+
+def _of_worker(driver: Place, worker: Place) -> Iterator[Finding]:
+    mine, theirs = driver.versions, worker.versions
+    if "perseid" in worker.errors:
+        yield Finding(
+            f"perseid does not run with {worker.executable}: {worker.errors['perseid']}",
+            "Install what is missing there; perseid needs lark, numba, numpy and pyarrow.",
+        )
+    elif theirs["perseid"] is None:
+        yield Finding(
+            f"{worker.executable} has no perseid.",
+            "Install perseid there, or send it along with spark.archives or spark.submit.pyFiles; if that is the wrong "
+            f"Python, set PYSPARK_PYTHON. {GUIDE} shows each way.",
+        )
+    elif theirs["perseid"] != mine["perseid"]:
+        yield Finding(
+            f"The driver runs perseid {mine['perseid']}, and {worker.executable} has perseid {theirs['perseid']}.",
+            "Install the same version everywhere: detection refuses to mix them.",
+        )
+    elif worker.plain and not driver.plain:
+        yield Finding("PERSEID_NUMBA=0 makes kernels run as plain Python, which is slow.", "Unset it.", serious=False)
+    elif not worker.compiled and not worker.plain:
+        why = worker.errors.get("numba", "numba is not installed")
+        yield Finding(f"Kernels run as plain Python, which is slow: {why}.", "Install numba there.")
+    elif worker.compiled and not worker.writable:
+        yield Finding(
+            f"Nothing can be kept in {worker.cache}: every new Python worker compiles its kernels anew.",
+            "Let PERSEID_CACHE name a folder there that the executors' user owns and can write "
+            "(spark.executorEnv.PERSEID_CACHE=…).",
+            serious=False,
+        )
+    for name in ("numba", "numpy", "pyarrow", "pyspark"):
+        if mine[name] is not None and theirs[name] not in (None, mine[name]):
+            yield Finding(
+                f"The driver has {name} {mine[name]}, and {worker.executable} has {theirs[name]}.",
+                "Both may work; the same one everywhere is what was tested.",
+                serious=False,
+            )
+
+
+_CAUSES = (
+    ("PYTHON_VERSION_MISMATCH", "Driver and executors need the same Python, to the minor version: set PYSPARK_PYTHON."),
+    ("Cannot run program", "Let PYSPARK_PYTHON (or spark.pyspark.python) name a Python that executors have."),
+    (
+        "No module named 'pyarrow'",
+        "Install pyarrow for the executors' Python, or let PYSPARK_PYTHON name one that has it.",
+    ),
+    (
+        "PACKAGE_NOT_INSTALLED",
+        "Install that package for the executors' Python, or let PYSPARK_PYTHON name one that has it.",
+    ),
+)
+
+
+def _failed(failure: Exception) -> Finding:
+    """The line of a long Java and Python trace that says what happened."""
+    text = str(failure)
+    told = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception)\b.*: ", line)]
+    for sign, do in _CAUSES:
+        if sign in text:
+            line = next((line.strip() for line in text.splitlines() if sign in line), text)
+            return Finding(f"The job failed: {line[:_LONGEST]}", do)
+    line = next(iter(told[-1:] or text.strip().splitlines()[:1]), type(failure).__name__)
+    return Finding(
+        f"The job failed: {line[:_LONGEST]}", f"Look at the executors' logs; {GUIDE} shows settings that work."
+    )
+
+
+def _alike(workers: Sequence[Place]) -> list[list[Place]]:
+    """Workers that differ in nothing but where they run."""
+    groups: dict[str, list[Place]] = {}
+    for worker in workers:
+        same = replace(worker, host="", process=0, folder="", seconds=None)
+        groups.setdefault(json.dumps(asdict(same), sort_keys=True), []).append(worker)
+    return list(groups.values())
+
+
+def _described(place: Place, group: Sequence[Place]) -> Iterator[str]:
+    for one in group:
+        took = "" if one.seconds is None else f", first kernel call {one.seconds:.1f} s"
+        yield f"  {_where(one)}{took}"
+    yield f"  Python {place.python} ({place.executable})"
+    yield "  " + ", ".join(f"{name} {version or 'missing'}" for name, version in place.versions.items())
+    if place.source is not None:
+        yield f"  perseid from {place.source}"
+    if place.compiled:
+        kept = f"kept in {place.cache}" if place.writable else f"not kept: {place.cache} cannot be written"
+        yield f"  kernels compiled, {kept}"
+    elif place.compiled is not None:
+        yield "  kernels as plain Python"
+
+
+def _where(place: Place) -> str:
+    return f"{place.host}, process {place.process}, in {place.folder}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

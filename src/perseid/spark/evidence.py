@@ -1,0 +1,31 @@
+"""The events behind matches, one row each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perseid.errors import EventDataError
+
+_OWN = ("match_id", "pattern", "position")
+
+
+def explode_evidence(matches: Any) -> Any:
+    """One row for each event that contributed to a match: ``match_id``, ``pattern``, ``position``, the event's columns.
+
+    ``matches`` is what ``detect`` gave for patterns that say ``evidence``; positions count from 0, in the order of
+    the match. A column of the events that is called like one of these three comes as ``event_match_id`` and so on.
+    """
+    from pyspark.sql import functions as f
+    from pyspark.sql import types as st
+
+    kind = matches.schema["evidence"].dataType if "evidence" in matches.columns else None
+    inner = kind.elementType if isinstance(kind, st.ArrayType) else None
+    if not isinstance(inner, st.StructType):
+        raise EventDataError("These matches have no evidence.", hint="Let the pattern return it: return …, evidence.")
+    taken = {name.lower() for name in _OWN}
+    columns = []
+    for name in inner.names:
+        column = f.col("event").getField(name)
+        columns.append(column.alias(f"event_{name}" if name.lower() in taken else name))
+    exploded = matches.select("match_id", "pattern", f.posexplode("evidence").alias("position", "event"))
+    return exploded.select(*_OWN, *columns)

@@ -1,0 +1,192 @@
+"""What ``explain`` and ``why_not`` ask of Spark: how a detection would run, and a few events in hand.
+
+Explaining runs no job: it reads schemas and the same projection that a detection is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import types as st
+
+from perseid.compile.plan import Plan, Predicate
+from perseid.errors import NotYetError
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_expr
+from perseid.local.narrow import typed_events
+from perseid.local.rows import Events
+from perseid.semantics.detection import expressions_of
+from perseid.semantics.events import Event
+from perseid.spark.arrow import to_arrow
+from perseid.spark.batch import MAX_HITS, Projection, project
+from perseid.spark.expressions import predicate_text
+from perseid.spark.inputs import Input, field_type, inputs_of, key_text, quoted, time_text, types_of
+from perseid.spark.worker import ROUTE
+from perseid.viz.detection import Row, all_needed, caps, engines, kernels, routes, section
+
+_SQL = 160
+_SAMPLE = 1_000
+
+
+def explain_detection(plan: Plan, stream: Events) -> str:
+    """How a detection on Spark would run, in words."""
+    if any(pattern.feeds_on for pattern in plan.patterns):
+        fed = next(pattern for pattern in plan.patterns if pattern.feeds_on)
+        text = f"{fed.name} takes matches of {', '.join(fed.feeds_on)}; on Spark that is two queries"
+        return "\n".join(section("run on Spark, as a batch", [("not as one", text)])).rstrip() + "\n"
+    projection = project(plan, stream, _no_rows(plan), counted=False)
+    types, _ = types_of(projection.inputs)
+    rows: list[Row] = [
+        *(("input", _input(one)) for one in projection.inputs),
+        *(("engine", text) for text in engines(plan)),
+        *_catalyst(plan, projection),
+        *_executors(plan, projection),
+        *_dropped(plan, projection),
+        *(("partitions", text) for text in routes(plan)),
+        ("shuffled by", _shuffle(projection)),
+        ("to Python", _crossing(projection)),
+        *kernels(projection.plan, types),
+        *_earlier(plan),
+        *(("caps", text) for text in caps(plan)),
+    ]
+    return "\n".join(section("run on Spark, as a batch", rows)).rstrip() + "\n"
+
+
+def _no_rows(plan: Plan) -> dict[str, list[tuple[Any, ...]]]:
+    """Empty relations: what they hold does not change how a detection runs."""
+    asked = [e for p in plan.patterns for expr in expressions_of(p.pattern) for e in ex.walk(expr)]
+    return {e.relation: [] for e in asked if isinstance(e, ex.InRelation)}
+
+
+def _input(one: Input) -> str:
+    kind = f"all of type {one.event_type}" if one.event_type is not None else f"type from {one.type}"
+    ids = ", ".join(one.id) or "all columns"
+    ranks = f", equal times by {', '.join(one.order_by)}" if one.order_by else ""
+    time = f"{one.time} ({one.columns[one.time].simpleString()})"
+    return f"{len(one.own)} columns; time from {time}, {kind}, identity from {ids}{ranks}"
+
+
+def _short(sql: str) -> str:
+    return sql if len(sql) <= _SQL else sql[: _SQL - 1].rstrip() + "…"
+
+
+def _catalyst(plan: Plan, projection: Projection) -> list[Row]:
+    """Conditions Spark decides before anything moves, each with its SQL."""
+    rows: list[Row] = []
+    for number in projection.in_catalyst:
+        predicate = plan.predicates[number]
+        text = print_expr(predicate.expr)
+        said = dict.fromkeys(_sql(predicate, one) for one in projection.inputs)
+        rows += [("in Catalyst", f"{text}  as  {_short(sql)}") for sql in said if sql is not None]
+    rows += [("computed there", text) for text in projection.job.made]
+    if not rows and not projection.on_executors:
+        return [("in Catalyst", "no condition: all of them need earlier events" if plan.predicates else "no condition")]
+    return rows
+
+
+def _sql(predicate: Predicate, one: Input) -> str | None:
+    if one.event_type is not None and predicate.event_type not in (None, one.event_type):
+        return None
+    missing = {e.parts[0] for e in ex.walk(predicate.expr) if isinstance(e, ex.Ref)} - set(one.columns)
+    seen = {**one.columns, **{name: st.NullType() for name in missing}}
+    return predicate_text(predicate.expr, seen, time=one.time, type=one.type, event_type=one.event_type)
+
+
+def _executors(plan: Plan, projection: Projection) -> list[Row]:
+    """Conditions of one event that are asked on the executors, and why."""
+    rows: list[Row] = []
+    for number in projection.on_executors:
+        expr = plan.predicates[number].expr
+        why = "Spark SQL has no exact words for it"
+        if any(isinstance(e, ex.InRelation) for e in ex.walk(expr)):
+            why = "it asks a relation, whose rows travel with the plan"
+        elif len(projection.in_catalyst) >= MAX_HITS:
+            why = f"{MAX_HITS} conditions travel as bits, and these are more"
+        rows.append(("on executors", f"{print_expr(expr)}  ({why})"))
+    return rows
+
+
+def _earlier(plan: Plan) -> list[Row]:
+    later = [x for x in plan.predicates if not x.event_local]
+    return [("with earlier events", f"{print_expr(x.expr)}  (the engine asks it, after the shuffle)") for x in later]
+
+
+def _dropped(plan: Plan, projection: Projection) -> list[Row]:
+    """Which rows never reach the shuffle."""
+    rows: list[Row] = []
+    for one, wanted in zip(projection.inputs, projection.wanted, strict=True):
+        where = f"of {one.event_type}: " if one.event_type is not None else ""
+        if wanted is not None:
+            rows.append(("dropped before", f"{where}rows for which this is not true: {_short(wanted)}"))
+        elif plan.event_types is None:
+            rows.append(("dropped before", f"{where}rows without a time only; {all_needed(plan)}"))
+        else:
+            rows.append(("dropped before", f"{where}rows without a time only; every row may be wanted"))
+    return rows
+
+
+def _shuffle(projection: Projection) -> str:
+    names = {here: name for keys in projection.job.keys.values() for name, here in keys}
+    shown = ["the way of partitioning" if key == ROUTE else names.get(key, key) for key in projection.keys]
+    return ", ".join(shown) if shown else "nothing: all rows go to one task"
+
+
+def _crossing(projection: Projection) -> str:
+    """The columns of a row when it leaves Spark's memory for Python's."""
+    job = projection.job
+    parts = ["time, kind and identity"]
+    if job.predicates:
+        parts.append(f"{len(job.predicates)} condition{'' if len(job.predicates) == 1 else 's'} as bits")
+    keys = dict.fromkeys(name for pairs in job.keys.values() for name, _ in pairs)
+    if keys:
+        parts.append(f"keys {', '.join(keys)}")
+    if job.ranks:
+        parts.append(f"{len(job.ranks)} of order_by")
+    if job.made:
+        parts.append(f"{len(job.made)} computed")
+    parts.append(f"columns {', '.join(job.columns)}" if job.columns else "no column of the data")
+    return "; ".join(parts)
+
+
+# events in hand
+
+
+def collect_events(stream: Events, key: Mapping[str, Any] | None, most: int) -> list[Event] | None:
+    """The events of one key, collected; None where they are more than that many."""
+    inputs = inputs_of(stream)
+    for one in inputs:
+        if getattr(one.frame, "isStreaming", False):
+            raise NotYetError("why_not looks at finite data; this DataFrame is a stream.")
+    found = _gathered(stream, inputs, key or {}, most + 1)
+    if not found and key:
+        found = _gathered(stream, inputs, {}, _SAMPLE)  # to name keys that there are
+    return None if len(found) > most else found
+
+
+def _gathered(stream: Events, inputs: list[Input], key: Mapping[str, Any], most: int) -> list[Event]:
+    _, types = types_of(inputs)
+    found: list[Event] = []
+    for one in inputs:
+        rows = _collected(one, key, types, max(most - len(found), 0))
+        found += typed_events(rows, stream, one.event_type, one.time, one.id, one.order_by)
+    return found
+
+
+def _collected(one: Input, key: Mapping[str, Any], types: Mapping[str, st.DataType], most: int) -> Any:
+    """The rows of a key that have a time, as an Arrow table: times in it do not depend on anybody's zone."""
+    from pyspark.sql import functions as f
+
+    frame = one.frame.where(f"({time_text(one)}) is not null")
+    for name, value in key.items():
+        parts = name.split(".")
+        if field_type(parts, types) is not None:
+            frame = frame.where(f.expr(key_text(one, parts, types)).eqNullSafe(f.lit(value)))
+        elif value is not None:
+            frame = frame.limit(0)
+    names = {name: here for name, here, data_type in one.own if to_arrow(data_type) is not None}
+    names.update(
+        {name: name for name in one.columns if name not in one.names and to_arrow(one.columns[name]) is not None}
+    )
+    texts = [f"{quoted(here)} as {quoted(name)}" for name, here in names.items()]
+    return frame.limit(most).selectExpr(*texts).toArrow()

@@ -1,0 +1,360 @@
+"""A declared stream of DataFrames as what is known of each: its columns, which of them mean what, and their types.
+
+Columns are read by SQL text. Names that text cannot say, and names that mean another column in patterns, get a name
+of ours in a frame of our own; the caller's frame is never touched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import types as st
+
+from perseid.errors import EventDataError, TypeMismatchError, nearest
+from perseid.lang import expressions as ex
+from perseid.local.rows import Events
+from perseid.semantics import types as t
+from perseid.spark.expressions import spark_type, sql_text
+from perseid.spark.identity import hash_text, identity_text
+from perseid.spark.worker import OURS
+
+_FIRST_MICRO, _LAST_MICRO = -62_135_596_800_000_000, 253_402_300_799_999_999
+_DAY = 86_400_000_000
+_DENSE = 2**33
+"""Below this many seconds doubles lie closer together than microseconds."""
+_ROLES = ("time", "key", "id", "order_by")
+
+
+@dataclass(frozen=True)
+class Input:
+    """One DataFrame of a stream."""
+
+    frame: Any
+    place: int
+    event_type: str | None
+    """The type of all its events, where it is one of several inputs."""
+    time: str
+    type: str | None
+    id: tuple[str, ...]
+    order_by: tuple[str, ...]
+    columns: Mapping[str, st.DataType]
+    """By the name patterns use."""
+    names: Mapping[str, str]
+    """Where the name in ``frame`` is another: by the name patterns use."""
+    own: tuple[tuple[str, str, st.DataType], ...]
+    """The caller's columns: name, name in ``frame``, type."""
+
+    def text(self, name: str) -> str:
+        """A column as SQL."""
+        return quoted(self.names.get(name, name))
+
+
+def inputs_of(stream: Events) -> list[Input]:
+    """Every DataFrame of a declared stream, checked for the columns that were named."""
+    if not isinstance(stream.data, Mapping):
+        _refuse_other_types(stream, ())
+        return [_input(stream, stream.data, None, 0)]
+    if not stream.data:
+        raise EventDataError(
+            "A stream of several inputs has none.", hint="Give them by event type: {'Login': logins, …}."
+        )
+    _refuse_other_types(stream, stream.data)
+    return [_input(stream, frame, name, i) for i, (name, frame) in enumerate(stream.data.items())]
+
+
+def _refuse_other_types(stream: Events, known: Iterable[str]) -> None:
+    """A dict of columns is by event type, and there must be an input of that type."""
+    there = list(known)
+    for role in _ROLES:
+        named = getattr(stream, role)
+        for name in named if isinstance(named, Mapping) else ():
+            if name not in there:
+                near = nearest(str(name), there)
+                raise EventDataError(
+                    f"{role}= names the event type {name!r}, and there is no such input."
+                    + (f" Did you mean {near!r}?" if near else ""),
+                    hint=f"There is: {', '.join(there)}."
+                    if there
+                    else "Several inputs are given by event type: ps.events({'Login': logins, …}, …).",
+                )
+
+
+def _input(stream: Events, frame: Any, event_type: str | None, place: int) -> Input:
+    fields = [(field.name, field.dataType) for field in frame.schema.fields]
+    own = dict(fields)
+    where = "" if event_type is None else f" of {event_type}"
+    twice = [name for name, count in Counter(name for name, _ in fields).items() if count > 1]
+    if twice:
+        raise EventDataError(
+            f"The DataFrame{where} has several columns named {twice[0]!r}.", hint="Rename or drop all but one."
+        )
+    time = _chosen(stream.time, event_type)
+    roles: list[tuple[str, str]] = [("time", time)]
+    kind = None if event_type is not None else _chosen(stream.type, event_type)
+    if kind is not None:
+        roles.append(("type", kind))
+    ids, ranks = stream.columns("id", event_type), stream.columns("order_by", event_type)
+    keys = _keys(stream, event_type)
+    roles += [*(("id", name) for name in ids), *(("order_by", name) for name in ranks)]
+    roles += [("key", name.split(".")[0] if name not in own else name) for _, name in keys]
+    for role, name in roles:
+        if name not in own:
+            near = nearest(name, own)
+            raise EventDataError(
+                f"The DataFrame{where} has no column {name!r}, which is to be the {role} column."
+                + (f" Did you mean {near!r}?" if near else ""),
+                hint=f"It has: {', '.join(own)}. Say which: ps.events(df, {role}=…).",
+            )
+    renamed = {there: here for there, here in keys if there != here}
+    for there, here in renamed.items():
+        if "." in there or here not in own:
+            raise EventDataError(
+                f"The key {here!r}{where} cannot go by the name {there!r}, because one of them is inside a struct.",
+                hint="Give each input a plain column with the key: df.withColumn('user', 'device.user').",
+            )
+    frame, here_names = _framed(frame, [name for name, _ in fields], renamed)
+    names = {name: here for name, here in here_names.items() if name != here}
+    columns = {**own, **{there: own[here] for there, here in renamed.items()}}
+    for there in renamed:
+        names.pop(there, None)  # the key, and no longer the caller's own column of that name
+    return Input(
+        frame, place, event_type, time, kind, ids, ranks, columns, names,
+        tuple((name, here_names[name], data_type) for name, data_type in fields),
+    )  # fmt: skip
+
+
+def _framed(frame: Any, fields: list[str], renamed: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
+    """The frame with every column under a name that SQL can say, keys also under the name patterns use."""
+    lower = Counter(name.lower() for name in fields)
+    taken = {name.lower() for name in renamed}
+    here = {
+        name: f"{OURS}own{i}" if not name or "${" in name or lower[name.lower()] > 1 or name.lower() in taken else name
+        for i, name in enumerate(fields)
+    }
+    if any(name != alias for name, alias in here.items()):
+        frame = frame.toDF(*here.values())
+    if renamed:
+        frame = frame.selectExpr("*", *(f"{quoted(here[old])} as {quoted(new)}" for new, old in renamed.items()))
+    return frame, here
+
+
+def _keys(stream: Events, event_type: str | None) -> list[tuple[str, str]]:
+    """Key columns: what patterns call them, and what they are called here."""
+    there, here = stream.key_names(), stream.columns("key", event_type)
+    if isinstance(stream.key, Mapping) and event_type not in stream.key:
+        here = there
+    if len(there) != len(here):
+        raise EventDataError(
+            f"The key of {event_type} has {len(here)} columns, that of the first input {len(there)}.",
+            hint="Name as many, in the same order.",
+        )
+    return list(zip(there, here, strict=True))
+
+
+def _chosen(name: Any, event_type: str | None) -> str:
+    if isinstance(name, Mapping):
+        if event_type not in name:
+            raise EventDataError(
+                f"Nothing is said of the time column of the input {event_type!r}.",
+                hint=f"There is: {', '.join(map(str, name))}.",
+            )
+        return str(name[event_type])
+    return str(name)
+
+
+def types_of(inputs: Sequence[Input]) -> tuple[dict[str, t.Type], dict[str, st.DataType]]:
+    """The columns of all inputs with their types; a name may not have two kinds of values."""
+    types: dict[str, t.Type] = {}
+    spark: dict[str, st.DataType] = {}
+    for one in inputs:
+        for name, data_type in one.columns.items():
+            found = spark_type(data_type)
+            if name not in types or isinstance(spark[name], st.NullType):
+                types[name], spark[name] = found, data_type
+                continue
+            if spark[name] == data_type or isinstance(data_type, st.NullType):
+                continue
+            both = t.wider(types[name], found)
+            shared = None if both is None else _spark_of(both)
+            if both is None or shared is None:
+                raise EventDataError(
+                    f"The column {name!r} is {spark[name].simpleString()} in one input "
+                    f"and {data_type.simpleString()} in another.",
+                    hint="Rename or cast one of them.",
+                )
+            types[name], spark[name] = both, shared
+    return types, spark
+
+
+def _spark_of(type_: t.Type) -> st.DataType | None:
+    """The widest Spark type that a type stands for."""
+    match type_:
+        case t.Integer():
+            return st.LongType()
+        case t.Double():
+            return st.DoubleType()
+        case t.Decimal():
+            return st.DecimalType(type_.precision, type_.scale)
+        case t.String():
+            return st.StringType()
+        case t.Boolean():
+            return st.BooleanType()
+        case t.Timestamp():
+            return st.TimestampType()
+        case t.Date():
+            return st.DateType()
+        case t.Duration():
+            return st.DayTimeIntervalType()
+        case t.Binary():
+            return st.BinaryType()
+        case t.Array():
+            inner = _spark_of(type_.element)
+            return None if inner is None else st.ArrayType(inner)
+        case t.Map():
+            key, value = _spark_of(type_.key), _spark_of(type_.value)
+            return None if key is None or value is None else st.MapType(key, value)
+        case t.Struct():
+            fields = [(name, _spark_of(inner)) for name, inner in type_.fields]
+            made = [st.StructField(name, inner) for name, inner in fields if inner is not None]
+            return st.StructType(made) if len(made) == len(fields) else None
+    return None
+
+
+# Text
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A string that no setting of the parser reads differently."""
+    if text.isascii() and text.isalnum():
+        return f"'{text}'"
+    return f"cast(X'{text.encode().hex()}' as string)"
+
+
+def type_text(data_type: st.DataType) -> str:
+    """A type as SQL; what a type calls itself leaves out fields, and quotes none."""
+    match data_type:
+        case st.ArrayType():
+            return f"array<{type_text(data_type.elementType)}>"
+        case st.MapType():
+            return f"map<{type_text(data_type.keyType)}, {type_text(data_type.valueType)}>"
+        case st.StructType():
+            fields = (f"{quoted(field.name)}: {type_text(field.dataType)}" for field in data_type.fields)
+            return f"struct<{', '.join(fields)}>"
+        case st.NullType():
+            return "void"
+    return data_type.simpleString()
+
+
+def column_text(one: Input, name: str, target: st.DataType) -> str:
+    """A column of the stream as SQL of the type that all inputs share; null where this one has no such column."""
+    kind = one.columns.get(name)
+    if kind is None:
+        return f"cast(null as {type_text(target)})"
+    here = one.text(name)
+    if kind == target:
+        return here
+    if isinstance(target, st.TimestampType) and isinstance(kind, st.TimestampNTZType | st.DateType):
+        return f"timestamp_micros({_moment(kind, here)})"  # a cast would go by the session's zone
+    return f"try_cast({here} as {type_text(target)})"
+
+
+def field_type(parts: Sequence[str], types: Mapping[str, st.DataType]) -> st.DataType | None:
+    """The type at the end of a path, where there is one."""
+    kind = types.get(parts[0])
+    for part in parts[1:]:
+        kind = kind[part].dataType if isinstance(kind, st.StructType) and part in kind.names else None
+    return kind
+
+
+def key_text(one: Input, parts: Sequence[str], types: Mapping[str, st.DataType]) -> str:
+    """A key as SQL: one value for all NaN and one for both zeros, as keys are compared by value."""
+    kind = field_type(parts, types)
+    assert kind is not None
+    if parts[0] not in one.columns:
+        return f"cast(null as {type_text(st.DoubleType() if isinstance(kind, st.FloatType) else kind)})"
+    path = [quoted(part) for part in parts[1:]]
+    text = ".".join([column_text(one, parts[0], types[parts[0]]), *path])
+    if isinstance(kind, st.DoubleType | st.FloatType):
+        return f"if(isnan({text}), double('NaN'), if({text} = 0.0D, 0.0D, cast({text} as double)))"
+    return text
+
+
+def time_text(one: Input) -> str:
+    """The time in microseconds; null where there is none, and outside the years 1 to 9999."""
+    kind, here = one.columns[one.time], one.text(one.time)
+    match kind:
+        case st.TimestampType() | st.TimestampNTZType() | st.DateType():
+            found = _moment(kind, here)
+        case st.IntegralType():
+            found = f"try_multiply(cast({here} as bigint), 1000000L)"
+        case st.DoubleType() | st.FloatType():
+            # The shortest digits a double is written with are what people mean: where a whole number of microseconds
+            # divided gives the double back, it is that number. Others have no more digits than this decimal.
+            seconds = f"cast({here} as double)"
+            near = f"rint({seconds} * 1000000D)"
+            exact = f"try_multiply(try_cast({seconds} as decimal(38, 18)), cast(1000000 as decimal(8, 0)))"
+            found = (
+                f"if(abs({seconds}) < {_DENSE}D and {near} / 1000000D = {seconds}, "
+                f"cast({near} as bigint), try_cast({exact} as bigint))"
+            )
+        case st.DecimalType():
+            found = f"try_cast(try_multiply({here}, cast(1000000 as decimal(8, 0))) as bigint)"
+        case st.StringType():
+            name = one.names.get(one.time, one.time)
+            read = sql_text(ex.Cast(ex.Ref((name,)), "timestamp"), {name: kind}, time=name, type=None)
+            assert read is not None
+            found = f"unix_micros({read})"
+        case _:
+            raise TypeMismatchError(
+                f"The time column {one.time!r} is {kind.simpleString()}, which is no time.",
+                hint="A time is a timestamp, a date, an ISO 8601 text, or a number of seconds since 1970.",
+            )
+    if isinstance(kind, st.StringType):
+        return found  # what is read from text lies in these years
+    return f"case when {found} between {_FIRST_MICRO}L and {_LAST_MICRO}L then {found} end"
+
+
+def _moment(kind: st.DataType, text: str) -> str:
+    """A moment in microseconds; one without a zone is UTC, whatever the session's zone is."""
+    if isinstance(kind, st.TimestampType):
+        return f"unix_micros({text})"
+    if isinstance(kind, st.DateType):
+        return f"cast(unix_date({text}) as bigint) * {_DAY}L"
+    return f"timestampdiff(MICROSECOND, timestamp_ntz'1970-01-01 00:00:00', {text})"
+
+
+def type_column_text(one: Input) -> str:
+    """An event's type as SQL."""
+    if one.type is None:
+        assert one.event_type is not None
+        return literal(one.event_type)
+    kind, here = one.columns[one.type], one.text(one.type)
+    if isinstance(kind, st.StringType):
+        # Types are compared by their bytes, whatever the column's collation is.
+        return here if kind == st.StringType() else f"collate({here}, 'UTF8_BINARY')"
+    return f"try_cast({here} as string)"
+
+
+def of_type_text(one: Input, event_type: str) -> str:
+    """Is the event of this type?"""
+    if one.type is None:
+        return "true" if one.event_type == event_type else "false"
+    return f"{type_column_text(one)} = {literal(event_type)}"
+
+
+def identity_column_text(one: Input) -> str:
+    """What makes an event this event; among several inputs, its type too, since each numbers its own events."""
+    here = {name: (alias, data_type) for name, alias, data_type in one.own}
+    if one.id:
+        found = identity_text([here[name] for name in one.id], [])
+    else:
+        # The order is that of the caller's names, whatever we call the columns.
+        found = hash_text([here[name] for name in sorted(here)])
+    return found if one.event_type is None else f"xxhash64({found}, {literal(one.event_type)}, 0L)"

@@ -1,0 +1,117 @@
+"""What runs on executors: a shard's Arrow batches in, matches out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid._version import __version__
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.registry import engines
+from perseid.errors import VersionMismatchError
+from perseid.local.tables import read_table, type_codes
+from perseid.semantics.values import Relation
+
+OURS = "__perseid_"
+"""What our own columns begin with, between Catalyst and the executors."""
+TIME, KIND, HITS, IDENTITY, ROUTE = (OURS + name for name in ("time", "kind", "hits", "identity", "route"))
+COUNTERS = ("events", "bad", "matches", "timed_out", "suppressed", "evidence_dropped", "capped", "duplicates")
+COUNTER_ROW = "counter"
+_HIDDEN = "\0rows"
+"""A column that is no column of the data; it says how many rows there are where no other crosses."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything an executor has to know; plain data."""
+
+    engine: str
+    plan: Any
+    kind_names: tuple[str, ...] | None
+    """What the codes of types stand for; None where types come as text because some condition asks for them."""
+    keys: Mapping[int, tuple[tuple[str, str], ...]]
+    """By route: the name of a key in patterns, and of its column here."""
+    ranks: tuple[str, ...]
+    predicates: tuple[int, ...]
+    """Which predicate each bit of the hits stands for."""
+    made: Mapping[str, str]
+    """Computed columns: the text of their expression, and their name here."""
+    columns: Mapping[str, str]
+    """Columns of the data that come along, and their name here."""
+    schema: Any
+    counted: bool
+    dedupe: bool = False
+    relations: Mapping[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    version: str = __version__
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that ``mapInArrow`` is given."""
+        if self.version != __version__:
+            raise VersionMismatchError(
+                f"The driver runs perseid {self.version}, this executor {__version__}.",
+                hint="Install the same version everywhere; `perseid doctor` shows who has which.",
+            )
+        received = [batch for batch in batches if batch.num_rows]
+        if not received:
+            return
+        table = pa.Table.from_batches(received)
+        bad = 0
+        if self.counted:
+            timed = pc.is_valid(table[TIME])
+            bad = table.num_rows - int(pc.sum(timed).as_py() or 0)
+            table = table.filter(timed) if bad else table
+        done = engines()[self.engine].step(self.plan, self.rows(table), None, Clock(ended=True))
+        out = done.rows.cast(self.schema) if not self.counted else self._counted(done.rows, done.counters, table, bad)
+        yield from out.to_batches(max_chunksize=65_536)
+
+    def rows(self, table: pa.Table) -> Rows:
+        """A shard's table as an engine knows rows."""
+        # Read as any table is: moments in UTC whatever the session's zone is, and null where no date can be.
+        read = read_table(table)
+        columns = {name: _whole(read.columns[here]) for name, here in self.columns.items()}
+        if not columns:
+            columns[_HIDDEN] = _whole(table[TIME])
+        hits = np.asarray(_whole(table[HITS])) if self.predicates else None
+        if self.kind_names is None:
+            kinds, kind_names = type_codes(read, KIND)
+        else:
+            kinds, kind_names = np.asarray(_whole(table[KIND])).astype(np.int32), list(self.kind_names)
+        return Rows(
+            time=np.asarray(_whole(table[TIME])),
+            kinds=kinds,
+            kind_names=kind_names,
+            columns=columns,
+            keys={route: {there: read.columns[here] for there, here in keys} for route, keys in self.keys.items()},
+            identity=np.asarray(_whole(table[IDENTITY])),
+            ranks=[read.columns[name] for name in self.ranks],
+            route=np.asarray(_whole(table[ROUTE])) if len(self.keys) > 1 else None,
+            decided={}
+            if hits is None
+            else {n: (hits >> bit & 1).astype(bool) for bit, n in enumerate(self.predicates)},
+            made={text: _whole(read.columns[name]) for text, name in self.made.items()},
+            relations={name: Relation(rows) for name, rows in self.relations.items()},
+            dedupe=self.dedupe,
+        )
+
+    def _counted(self, rows: pa.Table, counters: Mapping[str, int], table: pa.Table, bad: int) -> pa.Table:
+        """One more row that carries what was counted; the driver sums these rows up and takes them out."""
+        counts = {**dict.fromkeys(COUNTERS, 0), **counters, "bad": bad}
+        # A row that goes several ways is one event.
+        once = table.num_rows if len(self.keys) <= 1 else pc.sum(pc.equal(table[ROUTE], min(self.keys))).as_py() or 0
+        counts["events"] = int(once) + bad
+        extra = pa.array([{name: counts[name] for name in COUNTERS}], self.schema.field(HITS).type)
+        single = {f.name: pa.nulls(1, f.type) for f in self.schema if f.name != HITS}
+        single["kind"] = pa.array([COUNTER_ROW])
+        single[HITS] = extra
+        whole = rows.append_column(HITS, pa.nulls(rows.num_rows, extra.type)).cast(self.schema)
+        return pa.concat_tables([whole, pa.table([single[f.name] for f in self.schema], schema=self.schema)])
+
+
+def _whole(column: Any) -> Any:
+    """A column in one piece."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

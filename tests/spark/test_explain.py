@@ -1,0 +1,128 @@
+"""What explain and why_not say of DataFrames."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import perseid as ps
+from tests.golden import check_golden
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+FOLDER = Path(__file__).parents[1] / "viz" / "golden" / "detection_on_spark"
+PATTERN = """
+    pattern takeover
+    match   Login a [country <> 'AT'] -> Login b -> Transfer t [amount > a.limit and lower(user) like 'a%']
+    where   b.ip <> a.ip
+    within  10 minutes
+    partition by user
+"""
+SCHEMA = "ts timestamp, type string, user string, ip string, country string, limit int, amount int"
+
+
+def moment(minute: int) -> dt.datetime:
+    return dt.datetime(2026, 3, 1, 9, minute, tzinfo=dt.UTC)
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession) -> DataFrame:
+    rows: list[tuple[Any, ...]] = [
+        (moment(0), "Login", "ann", "10.0.0.1", "DE", 500, None),
+        (moment(1), "Login", "ann", "10.0.0.2", "DE", 500, None),
+        (moment(2), "Transfer", "ann", None, None, None, 400),
+        (moment(3), "Login", "bob", "10.0.0.3", "AT", 500, None),
+        (None, "Login", "ann", "10.0.0.4", "DE", 500, None),
+    ]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def test_what_runs_where(frame: DataFrame) -> None:
+    told = ps.pattern(PATTERN).explain(ps.events(frame))
+    added = told[told.index("run on Spark") :]
+    assert max(map(len, added.splitlines())) <= 100
+    flat = re.sub(r"\s+", " ", added)
+    assert "in Catalyst country <> 'AT' as " in flat
+    assert "dropped before rows for which this is not true: " in flat
+    assert "shuffled by user" in flat
+    assert "to Python time, kind and identity; 2 conditions as bits; keys user; columns ip, limit, amount" in flat
+    assert "kernel compiled" in flat
+    assert "b.ip <> a.ip (the engine asks it, after the shuffle)" in flat
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda p: p.stem)
+def test_golden(path: Path, frame: DataFrame) -> None:
+    def added(text: str) -> str:
+        told = ps.patterns(text).explain(ps.events(frame, id=["user", "ts"]))
+        return told[told.index("run on Spark") :]
+
+    check_golden(path, added)
+
+
+def test_without_a_stream_it_stays_as_it_was() -> None:
+    assert "run on Spark" not in ps.pattern(PATTERN).explain()
+
+
+def test_several_inputs_and_ways_of_partitioning(frame: DataFrame) -> None:
+    stream = ps.events({"Login": frame.where("type = 'Login'"), "Transfer": frame.where("type = 'Transfer'")})
+    text = "pattern p match Login a, Transfer t within 5 events\n" + PATTERN
+    added = ps.patterns(text).explain(stream).partition("run on Spark")[2]
+    flat = re.sub(r"\s+", " ", added)
+    assert "all of type Login" in flat
+    assert "shuffled by the way of partitioning, user" in flat
+    assert "none: all events are one sequence (p)" in flat
+
+
+def test_a_relation_needs_no_rows_to_be_explained(frame: DataFrame) -> None:
+    told = ps.pattern("pattern p match Login a [(user, ip) in Office]").explain(ps.events(frame))
+    assert "on executors" in told
+
+
+def test_patterns_that_feed_are_two_queries(frame: DataFrame) -> None:
+    text = "pattern p match Login{2} a within 1 hour partition by user\npattern q match p x partition by user"
+    assert "two queries" in ps.patterns(text).explain(ps.events(frame))
+
+
+def test_why_not_collects_one_key(frame: DataFrame) -> None:
+    asked = ps.pattern(PATTERN).why_not(ps.events(frame), key="ann")
+    assert asked.events == 3
+    assert asked.best[0].why == "amount > a.limit was not true"
+    local = [row.asDict() for row in frame.where("ts is not null").collect()]
+    for row, minute in zip(local, range(4), strict=True):
+        row["ts"] = moment(minute)
+    assert repr(ps.pattern(PATTERN).why_not(local, key="ann")) == repr(asked)
+
+
+def test_why_not_of_all_keys_and_of_none(frame: DataFrame) -> None:
+    assert ps.pattern(PATTERN).why_not(ps.events(frame)).partitions == 2
+    assert "did you mean user = 'ann'?" in repr(ps.pattern(PATTERN).why_not(ps.events(frame), key="Ann"))
+
+
+def test_why_not_is_bounded(frame: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perseid.api.MAX_EVENTS", 2)
+    with pytest.raises(ps.EventDataError, match="Narrow them"):
+        ps.pattern(PATTERN).why_not(ps.events(frame), key="ann")
+
+
+def test_why_not_of_several_inputs(frame: DataFrame) -> None:
+    logins = frame.where("type = 'Login'").selectExpr("ts", "user as who", "ip", "country", "limit")
+    moves = frame.where("type = 'Transfer'").selectExpr("ts as at", "user", "amount")
+    stream = ps.events(
+        {"Login": logins, "Transfer": moves},
+        time={"Login": "ts", "Transfer": "at"},
+        key={"Login": "who", "Transfer": "user"},
+    )
+    pattern = ps.pattern("pattern p match Login a -> Transfer t [amount > 500] within 1 hour")
+    asked = pattern.why_not(stream, key="ann")
+    assert {a.why for a in asked.attempts} == {"amount > 500 was not true"}
+
+
+def test_a_stream_is_not_finite(spark: SparkSession) -> None:
+    rate = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'A' as type")
+    with pytest.raises(ps.NotYetError):
+        ps.pattern("pattern p match A").why_not(ps.events(rate))
