@@ -1,0 +1,171 @@
+"""How a pattern runs on a declared stream, in words: what is decided where, what is left out, what is bounded."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from perseid.compile.plan import OPEN_CAP, PatternPlan, Plan
+from perseid.engines.sequence.engine import SequencePlan, make_plan
+from perseid.engines.sequence.plan import MATCH_CAP, Numbered
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_expr
+from perseid.semantics import types as t
+from perseid.viz.words import WIDTH
+
+Row = tuple[str, str]
+
+
+def section(title: str, rows: Iterable[Row]) -> list[str]:
+    """A title and its rows: a word, and a text that is broken where the line ends."""
+    kept = [(key, text) for key, text in rows if text]
+    if not kept:
+        return []
+    wide = max(len(key) for key, _ in kept)
+    out, before = [title], None
+    for key, text in kept:
+        lead = f"  {key if key != before else '':<{wide}}  "
+        before = key
+        out += textwrap.wrap(
+            text,
+            WIDTH,
+            initial_indent=lead,
+            subsequent_indent=" " * (len(lead) + 2),
+            break_on_hyphens=False,
+        )
+    return [*out, ""]
+
+
+class Declared(Protocol):
+    """What is asked of a declared stream."""
+
+    @property
+    def strictly_later(self) -> bool: ...
+    @property
+    def dedupe(self) -> bool: ...
+    def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]: ...
+
+
+def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> str:
+    """How a plan runs in this process, over a stream with columns of these types."""
+    numbered = make_plan(plan, types, strictly_later=stream.strictly_later)
+    dropped = "none: " + all_needed(plan)
+    if plan.event_types is not None:
+        dropped = f"events of other types than {', '.join(plan.event_types)}"
+    rows: list[Row] = [
+        *(("engine", text) for text in engines(plan)),
+        ("order", _order(stream)),
+        *(("partitions", text) for text in routes(plan)),
+        ("dropped first", dropped),
+        ("columns read", columns(plan, types)),
+        *kernels(numbered, types),
+        *(("caps", text) for text in caps(plan)),
+    ]
+    return "\n".join(section("run here, in this process", rows)).rstrip() + "\n"
+
+
+def _order(stream: Declared) -> str:
+    """What decides between two events."""
+    ranks, ids = stream.columns("order_by"), stream.columns("id")
+    parts = ["time", *ranks, f"identity ({', '.join(ids) or 'all columns'})"]
+    later = "; later steps strictly later" if stream.strictly_later else ""
+    once = "; equal events are one" if stream.dedupe else ""
+    return ", then ".join(parts) + later + once
+
+
+def engines(plan: Plan) -> list[str]:
+    """Which engine runs each pattern, and why."""
+    if any(pattern.feeds_on for pattern in plan.patterns):
+        fed = ", ".join(p.name for p in plan.patterns if p.feeds_on)
+        return [*_engines(plan), f"{fed}: fed by matches of other patterns, so events are made one by one"]
+    return _engines(plan)
+
+
+def _engines(plan: Plan) -> list[str]:
+    said = [(f"{p.facts.engines[0]}: {p.facts.engines_why}", p.name) for p in plan.patterns]
+    return _shared(said, len(plan.patterns))
+
+
+def _shared(said: Sequence[tuple[str, str]], patterns: int) -> list[str]:
+    """Texts with the patterns they hold for, where not all of them are meant."""
+    by_text: dict[str, list[str]] = {}
+    for text, name in said:
+        by_text.setdefault(text, []).append(name)
+    return [text if len(who) == patterns else f"{text} ({', '.join(who)})" for text, who in by_text.items()]
+
+
+def routes(plan: Plan) -> list[str]:
+    """The ways events are partitioned, and which patterns share each."""
+    out = []
+    for route in plan.routes:
+        names = ", ".join(p.name for p in plan.patterns if p.route == route.id)
+        by = "by " + ", ".join(route.columns) if route.columns else "none: all events are one sequence"
+        out.append(by if len(plan.routes) == 1 else f"{by} ({names})")
+    return out
+
+
+def columns(plan: Plan, types: Mapping[str, t.Type]) -> str:
+    """The columns that conditions and outputs read, with their types."""
+    if plan.all_columns:
+        return "all, for evidence"
+    told = [f"{c.name} ({types[c.name]})" if c.name in types else f"{c.name} (not there: null)" for c in plan.columns]
+    return ", ".join(told) or "none"
+
+
+def kernels(plan: SequencePlan, types: Mapping[str, t.Type]) -> list[Row]:
+    """For each pattern, whether the compiled kernel decides everything or asks the reference evaluator."""
+    many = len(plan.patterns) > 1
+    rows: list[Row] = []
+    for numbered in plan.patterns:
+        name = f"{numbered.pattern.name}: " if many else ""
+        if numbered.compiled:
+            rows.append(("kernel", f"{name}compiled; every condition is a formula in it"))
+        else:
+            asked = len(numbered.questions)
+            rows.append(
+                ("kernel", f"{name}asks the reference evaluator for {asked} condition{'' if asked == 1 else 's'}")
+            )
+            rows += [("asked there", f"{print_expr(q)}  ({reason(q, types)})") for q in numbered.questions]
+        rows += [("asked there", text) for text in _outputs(numbered)]
+    return rows
+
+
+def reason(expr: ex.Expr, types: Mapping[str, t.Type]) -> str:
+    """What keeps a condition from being a formula of the kernel."""
+    named = [ref.parts[-1] for ref in ex.walk(expr) if isinstance(ref, ex.Ref)]
+    missing = [name for name in named if name not in types]
+    if missing:
+        return f"no column {missing[0]!r} of a known type"
+    calls = sorted({call.name for call in ex.walk(expr) if isinstance(call, ex.Call)})
+    if any(isinstance(e, ex.InRelation) for e in ex.walk(expr)):
+        return "it asks a relation"
+    return f"the kernel has no formula for {', '.join(calls)}(…)" if calls else "the kernel has no formula for it"
+
+
+def _outputs(numbered: Numbered) -> list[str]:
+    made = [name for name, formula, _ in numbered.outputs if formula is None and name not in numbered.output_columns]
+    return [f"returned: {', '.join(made)}"] if made else []
+
+
+def caps(plan: Plan) -> list[str]:
+    """What is given up, and counted, where a pattern would take or keep too much."""
+    out = []
+    open_ended = [p for p in plan.patterns if p.retention.cap is not None]
+    if open_ended:
+        out.append(
+            f"{_named(open_ended, plan)}at most {OPEN_CAP:,} open attempts a key, the oldest beyond that given up"
+        )
+    manifold = [p for p in plan.patterns if p.facts.growth != "one per start"]
+    if manifold:
+        out.append(f"{_named(manifold, plan)}at most {MATCH_CAP:,} matches of one start, the rest given up")
+    return out or ["none needed"]
+
+
+def _named(chosen: Sequence[PatternPlan], plan: Plan) -> str:
+    return "" if len(plan.patterns) == 1 else ", ".join(p.name for p in chosen) + ": "
+
+
+def all_needed(plan: Plan) -> str:
+    """Why no event may be dropped unseen."""
+    return next((p.facts.droppable_why for p in plan.patterns if not p.facts.droppable), "a step takes every event")

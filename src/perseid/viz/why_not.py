@@ -1,0 +1,398 @@
+"""Why there is no match: how far each attempt got, what it waited for, and what ended it.
+
+The walk is the interpreter's own, one start after the other, with an ear at every place where an option ends.
+It is for finite events of a few keys; the work is bounded, and where the bound was reached the answer says so.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perseid.compile.interpreter import plan_matcher
+from perseid.compile.plan import PatternPlan, Plan
+from perseid.errors import BindingError, EventDataError, nearest
+from perseid.lang import ast
+from perseid.lang.printer import print_kind
+from perseid.semantics import core as c
+from perseid.semantics import values as v
+from perseid.semantics.detection import Partition, detect
+from perseid.semantics.events import Event
+from perseid.semantics.scope import attribute, attribute_path
+from perseid.viz.attempts import MAX_WORK, Attempt, Reason, Walk, step_label, step_name
+from perseid.viz.words import WIDTH, clock, cut, many, pairs, wrapped
+
+MAX_EVENTS = 100_000
+"""More events than this are not looked at: the caller is asked to narrow them."""
+SHOWN = 3
+
+_HIDDEN: tuple[Reason, ...] = ("matched", "skipped", "used", "not followed")
+"""Attempts that explain nothing by themselves are shown last."""
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """How far attempts got; printing it is the point."""
+
+    pattern: str
+    key: Mapping[str, Any] | None
+    matches: int
+    """Matches of these partitions, without those that were suppressed."""
+    suppressed: int
+    events: int
+    partitions: int
+    attempts: tuple[Attempt, ...]
+    funnel: list[dict[str, Any]]
+    """A row for each step and each reason that ended attempts there: step, event, bound, ended, reason, why."""
+    notes: tuple[str, ...]
+    """What is wrong with the data or the names, where that can be told."""
+    steps: int
+    columns: Mapping[str, tuple[str, ...]] = field(repr=False)
+    """By step: the columns conditions ask of it, for showing events."""
+    shown: int = SHOWN
+    types: Mapping[str, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def best(self) -> tuple[Attempt, ...]:
+        """The attempts without a match that came furthest, one for each way to fail."""
+        failed = [a for a in self.attempts if not a.matched]
+        failed.sort(key=lambda a: (a.reason in _HIDDEN, -a.steps, -len(a.bound)))
+        chosen: dict[tuple[str | None, str], Attempt] = {}
+        for attempt in failed:
+            chosen.setdefault((attempt.waited_for, attempt.why), attempt)
+        return tuple(chosen.values())[: self.shown]
+
+    def __repr__(self) -> str:
+        lines = wrapped(self._head(), "")
+        for note in self.notes:
+            lines += wrapped(note, "  ! ")
+        if self.funnel and self.events:
+            lines += ["", *self._table()]
+        for number, attempt in enumerate(self.best, 1):
+            lines += ["", *self._attempt(number, attempt)]
+        return "\n".join(lines)
+
+    def _head(self) -> str:
+        where = self.pattern + ("" if not self.key else ", " + pairs(self.key))
+        found = "no match"
+        if self.matches or self.suppressed:
+            starts = sum(a.matched for a in self.attempts)
+            more = f" ({self.suppressed} more suppressed)" if self.suppressed else ""
+            others = "; the others are below" if starts < len(self.attempts) else ""
+            found = f"{many(self.matches, 'match', 'matches')}{more}: {many(starts, 'start')} did match{others}"
+        kinds = ", ".join(f"{n} {kind}" for kind, n in list(self.types.items())[:8])
+        more = ", …" if len(self.types) > 8 else ""
+        inside = f"{many(self.events, 'event')}" + (f" ({kinds}{more})" if kinds else "")
+        split = "" if self.partitions == 1 or self.key is None else f" in {many(self.partitions, 'partition')}"
+        if self.key is None and self.partitions > 1:
+            split = f" in {self.partitions} partitions"
+        return f"{where}: {found}. {inside}{split}, {many(len(self.attempts), 'candidate start')}."
+
+    def _table(self) -> list[str]:
+        labels = [_label(row["step"], row["event"]) for row in self.funnel]
+        wide = min(max(len("step"), *map(len, labels)), 34)
+        head = f"{'step':<{wide}}  {'bound':>6}  {'ended':>6}  waiting for it, because"
+        lines = [head, "─" * min(len(head) + 20, WIDTH)]
+        before = None
+        for label, row in zip(labels, self.funnel, strict=True):
+            first = row["step"] != before
+            before = row["step"]
+            name = cut(label, wide) if first else ""
+            bound = str(row["bound"]) if first and row["bound"] is not None else ""
+            ended = str(row["ended"]) if row["ended"] else ""
+            lead = f"{name:<{wide}}  {bound:>6}  {ended:>6}  "
+            text = textwrap.wrap(row["why"], WIDTH - len(lead)) or [""]
+            lines.append((lead + text[0]).rstrip())
+            lines.extend(" " * len(lead) + more for more in text[1:])
+        return lines
+
+    def _attempt(self, number: int, attempt: Attempt) -> list[str]:
+        key = "" if self.key is not None and self.partitions == 1 else pairs(attempt.key)
+        head = f"{number}. the start at {clock(attempt.start.time)}" + (f" of {key}" if key else "")
+        lines = wrapped(f"{head}: {attempt.steps} of {many(self.steps, 'step')} bound", "")
+        shown = attempt.bound if len(attempt.bound) <= 6 else (*attempt.bound[:4], None, attempt.bound[-1])
+        for bound in shown:
+            if bound is None:
+                lines.append(f"   … {len(attempt.bound) - 5} more")
+                continue
+            name, event = bound
+            values = {n: event.attributes.get(n) for n in self.columns.get(name, ())}
+            text = f"{name}: {event.type} {clock(event.time)}  {pairs(values)}".rstrip()
+            lines.append(cut(f"   {text}", WIDTH))
+        if not attempt.bound:
+            lines.append(cut(f"   {attempt.start.type} {clock(attempt.start.time)}", WIDTH))
+        if attempt.waited_for is not None:
+            lines += wrapped(f"waited for {attempt.waited_for}", "   → ")
+        for sentence in attempt.details:
+            lines += wrapped(sentence, "     ")
+        return lines
+
+
+# the question
+
+
+def why_not(
+    plan: Plan,
+    name: str,
+    events: Sequence[Event],
+    *,
+    key: object = None,
+    strictly_later: bool = False,
+    dedupe: bool = False,
+    relations: Mapping[str, Any] | None = None,
+    shown: int = SHOWN,
+    max_work: int = MAX_WORK,
+) -> WhyNot:
+    """Follow every start of one pattern of a plan, over events in hand."""
+    own = next(pattern for pattern in plan.patterns if pattern.name == name)
+    wanted = key_of(own.pattern, key)
+    if len(events) > MAX_EVENTS:
+        raise too_many(wanted is None)
+    asked = _Question(plan, own, wanted, dedupe, max_work)
+    asked.count(events)
+    detection = detect(
+        [pattern.pattern for pattern in plan.patterns],
+        events,
+        asked.matcher,
+        strictly_later=strictly_later,
+        relations=relations,
+    )
+    asked.finish()
+    reported = [m for m in detection.matches if m.pattern == name and m.kind == "match"]
+    funnel = _funnel(own, asked.attempts, asked.reached)
+    return WhyNot(
+        pattern=name,
+        key=wanted,
+        matches=len(reported),
+        suppressed=asked.found - len(reported),
+        events=asked.events,
+        partitions=len(asked.partitions),
+        attempts=tuple(asked.attempts),
+        funnel=funnel,
+        notes=tuple(asked.notes(events)),
+        steps=len([s for s in own.pattern.steps if not s.negated]),
+        columns=_asked_columns(own),
+        shown=shown,
+        types=dict(asked.types.most_common()),
+    )
+
+
+def key_of(pattern: c.CorePattern, key: object) -> dict[str, Any] | None:
+    """A key as people give it, a value, a tuple or a dict, by the names of ``partition by``."""
+    if key is None:
+        return None
+    names = [".".join(path.parts) for path in pattern.partition]
+    if not names:
+        raise BindingError(
+            f"Pattern {pattern.name} has no partition by, so no event belongs to a key.",
+            hint="Leave the key out, or declare one: ps.events(data, key=…).",
+        )
+    if isinstance(key, Mapping):
+        for name in key:
+            if name not in names:
+                near = nearest(str(name), names)
+                raise BindingError(
+                    f"Pattern {pattern.name} is not partitioned by {name!r}."
+                    + (f" Did you mean {near!r}?" if near else f" It is partitioned by {', '.join(names)}.")
+                )
+        return {str(name): v.plain(value) for name, value in key.items()}
+    values = key if isinstance(key, tuple) else (key,)
+    if len(values) != len(names):
+        raise BindingError(
+            f"Pattern {pattern.name} is partitioned by {', '.join(names)}: {len(names)} values, and {len(values)} were given.",
+            hint=f"Give a tuple in that order, or a dict: key={{{names[0]!r}: …}}.",
+        )
+    return {name: v.plain(value) for name, value in zip(names, values, strict=True)}
+
+
+def too_many(keyless: bool) -> EventDataError:
+    """The error for more events than are looked at."""
+    return EventDataError(
+        f"why_not looks at {MAX_EVENTS:,} events at most, and these are more.",
+        hint="Narrow them: give a key, why_not(stream, key=…)."
+        if keyless
+        else "Narrow them: filter the data to the time you ask about before you declare the stream.",
+    )
+
+
+class _Question:
+    """What is asked of the data, and what was heard so far."""
+
+    def __init__(
+        self, plan: Plan, own: PatternPlan, wanted: Mapping[str, Any] | None, dedupe: bool, max_work: int
+    ) -> None:
+        self.plan, self.own, self.wanted, self.dedupe = plan, own, wanted, dedupe
+        self.others = plan_matcher(plan)
+        self.attempts: list[Attempt] = []
+        self.reached: Counter[int] = Counter()
+        self.types: Counter[str] = Counter()
+        self.keys: dict[object, dict[str, Any]] = {}
+        self.partitions: list[dict[str, Any]] = []
+        self.columns: dict[str | None, set[str]] = {}
+        self.everyone: Counter[str] = Counter()
+        self.events = self.found = self.bounded = 0
+        self.work = max_work
+
+    def count(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.everyone[event.type or "null"] += 1
+            there = self.columns.setdefault(event.type, set())
+            there.update(name for name, value in event.attributes.items() if value is not None)
+
+    def matcher(
+        self,
+        pattern: c.CorePattern,
+        events: Sequence[Event],
+        *,
+        horizon: int | None,
+        strictly_later: bool,
+        relations: Mapping[str, v.Relation],
+    ) -> Partition:
+        """What ``detect`` asks for each partition; only those of the pattern and key in question are followed."""
+        if pattern.name != self.own.name:
+            return self.others(pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations)
+        key = {".".join(x.parts): v.plain(attribute_path(events[0].attributes, x.parts)) for x in pattern.partition}
+        self.keys.setdefault(tuple(v.identity(value) for value in key.values()), key)
+        if self.wanted is not None and any(
+            v.identity(key[name]) != v.identity(value) for name, value in self.wanted.items()
+        ):
+            return Partition([], horizon)
+        rows = _once(events) if self.dedupe else list(events)
+        self.partitions.append(key)
+        self.events += len(rows)
+        self.types.update(event.type or "null" for event in rows)
+        walk = Walk(self.plan, self.own, strictly_later, relations, rows, self.columns)
+        # Partitions that follow may need their share; what is not used up here is left to them.
+        walk.allowed = self.work if self.wanted is not None else max(self.work // 4, 2_000)
+        heard = walk.run(key)
+        self.work = max(self.work - walk.work, 2_000)
+        self.attempts += walk.heard
+        self.reached.update(walk.reached)
+        self.found += sum(m.kind == "match" for m in heard)
+        self.bounded += walk.left
+        return Partition(heard, horizon)
+
+    def finish(self) -> None:
+        self.attempts.sort(key=lambda a: (a.start.time, a.start.rank))
+
+    def notes(self, events: Sequence[Event]) -> Iterator[str]:
+        """What can be told of the data without looking at attempts."""
+        fed = {pattern.name for pattern in self.plan.patterns}
+        if self.wanted is not None and not self.partitions:
+            yield self._unknown_key()
+            return
+        if not events:
+            yield "there are no events."
+            return
+        named = [s for s in self.own.pattern.steps if isinstance(s.kind, ast.EventType)]
+        needed = {print_kind(s.kind) for s in named if not s.negated and s.id not in _untils(self.own.pattern)}
+        for name in dict.fromkeys(s.kind.name for s in named if isinstance(s.kind, ast.EventType)):
+            if name in fed or self.types[name]:
+                continue
+            if not self.everyone[name]:
+                near = nearest(name, set(self.everyone))
+                yield f"no event has the type {name!r}" + (f"; did you mean {near!r}?" if near else ".")
+            elif self.partitions and name in needed:
+                yield f"no {name} has this key, and {self.everyone[name]} have others{self._keyless(name, events)}."
+        known = set().union(*self.columns.values())
+        for step in self.own.facts.steps:
+            kind = self.own.pattern.steps[step.id].kind
+            typed = kind.name if isinstance(kind, ast.EventType) else None
+            for column in step.columns:
+                if typed in fed or (typed is not None and typed not in self.columns):
+                    continue
+                there = known if typed is None else self.columns[typed]
+                if column in there:
+                    continue
+                near = nearest(column, there)
+                whose = "no event" if typed is None or column not in known else f"no {typed}"
+                yield f"{whose} has a value in column {column!r}" + (f"; did you mean {near!r}?" if near else ".")
+        yield from self._key_columns(events)
+        if self.bounded:
+            yield (
+                f"bounded: {many(self.bounded, 'start')} not followed, because following all of them would take long. "
+                "Ask for one key, or for a shorter stretch of time."
+            )
+
+    def _key_columns(self, events: Sequence[Event]) -> Iterator[str]:
+        """Events without a value in the key are a partition of their own: rarely what was meant."""
+        wanted = {s.kind.name for s in self.own.pattern.steps if isinstance(s.kind, ast.EventType)}
+        for path in self.own.pattern.partition:
+            empty: Counter[str] = Counter()
+            for event in events:
+                if event.type in wanted and attribute(event, path.parts) is None:
+                    empty[event.type or ""] += 1
+            column = ".".join(path.parts)
+            for kind, number in empty.items():
+                which = (
+                    f"no {kind} has"
+                    if number == self.everyone[kind]
+                    else f"{number} of {self.everyone[kind]} {kind} have no"
+                )
+                yield f"{which} {column}: all events without one are a partition of their own."
+
+    def _keyless(self, name: str, events: Sequence[Event]) -> str:
+        paths = [path.parts for path in self.own.pattern.partition]
+        lost = sum(e.type == name and any(attribute(e, parts) is None for parts in paths) for e in events)
+        return f" ({lost} of them null)" if lost else ""
+
+    def _unknown_key(self) -> str:
+        assert self.wanted is not None
+        given = pairs(self.wanted)
+        by_text = {pairs({n: key[n] for n in self.wanted}): None for key in self.keys.values()}
+        near = nearest(given, by_text)
+        told = f"no event has {given}"
+        if near:
+            return f"{told}; did you mean {near}?"
+        same = next((t for t in by_text if t.replace("'", "") == given.replace("'", "")), None)
+        if same:
+            return f"{told}; there is {same}, of another kind of value."
+        few = list(by_text)[:3]
+        return told + (f"; there are {', '.join(few)}{', …' if len(by_text) > 3 else ''}." if few else ".")
+
+
+def _once(events: Sequence[Event]) -> list[Event]:
+    return list({(event.time, event.id): event for event in reversed(events)}.values())[::-1]
+
+
+def _funnel(own: PatternPlan, attempts: Sequence[Attempt], reached: Counter[int]) -> list[dict[str, Any]]:
+    ended: dict[str | None, Counter[tuple[Reason, str]]] = {}
+    for attempt in attempts:
+        if not attempt.matched:
+            ended.setdefault(attempt.waited_for, Counter())[attempt.reason, attempt.why] += 1
+    rows: list[dict[str, Any]] = []
+
+    def add(label: str | None, step: str, event: str, bound: int | None) -> None:
+        base = {"step": step, "event": event, "bound": bound}
+        reasons = ended.pop(label, Counter()).most_common()
+        rows.extend({**base, "ended": number, "reason": reason, "why": why} for (reason, why), number in reasons)
+        if not reasons:
+            rows.append({**base, "ended": 0, "reason": None, "why": ""})
+
+    seen: set[str] = set()
+    for core_step in own.pattern.steps:
+        if core_step.negated or core_step.id in _untils(own.pattern):
+            continue
+        label = step_label(core_step)
+        if label not in seen:
+            seen.add(label)
+            add(label, step_name(core_step), print_kind(core_step.kind), reached[core_step.id])
+    if ended.get(None):
+        add(None, "end", "", None)
+    return rows
+
+
+def _untils(pattern: c.CorePattern) -> set[int]:
+    return {e.until for e in c.each_of(pattern) if isinstance(e, c.Loop) and e.until is not None}
+
+
+def _asked_columns(own: PatternPlan) -> dict[str, tuple[str, ...]]:
+    keys = {path.parts[0] for path in own.pattern.partition}
+    return {step_name(s): tuple(n for n in own.facts.steps[s.id].columns if n not in keys) for s in own.pattern.steps}
+
+
+def _label(step: str, event: str) -> str:
+    return f"{step}: {event}" if event else step

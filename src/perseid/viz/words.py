@@ -1,0 +1,68 @@
+"""Numbers, times and values as sentences show them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from perseid.lang.printer import print_duration, print_string
+from perseid.semantics import values as v
+
+WIDTH = 100
+
+
+def span(micros: int) -> str:
+    """A time between two events as people say it: its largest two units."""
+    if micros < 1_000_000:
+        return print_duration(micros)
+    whole = micros // 1_000_000 * 1_000_000
+    days, rest = divmod(whole, 86_400_000_000)
+    hours, rest = divmod(rest, 3_600_000_000)
+    minutes, seconds = divmod(rest, 60_000_000)
+    pairs = [(days, "day"), (hours, "hour"), (minutes, "minute"), (seconds // 1_000_000, "second")]
+    said = [many(number, unit) for number, unit in pairs if number][:2]
+    exact = whole == micros or days or hours
+    return " ".join(said) if exact else print_duration(micros) if not (minutes or hours) else " ".join(said)
+
+
+def wrapped(text: str, lead: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=True
+    ) or [lead.rstrip()]
+
+
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def many(number: int, one: str, more: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
+
+
+def pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+
+
+def shown(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case str():
+            return cut(print_string(value), 40)
+        case datetime():
+            return cut(str(value), 40)
+        case timedelta() if value >= timedelta(0):
+            return print_duration(value // timedelta(microseconds=1))
+    text = v.text(v.plain(value))
+    return cut(str(value) if text is None else text, 40)
+
+
+def clock(micros: int) -> str:
+    """A time as matches print it: the date only where it is not 1970, fractions only where there are any."""
+    moment = v.moment(micros)
+    if moment is None:
+        return "∞"
+    form = "%H:%M:%S" if moment.date().toordinal() == 719163 else "%Y-%m-%d %H:%M:%S"
+    return moment.strftime(form) + (f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else "")

@@ -1,0 +1,51 @@
+"""The guides show what happens: every Python block runs, in order, and what it prints is what stands below it.
+
+Pages with blocks marked ``python spark`` need a session and run in tests/spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GUIDES = Path(__file__).parents[1] / "docs" / "guides"
+HERE = ["testing-patterns.md"]
+ON_SPARK = ["from-window-functions.md"]
+BLOCK = re.compile(r"^```(python|python spark|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run_page(page: Path, **given: Any) -> None:
+    """Run a page from top to bottom in one namespace. PERSEID_REWRITE_GOLDEN=1 writes anew what is printed."""
+    text = page.read_text(encoding="utf-8")
+    blocks = list(BLOCK.finditer(text))
+    namespace: dict[str, Any] = {"__name__": "guide", **given}
+    written, at = "", 0
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        if block[1] == "text":
+            continue
+        assert block[1] == "python" or "spark" in given, "a block that needs Spark is marked"
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(block[2], page.name, "exec"), namespace)
+        shown = following is not None and following[1] == "text" and following.start() == block.end() + 1
+        if not shown or following is None:
+            assert not out.getvalue(), f"{page.name} prints what it does not show:\n{out.getvalue()}"
+            continue
+        if os.environ.get("PERSEID_REWRITE_GOLDEN"):
+            written += text[at : following.start(2)] + out.getvalue()
+            at = following.end(2)
+        else:
+            assert out.getvalue() == following[2]
+    if os.environ.get("PERSEID_REWRITE_GOLDEN"):
+        page.write_text(written + text[at:], encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_guide(name: str) -> None:
+    run_page(GUIDES / name)
