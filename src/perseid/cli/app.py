@@ -1,4 +1,7 @@
-"""``perseid check | explain | draw | try``: errors are sentences, exit status 1 is a wrong pattern, 2 a wrong call."""
+"""``perseid check | explain | draw | try | doctor``: errors are sentences.
+
+Exit status 1 is a wrong pattern, or executors that are wrong; 2 is a wrong call.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import csv
 import datetime as dt
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,6 +26,9 @@ from perseid.lang.printer import print_duration
 from perseid.local.matches import clock
 from perseid.semantics.evaluate import literal_value
 from perseid.semantics.values import text as value_text
+
+if TYPE_CHECKING:
+    from perseid.spark.doctor import Report
 
 app = typer.Typer(
     name="perseid",
@@ -45,6 +52,7 @@ RelationFiles = Annotated[
     ),
 ]
 
+_QUIET = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
 _UNBOUNDED = 1_000_000
 _NARROW = 9
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
@@ -181,6 +189,63 @@ def try_command(
         # What is piped elsewhere is not wrapped: nobody knows how wide it will be shown.
         width = None if sys.stdout.isatty() else _UNBOUNDED
         _print(found, Console(width=width, markup=False, emoji=False))
+
+
+@app.command("doctor")
+def doctor_command(
+    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
+    remote: Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server.")] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="A setting of the session, as spark-submit takes it."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Ask the executors of a cluster which Python and perseid they have, and say what is wrong.
+
+    Example: perseid doctor --master spark://10.0.0.1:7077 --conf spark.submit.pyFiles=perseid.zip
+    """
+    if master is not None and remote is not None:
+        raise _misuse("Give --master or --remote, not both.")
+    settings = [setting.partition("=") for setting in conf or []]
+    for name, sign, value in settings:
+        if not (name and sign):
+            raise _misuse(f"--conf takes NAME=VALUE, not {name + value!r}.")
+    report = _examined(master, remote, {name: value for name, _, value in settings})
+    typer.echo(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else str(report))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _examined(master: str | None, remote: str | None, settings: Mapping[str, str]) -> Report:
+    """The report of the session that is there, or else of one that lasts as long as the question."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise _misuse("perseid doctor needs pyspark.\nInstall it with: pip install 'perseid[spark]'") from None
+    from perseid.spark.doctor import examine
+
+    active = SparkSession.getActiveSession()
+    builder = SparkSession.builder.appName("perseid doctor")
+    if master is not None:
+        builder = builder.master(master)
+    if remote is not None:
+        builder = builder.remote(remote)
+    # The report says what went wrong; logs of Java would bury it. They can be had back with --conf.
+    quiet = {} if remote or "SPARK_REMOTE" in os.environ else _QUIET
+    for name, value in {**quiet, **settings}.items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:  # Java, the network and Spark each have their own.
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        typer.echo(f"No Spark session: {first}", err=True)
+        raise typer.Exit(1) from None
+    try:
+        return examine(spark)
+    finally:
+        if active is None:
+            spark.stop()
 
 
 def _holds_objects(path: Path) -> bool:
