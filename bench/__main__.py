@@ -1,0 +1,73 @@
+"""``python -m bench NAME [--size quick|standard|full]``: a table for people, then one line of JSON.
+
+The exit status is 1 when a figure is below ``bench/targets.toml``, 2 when the call is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench import harness
+from bench.workload import EVENTS, QUERIES
+
+
+def _sequence(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.sequence import run
+
+    return run(args.size, data, args.only)
+
+
+BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
+    "sequence": (
+        "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
+        _sequence,
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one benchmark and give the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Perseid's benchmarks; speed is a ratio.")
+    parser.add_argument("name", nargs="?", choices=sorted(BENCHES), metavar="NAME", help="which benchmark")
+    parser.add_argument("--list", action="store_true", help="say what there is")
+    parser.add_argument("--size", choices=list(EVENTS), default="standard", help="how many events (default: standard)")
+    parser.add_argument(
+        "--only",
+        type=_query_names,
+        default=None,
+        metavar="Q1n,Q3",
+        help="only these queries; the others' targets are not asked",
+    )
+    parser.add_argument("--data", type=Path, default=None, help="folder to keep generated data in (default: temporary)")
+    parser.add_argument("--out", type=Path, default=None, help="folder to write the figures to, as JSON")
+    args = parser.parse_args(argv)
+    if args.list:
+        for name, (about, _) in BENCHES.items():
+            harness.say(f"{name}: {about}")
+        return 0
+    if args.name is None:
+        parser.error("say which benchmark, or --list")
+    with tempfile.TemporaryDirectory(prefix="perseid-bench-") as scratch:
+        data = args.data or Path(scratch)
+        data.mkdir(parents=True, exist_ok=True)
+        report = BENCHES[args.name][1](args, data)
+        targets = harness.targets_of(args.name, args.size)
+        if args.only:
+            targets = {name: least for name, least in targets.items() if name.split(".")[0] in args.only}
+        return harness.conclude(report, args.out, targets)
+
+
+def _query_names(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in QUERIES:
+            raise argparse.ArgumentTypeError(f"{name!r}: there are {', '.join(QUERIES)}")
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Every call of Perseid that the benchmarks make."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import perseid
+from bench.truth import Answer
+from bench.workload import EventArrays, Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Benchmarks may be newer or older than what they measure: what is missing shows up as a figure without a value.
+_perseid: Any = perseid
+ROOM = 4096
+"""Times the room a search begins with: enough for all matches of 20 million events."""
+
+
+def on_spark(query: Query, frame: DataFrame) -> Answer:
+    """Matches of a query over a Spark frame, counted and their ids added up in Spark."""
+    from bench.spark_rivals import answer_of
+
+    pattern = _perseid.pattern(query.text)
+    return answer_of(pattern.detect(_perseid.events(frame, time="ts", type="type", id="id")), "aid")
+
+
+def local(query: Query, path: Path) -> Answer:
+    """Matches of a query over a Parquet file, without Spark."""
+    pattern = _perseid.pattern(query.text)
+    matches = pattern.match(_perseid.events(str(path), time="ts", type="type", id="id"))
+    ids = matches.to_arrow().column("aid")
+    return Answer(len(matches), int(pc.sum(ids).as_py() or 0))
+
+
+def in_memory(query: Query, rows: list[dict[str, Any]]) -> Answer:
+    """Matches of a query over a list of rows."""
+    matches = _perseid.pattern(query.text).match(_perseid.events(rows, time="ts", type="type", id="id"))
+    return Answer(len(matches), sum(int(match.values["aid"]) for match in matches))
+
+
+def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
+    """Events per second of the kernel alone, one core, over arrays that are ordered by key, time and id.
+
+    Times only the kernel: what it needs beside the arrays (key bounds, masks, a first call that compiles) is made
+    before the clock starts. Also gives what it found, so that the rate counts only with the right answer.
+    """
+    from perseid.engines.sequence import kernel
+    from perseid.engines.sequence import layout as y
+    from perseid.engines.sequence.columns import Batch, kernel_arrays
+    from perseid.engines.sequence.plan import number
+    from perseid.engines.sequence.run import find, make_space
+
+    plan = _perseid.pattern(query.text).plan()
+    batch = Batch(
+        time=arrays.ts * 1000,
+        kinds=arrays.type.astype(np.int32),
+        kind_names=[chr(ord("A") + i) for i in range(10)],
+        columns={"id": pa.array(arrays.id), "v": pa.array(arrays.v), "key": pa.array(arrays.key)},
+    )
+    numbered = number(plan, plan.patterns[0], batch.types(), False)
+    offsets = arrays.key_bounds()
+    raw, _ = find(numbered, batch, offsets)
+    prepared = kernel_arrays(numbered, batch, *make_space(numbered, ROOM))
+    started = time.perf_counter()
+    answer = kernel.attempts(prepared, offsets, np.zeros(len(offsets), np.int64), y.NONE)
+    taken = time.perf_counter() - started
+    if answer != y.GOES_ON:
+        raise RuntimeError("the room made for the kernel was too small")
+    starts = raw.positions[raw.offsets[:-1]]
+    return len(arrays) / taken, Answer(len(raw), int(arrays.id[starts].sum()))

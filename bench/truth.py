@@ -1,0 +1,192 @@
+"""The right answers, by plain loops over each key's events: no automaton, nothing of the engine.
+
+An answer is the number of matches and the sum of ``a.id`` over them: an engine that finds other matches, equal in
+number, is found out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba  # type: ignore[import-untyped, unused-ignore]
+import numpy as np
+import numpy.typing as npt
+
+from bench.workload import ABSENCE_MS, FORMAT, PAIR_WINDOW_MS, WINDOW_MS, EventArrays, Query, generate
+
+F = TypeVar("F", bound=Callable[..., Any])
+Ints = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.int8]
+Floats = npt.NDArray[np.float64]
+A, B, C = 0, 1, 2
+
+
+class Answer(NamedTuple):
+    """What a contestant found."""
+
+    matches: int
+    id_sum: int
+
+
+def _compiled(function: F) -> F:
+    return cast(F, numba.njit(function))
+
+
+@_compiled
+def _rising_end(i: int, end: int, ts: Ints, kind: Kinds, v: Floats) -> int:
+    """Where A at i, the first later B with a greater v, and the first C after it end in time; -1 where they do not."""
+    j = i + 1
+    while j < end and ts[j] - ts[i] < WINDOW_MS and not (kind[j] == B and v[j] > v[i]):
+        j += 1
+    j += 1
+    while j < end and ts[j] - ts[i] < WINDOW_MS and kind[j] != C:
+        j += 1
+    return j if j < end and ts[j] - ts[i] < WINDOW_MS else -1
+
+
+@_compiled
+def _rising_past_last(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
+    matches = id_sum = 0
+    for k in range(len(bounds) - 1):
+        i = bounds[k]
+        while i < bounds[k + 1]:
+            last = _rising_end(i, bounds[k + 1], ts, kind, v) if kind[i] == A else -1
+            if last >= 0:
+                matches += 1
+                id_sum += ids[i]
+                i = last
+            i += 1
+    return matches, id_sum
+
+
+@_compiled
+def _rising_every_start(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
+    matches = id_sum = 0
+    for k in range(len(bounds) - 1):
+        for i in range(bounds[k], bounds[k + 1]):
+            if kind[i] == A and _rising_end(i, bounds[k + 1], ts, kind, v) >= 0:
+                matches += 1
+                id_sum += ids[i]
+    return matches, id_sum
+
+
+@_compiled
+def _strict_three(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
+    matches = id_sum = 0
+    for k in range(len(bounds) - 1):
+        for i in range(bounds[k], bounds[k + 1] - 2):
+            named = kind[i] == A and kind[i + 1] == B and kind[i + 2] == C
+            if named and v[i + 1] > v[i] and ts[i + 2] - ts[i] < WINDOW_MS:
+                matches += 1
+                id_sum += ids[i]
+    return matches, id_sum
+
+
+@_compiled
+def _strict_run(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
+    matches = id_sum = 0
+    for k in range(len(bounds) - 1):
+        for i in range(bounds[k], bounds[k + 1]):
+            if kind[i] == A:
+                total = 0.0
+                j = i + 1
+                while j < bounds[k + 1] and kind[j] == B:
+                    total += v[j]
+                    j += 1
+                ended = j > i + 1 and j < bounds[k + 1] and kind[j] == C
+                if ended and total > 100 and ts[j] - ts[i] < WINDOW_MS:
+                    matches += 1
+                    id_sum += ids[i]
+    return matches, id_sum
+
+
+@_compiled
+def _absence(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
+    matches = id_sum = 0
+    for k in range(len(bounds) - 1):
+        for i in range(bounds[k], bounds[k + 1]):
+            if kind[i] == A:
+                j = i + 1
+                while j < bounds[k + 1] and ts[j] - ts[i] < ABSENCE_MS and kind[j] != B:
+                    j += 1
+                if j >= bounds[k + 1] or ts[j] - ts[i] >= ABSENCE_MS:
+                    matches += 1
+                    id_sum += ids[i]
+    return matches, id_sum
+
+
+@_compiled
+def _pairs(bounds: Ints, ids: Ints, ts: Ints, kind: Kinds, v: Floats) -> tuple[int, int]:
+    matches = id_sum = 0
+    for k in range(len(bounds) - 1):
+        for i in range(bounds[k], bounds[k + 1]):
+            if kind[i] == A:
+                j = i + 1
+                while j < bounds[k + 1] and kind[j] != A:
+                    j += 1
+                if j < bounds[k + 1] and ts[j] - ts[i] < PAIR_WINDOW_MS:
+                    matches += 1
+                    id_sum += ids[i]
+    return matches, id_sum
+
+
+_LOOPS: dict[str, Callable[..., tuple[int, int]]] = {
+    "Q1": _rising_past_last,
+    "Q1n": _rising_every_start,
+    "Q2": _strict_three,
+    "Q3": _strict_run,
+    "Q4": _absence,
+    "Q1w": _rising_past_last,
+    "Q5": _pairs,
+}
+
+
+def answer(query: str, events: EventArrays) -> Answer:
+    """The right answer of a query over events that are ordered by key, time and id."""
+    found = _LOOPS[query](events.key_bounds(), events.id, events.ts, events.type, events.v)
+    return Answer(int(found[0]), int(found[1]))
+
+
+def wanted(query: Query, events: EventArrays) -> Answer:
+    """How many events can matter to a query, and the sum of their ids."""
+    if query.strict:
+        return Answer(len(events), int(events.id.sum()))
+    kept = np.isin(events.type, [ord(name) - ord("A") for name in query.types])
+    return Answer(int(kept.sum()), int(events.id[kept].sum()))
+
+
+class Truth:
+    """The right answers over so many events, kept in a folder beside the data."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.count = count
+        self._path = folder / f"truth-{count}-v{FORMAT}.json"
+        known = json.loads(self._path.read_text()) if self._path.exists() else {}
+        self._known = {name: Answer(*pair) for name, pair in known.items()}
+
+    def prepare(self, queries: Iterable[Query]) -> None:
+        """Work out what is not known yet."""
+        missing = [query for query in queries if query.name not in self._known]
+        for dataset in dict.fromkeys(query.dataset for query in missing):
+            events = generate(dataset, self.count).by_key()
+            for query in (q for q in missing if q.dataset == dataset):
+                self._known[query.name] = answer(query.name, events)
+                self._known[f"{query.name} wanted"] = wanted(query, events)
+        if missing:
+            self._path.write_text(json.dumps(self._known, indent=2))
+
+    def of(self, query: Query) -> Answer:
+        """What the query must find."""
+        return self._known[query.name]
+
+    def wanted_by(self, query: Query) -> Answer:
+        """The events that can matter to the query."""
+        return self._known[f"{query.name} wanted"]
+
+    @property
+    def everything(self) -> Answer:
+        """All events; ids count from zero."""
+        return Answer(self.count, self.count * (self.count - 1) // 2)
