@@ -17,7 +17,7 @@
 """
 
 from perseid._version import __version__
-from perseid.api import Pattern, PatternSet, events, load, pattern, patterns
+from perseid.api import Pattern, PatternSet, events, explode_evidence, load, pattern, patterns
 from perseid.errors import (
     BindingError,
     EventDataError,
@@ -32,6 +32,7 @@ from perseid.errors import (
     TypeMismatchError,
     UnknownNameError,
     UnsupportedError,
+    VersionMismatchError,
 )
 from perseid.local.matches import Matches
 from perseid.local.rows import Events
@@ -58,8 +59,10 @@ __all__ = [
     "TypeMismatchError",
     "UnknownNameError",
     "UnsupportedError",
+    "VersionMismatchError",
     "__version__",
     "events",
+    "explode_evidence",
     "load",
     "pattern",
     "patterns",

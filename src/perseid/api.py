@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perseid.compile.compiler import compile_set
-from perseid.compile.interpreter import plan_matcher
 from perseid.compile.plan import Plan
-from perseid.errors import BindingError, EventDataError, NotYetError, PatternError, PerseidError, nearest
+from perseid.errors import (
+    BindingError,
+    EventDataError,
+    NotYetError,
+    PatternError,
+    PerseidError,
+    UnsupportedError,
+    nearest,
+)
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.builder import PatternBuilder
 from perseid.lang.parser import parse_file, parse_pattern
 from perseid.lang.printer import print_file, print_pattern
 from perseid.local.matches import Matches
-from perseid.local.notes import notes
-from perseid.local.rows import Events, read_events, read_relation
+from perseid.local.rows import Events, read_relation
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
 from perseid.semantics.core import CorePattern
-from perseid.semantics.detection import detect, feeds
+from perseid.semantics.detection import feeds
 from perseid.semantics.resolve import resolve
 from perseid.semantics.types import EventSchema
 from perseid.semantics.types import schema as make_schema
 from perseid.viz.draw import Format, draw
 from perseid.viz.explain import explain
+from perseid.viz.why_not import MAX_EVENTS, WhyNot, key_of, too_many, why_not
+
+if TYPE_CHECKING:
+    from perseid.local.counts import Counts
 
 T = TypeVar("T")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -43,22 +54,30 @@ Relations = Mapping[str, Iterable[Iterable[object]]]
 def events(
     data: Any,
     *,
-    time: str = "ts",
+    time: str | Mapping[str, str] = "ts",
     type: str = "type",
-    id: str | Iterable[str] = (),
-    order_by: str | Iterable[str] = (),
+    id: str | Iterable[str] | Mapping[str, Any] = (),
+    order_by: str | Iterable[str] | Mapping[str, Any] = (),
     strictly_later: bool = False,
+    key: str | Iterable[str] | Mapping[str, Any] = (),
+    dedupe: bool = False,
 ) -> Events:
     """Declare a stream of events once: rows and which of their columns mean what.
 
-    ``data`` is a list of dicts, a pandas frame or an Arrow table. ``id`` names the columns that make an event this
+    ``data`` is a list of dicts, a pandas frame, an Arrow table, or paths of Parquet files or folders. ``id`` names the columns that make an event this
     event and no other; ``order_by`` decides among events of one time; ``strictly_later`` demands that later steps
-    have later times.
+    have later times. ``key`` partitions the events for patterns that do not say ``partition by``. With ``dedupe``
+    rows of equal time, key and identity are one event.
+
+    Several inputs are given by event type, ``{"Login": logins, "Transfer": transfers}``; then ``time``, ``key``, ``id``
+    and ``order_by`` may be dicts by event type too.
     """
-    return Events(data, time, type, _names(id), _names(order_by), strictly_later)
+    return Events(data, time, type, _names(id), _names(order_by), strictly_later, _names(key), dedupe)
 
 
-def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+def _names(names: Any) -> Any:
+    if isinstance(names, Mapping):
+        return {kind: _names(of_kind) for kind, of_kind in names.items()}
     return (names,) if isinstance(names, str) else tuple(names)
 
 
@@ -140,10 +159,26 @@ class PatternSet:
         """The compiled plan of the set."""
         return self._located(lambda: compile_set(self._cores()))
 
-    def explain(self) -> str:
-        """What each pattern means and what running it takes, in words."""
-        plan = self._located(lambda: compile_set(check(self._tree)))
-        return "\n".join(explain(plan, name) for name in self.names)
+    def explain(self, stream: Any = None) -> str:
+        """What each pattern means and what running it takes, in words.
+
+        With a declared ``stream`` also how it runs there: what Spark decides, what crosses to Python, what is left
+        out on the way. Nothing is run for that.
+        """
+        if stream is None:
+            plan = self._located(lambda: compile_set(check(self._tree)))
+            return "\n".join(explain(plan, name) for name in self.names)
+        declared = stream if isinstance(stream, Events) else Events(stream)
+        plan = self._plan_for(declared)
+        meaning = [explain(plan, name) for name in self.names]
+        if _is_spark(declared):
+            from perseid.spark.explain import explain_detection
+
+            return "\n".join([*meaning, explain_detection(plan, declared)])
+        from perseid.local.narrow import column_types
+        from perseid.viz.detection import explain_here
+
+        return "\n".join([*meaning, explain_here(plan, column_types(declared), declared)])
 
     def draw(self, form: Format = "text") -> str:
         """The automata as ``text``, ``mermaid`` or ``dot``."""
@@ -165,23 +200,85 @@ class PatternSet:
         """
         declared = stream if isinstance(stream, Events) else Events(stream)
         tables = {name: read_relation(name, rows) for name, rows in _mapping(relations).items()}
-        cores = self._located(self._cores)
-        _refuse_what_is_not_yet(cores)
-        plan = self._located(lambda: compile_set(cores))
-        rewritten = [pattern.pattern for pattern in plan.patterns]
-        rows = read_events(declared)
-        detection = detect(
-            rewritten,
-            rows,
-            plan_matcher(plan),
-            horizon=None if horizon is None else _micros(horizon),
-            strictly_later=declared.strictly_later,
-            relations=tables,
-        )
-        return Matches(detection, self.names, _columns(self._tree), notes(plan, rows))
+        plan = self._plan_for(declared)
+        from perseid.local.engine import match_here  # its kernels are loaded when they are first needed
 
-    def _cores(self) -> list[CorePattern]:
-        whole = ast.PatternFile((*self._tree.patterns, *self._producers))
+        return match_here(
+            plan,
+            declared,
+            tables,
+            horizon=None if horizon is None else _micros(horizon),
+            reported=self.names,
+            columns=_columns(self._tree),
+        )
+
+    def count(self, stream: Any, *, relations: Relations | None = None) -> list[Counts]:
+        """Exactly how many matches each pattern has, in all and by key.
+
+        A chain of ``->>`` is counted without making its matches, of which there may be more than fit anywhere.
+        """
+        declared = stream if isinstance(stream, Events) else Events(stream)
+        tables = {name: read_relation(name, rows) for name, rows in _mapping(relations).items()}
+        from perseid.local.counts import count_here
+
+        return count_here(self._plan_for(declared), declared, tables)
+
+    def detect(self, stream: Any, *, relations: Relations | None = None, observation: Any = None) -> Any:
+        """Find all matches of a Spark DataFrame, or of several: a DataFrame of matches, made when it is acted upon.
+
+        ``stream`` comes from :func:`events`. ``relations`` are the tables that ``in Name`` asks for. What is counted
+        beside the matches (events, bad rows, suppressed matches, …) goes to an ``Observation`` where one is given.
+        """
+        declared = stream if isinstance(stream, Events) else Events(stream)
+        spark = _spark(declared)
+        plan = self._plan_for(declared)
+        tables = spark.read_relations(_mapping(relations))
+        return self._located(lambda: spark.detect(plan, declared, tables, observation))
+
+    def why_not(self, stream: Any, *, key: object = None, relations: Relations | None = None, shown: int = 3) -> WhyNot:
+        """How far attempts got and what ended them: for the moment when a match was expected and none came.
+
+        ``stream`` is what :meth:`match` and :meth:`detect` take, as long as it is finite. ``key`` is the partition in
+        question, a value, a tuple or a dict of what stands behind ``partition by``; without one all are counted.
+        Print what comes back; ``shown`` attempts are shown in detail.
+        """
+        if len(self) != 1:
+            raise UnsupportedError(
+                "why_not is asked of one pattern.", hint=f"Choose: patterns[{self.names[0]!r}].why_not(…)."
+            )
+        declared = stream if isinstance(stream, Events) else Events(stream)
+        tables = {name: read_relation(name, rows) for name, rows in _mapping(relations).items()}
+        plan = self._plan_for(declared)
+        own = next(p for p in plan.patterns if p.name == self.names[0])
+        wanted = key_of(own.pattern, key)
+        # Matches that feed the pattern may come from events of any key.
+        narrow = None if own.feeds_on else wanted
+        if _is_spark(declared):
+            from perseid.spark.explain import collect_events as few_events
+        else:
+            from perseid.local.narrow import few_events
+        found = few_events(declared, narrow, MAX_EVENTS)
+        if found is None:
+            raise too_many(wanted is None)
+        return why_not(
+            plan,
+            own.name,
+            found,
+            key=wanted,
+            strictly_later=declared.strictly_later,
+            dedupe=declared.dedupe,
+            relations=tables,
+            shown=shown,
+        )
+
+    def _plan_for(self, stream: Events) -> Plan:
+        """The plan for a stream whose key partitions the patterns that do not say how."""
+        cores = self._located(lambda: self._cores(stream.key_names()))
+        _refuse_what_is_not_yet(cores)
+        return self._located(lambda: compile_set(cores))
+
+    def _cores(self, key: tuple[str, ...] = ()) -> list[CorePattern]:
+        whole = ast.PatternFile(tuple(_keyed(p, key) for p in (*self._tree.patterns, *self._producers)))
         check(whole)
         by_name = {pattern.name: pattern for pattern in whole.patterns}
         cores: dict[str, CorePattern] = {}
@@ -238,6 +335,13 @@ def pattern(source: str | PatternBuilder | ast.Pattern) -> Pattern:
     return Pattern(parse_pattern(source), source)
 
 
+def explode_evidence(matches: Any) -> Any:
+    """One row for each contributing event of a DataFrame of matches whose pattern returns ``evidence``."""
+    from perseid.spark.evidence import explode_evidence as explode
+
+    return explode(matches)
+
+
 def patterns(text: str) -> PatternSet:
     """All patterns of a text."""
     return PatternSet(parse_file(text), text)
@@ -252,6 +356,34 @@ def load(path: str | Path) -> PatternSet:
     except UnicodeDecodeError:
         raise PerseidError(f"{path} is not UTF-8 text.") from None
     return patterns(text)
+
+
+def _keyed(pattern: ast.Pattern, key: tuple[str, ...]) -> ast.Pattern:
+    if pattern.partition_by or not key:
+        return pattern
+    return replace(pattern, partition_by=tuple(ex.Ref(tuple(name.split("."))) for name in key))
+
+
+def _spark(stream: Events) -> Any:
+    """The batch driver, where Spark is there and the data is Spark's."""
+    inputs = list(stream.data.values()) if isinstance(stream.data, Mapping) else [stream.data]
+    for data in inputs:
+        if not hasattr(data, "mapInArrow"):
+            kind = type(data)
+            raise EventDataError(
+                f"detect works on Spark DataFrames, and this is {kind.__module__.split('.')[0]}.{kind.__name__}.",
+                hint="For lists, pandas, Arrow and Parquet use pattern.match(…): no cluster is needed.",
+            )
+        if getattr(data, "isStreaming", False):
+            raise NotYetError("Streaming DataFrames are still to come; this one can be read as a batch.")
+    from perseid.spark import batch
+
+    return batch
+
+
+def _is_spark(stream: Events) -> bool:
+    data = next(iter(stream.data.values()), None) if isinstance(stream.data, Mapping) else stream.data
+    return hasattr(data, "mapInArrow")
 
 
 def _mapping(relations: Relations | None) -> Mapping[str, Any]:
