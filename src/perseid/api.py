@@ -168,7 +168,7 @@ class PatternSet:
         if stream is None:
             plan = self._located(lambda: compile_set(check(self._tree)))
             return "\n".join(explain(plan, name) for name in self.names)
-        declared = stream if isinstance(stream, Events) else Events(stream)
+        declared = _declared(stream)
         plan = self._plan_for(declared)
         meaning = [explain(plan, name) for name in self.names]
         if _is_spark(declared):
@@ -198,8 +198,8 @@ class PatternSet:
         tables that ``in Name`` asks for. With a ``horizon`` only what is decided up to that time is reported, as on a
         stream that is complete so far.
         """
-        declared = stream if isinstance(stream, Events) else Events(stream)
-        tables = {name: read_relation(name, rows) for name, rows in _mapping(relations).items()}
+        declared = _declared(stream)
+        tables = _tables(relations)
         plan = self._plan_for(declared)
         from perseid.local.engine import match_here  # its kernels are loaded when they are first needed
 
@@ -217,8 +217,8 @@ class PatternSet:
 
         A chain of ``->>`` is counted without making its matches, of which there may be more than fit anywhere.
         """
-        declared = stream if isinstance(stream, Events) else Events(stream)
-        tables = {name: read_relation(name, rows) for name, rows in _mapping(relations).items()}
+        declared = _declared(stream)
+        tables = _tables(relations)
         from perseid.local.counts import count_here
 
         return count_here(self._plan_for(declared), declared, tables)
@@ -229,7 +229,7 @@ class PatternSet:
         ``stream`` comes from :func:`events`. ``relations`` are the tables that ``in Name`` asks for. What is counted
         beside the matches (events, bad rows, suppressed matches, …) goes to an ``Observation`` where one is given.
         """
-        declared = stream if isinstance(stream, Events) else Events(stream)
+        declared = _declared(stream)
         spark = _spark(declared)
         plan = self._plan_for(declared)
         tables = spark.read_relations(_mapping(relations))
@@ -246,8 +246,8 @@ class PatternSet:
             raise UnsupportedError(
                 "why_not is asked of one pattern.", hint=f"Choose: patterns[{self.names[0]!r}].why_not(…)."
             )
-        declared = stream if isinstance(stream, Events) else Events(stream)
-        tables = {name: read_relation(name, rows) for name, rows in _mapping(relations).items()}
+        declared = _declared(stream)
+        tables = _tables(relations)
         plan = self._plan_for(declared)
         own = next(p for p in plan.patterns if p.name == self.names[0])
         wanted = key_of(own.pattern, key)
@@ -384,6 +384,15 @@ def _spark(stream: Events) -> Any:
 def _is_spark(stream: Events) -> bool:
     data = next(iter(stream.data.values()), None) if isinstance(stream.data, Mapping) else stream.data
     return hasattr(data, "mapInArrow")
+
+
+def _declared(stream: Any) -> Events:
+    """Bare rows are a stream with the default column names."""
+    return stream if isinstance(stream, Events) else Events(stream)
+
+
+def _tables(relations: Relations | None) -> dict[str, list[tuple[Any, ...]]]:
+    return {name: read_relation(name, rows) for name, rows in _mapping(relations).items()}
 
 
 def _mapping(relations: Relations | None) -> Mapping[str, Any]:

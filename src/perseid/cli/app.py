@@ -23,8 +23,8 @@ from rich.table import Table
 
 import perseid as ps
 from perseid.lang.printer import print_duration
-from perseid.local.matches import clock
 from perseid.semantics.evaluate import literal_value
+from perseid.semantics.values import clock
 from perseid.semantics.values import text as value_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from perseid.compile import program as p
-from perseid.compile.plan import PatternPlan, Plan
+from perseid.compile.plan import PatternPlan, Plan, forgetful
 from perseid.compile.threads import (
     CLEAR,
     Attempt,
@@ -57,7 +57,7 @@ class Machine:
         self.attempts: list[Attempt] = []
         self.resume = 0
         self.out: list[RawMatch] = []
-        self.forgetful = _forgetful(plan, pattern)
+        self.forgetful = forgetful(plan, pattern)
         self.one = self.pattern.skip.mode != "none"
         self.capped = 0
         """Attempts given up because more than the plan's cap were open."""
@@ -645,6 +645,10 @@ class Machine:
         return self.holds(self.predicates[predicate], thread, own)
 
     def holds(self, expr: Expr, thread: Thread, own: Event | None = None) -> bool:
+        return holds(expr, self.scope(thread, own))
+
+    def scope(self, thread: Thread, own: Event | None) -> MatchScope:
+        """What an expression sees of a thread and the event at hand."""
         events: dict[str, list[Event]] = {}
         current: dict[str, Event] = {}
         for step, position in thread.taken:
@@ -655,15 +659,7 @@ class Machine:
             name = self.pattern.steps[step].name
             if name is not None:
                 current[name] = self.events[position]
-        return holds(expr, MatchScope(self.names, Bindings(events, current, thread.unified), own, self.relations))
-
-
-def _forgetful(plan: Plan, pattern: PatternPlan) -> bool:
-    """Does no condition of the pattern look at anything but the event at hand and unified values?"""
-    asked = [n for step in pattern.steps for n in (*(k for k, _ in step.choose), *step.must)]
-    turns = [i for program in pattern.programs for i in program.instructions if isinstance(i, (p.LoopTurn, p.AllTurn))]
-    looks_back = any(turn.guards or (isinstance(turn, p.LoopTurn) and turn.until is not None) for turn in turns)
-    return not looks_back and not pattern.guards and all(plan.predicates[n].event_local for n in asked)
+        return MatchScope(self.names, Bindings(events, current, thread.unified), own, self.relations)
 
 
 def _fixed(window: ast.TimeWindow) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from perseid.compile.program import Program
+from perseid.compile.program import AllTurn, LoopTurn, Program
 from perseid.lang.expressions import Expr
 from perseid.semantics.core import CorePattern
 from perseid.semantics.facts import Facts, Known
@@ -119,3 +119,11 @@ class Plan:
     retractable: bool = False
     identity: tuple[str, ...] = ("time", "order_by", "id", "occurrence")
     version: int = PLAN_VERSION
+
+
+def forgetful(plan: Plan, pattern: PatternPlan) -> bool:
+    """Does no condition of the pattern look at anything but the event at hand and unified values?"""
+    asked = [n for step in pattern.steps for n in (*(k for k, _ in step.choose), *step.must)]
+    turns = [i for program in pattern.programs for i in program.instructions if isinstance(i, (LoopTurn, AllTurn))]
+    looks_back = any(turn.guards or (isinstance(turn, LoopTurn) and turn.until is not None) for turn in turns)
+    return not looks_back and not pattern.guards and all(plan.predicates[n].event_local for n in asked)

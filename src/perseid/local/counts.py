@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from perseid.engines.contract import Rows
 from perseid.engines.order import arrange
 from perseid.engines.sequence.columns import Batch, column_type, kernel_arrays, value_at
 from perseid.engines.sequence.counting import Chain, chain_of, count_matches
-from perseid.engines.sequence.engine import find_all, make_plan
+from perseid.engines.sequence.engine import comparable, find_all, make_plan
+from perseid.engines.sequence.output import Found
 from perseid.engines.sequence.plan import Numbered
 from perseid.engines.sequence.run import make_space
 from perseid.local.inputs import row_pieces
@@ -48,23 +49,24 @@ def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[An
     for rows, _ in row_pieces(plan, stream, tables, None):
         known = {name: column_type(column) for name, column in rows.columns.items()}
         numbered = make_plan(plan, known, strictly_later=stream.strictly_later)
+        chains = {one.pattern.name: chain_of(one) for one in numbered.patterns}
+        others = tuple(one for one in numbered.patterns if isinstance(chains[one.pattern.name], str))
+        made = {one.pattern.name: one for one in find_all(replace(numbered, patterns=others), rows)}
         for one in numbered.patterns:
-            chain = chain_of(one)
+            chain = chains[one.pattern.name]
             why[one.pattern.name] = chain if isinstance(chain, str) else None
-            if isinstance(chain, Chain):
-                found = _counted(one, chain, rows)
-            else:
-                alone = next(f for f in find_all(numbered, rows) if f.numbered.pattern.name == one.pattern.name)
-                kept = alone.raw.partition[~alone.raw.timed_out]
-                firsts = alone.batch.order[alone.offsets[:-1]]
-                found = (
-                    (int(firsts[part]), int(n)) for part, n in zip(*np.unique(kept, return_counts=True), strict=True)
-                )
+            found = _counted(one, chain, rows) if isinstance(chain, Chain) else _enumerated(made[one.pattern.name])
             keys = list(rows.keys[one.pattern.route].values())
             for row, count in found:
                 if count:
                     totals[one.pattern.name][tuple(_shown(value_at(key, row)) for key in keys)] += count
     return [Counts(name, sum(by_key.values()), by_key, why.get(name)) for name, by_key in totals.items()]
+
+
+def _enumerated(found: Found) -> Iterator[tuple[int, int]]:
+    """For each partition with matches a row of it, and how many were made."""
+    parts, counts = np.unique(found.raw.partition[~found.raw.timed_out], return_counts=True)
+    yield from zip(found.batch.order[found.offsets[parts]].tolist(), counts.tolist(), strict=True)
 
 
 def _shown(value: Any) -> Any:
@@ -83,7 +85,7 @@ def _counted(one: Numbered, chain: Chain, rows: Rows) -> Iterator[tuple[int, int
             column = pa.array([repr(v.identity(v.plain(x))) if x is not None else None for x in column])
         chosen = np.flatnonzero(np.asarray(column.is_valid()))
         keys = [*keys, column]
-    keys = [_codes(key).take(pa.array(chosen)) for key in keys]
+    keys = [comparable(key).take(pa.array(chosen)) for key in keys]
     arrangement = arrange(keys, rows.time[chosen], [], rows.identity[chosen])
     order = chosen[arrangement.order]
     batch = Batch(
@@ -100,10 +102,3 @@ def _counted(one: Numbered, chain: Chain, rows: Rows) -> Iterator[tuple[int, int
     counts = count_matches(chain, arrays, np.ascontiguousarray(arrangement.offsets, np.int64), arrays.tables)
     for first, count in zip(arrangement.offsets[:-1].tolist(), counts, strict=True):
         yield int(order[first]), count
-
-
-def _codes(key: Any) -> Any:
-    if not isinstance(key, list):
-        return key
-    codes: dict[object, int] = {}
-    return pa.array([codes.setdefault(v.identity(v.plain(value)), len(codes)) for value in key], pa.int64())

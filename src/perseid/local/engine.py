@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
@@ -20,10 +20,8 @@ from perseid.engines.sequence.output import (
     Found,
     Listing,
     cast_column,
-    end_of,
     events_of,
-    rows_of,
-    suppress,
+    listed,
     take,
 )
 from perseid.engines.sequence.schema import STANDARD, common_type
@@ -32,8 +30,7 @@ from perseid.local.matches import Matches
 from perseid.local.notes import notes
 from perseid.local.rows import Events, read_events
 from perseid.semantics import values as v
-from perseid.semantics.detection import Match, check_relations, detect
-from perseid.semantics.events import Event
+from perseid.semantics.detection import Match, check_relations, detect, make_match
 
 
 def match_here(
@@ -66,7 +63,7 @@ def match_here(
     found: list[Gathered] = []
     types: set[str] = set()
     names: set[str] = set()
-    counted: dict[str, int] = {}
+    counted: Counter[str] = Counter()
     rows_seen = 0
     for rows, columns_here in row_pieces(plan, stream, tables, memory_limit):
         found = [one if one.compact else _compact(one) for one in found]
@@ -117,20 +114,9 @@ class Gathered:
     compact: bool = False
 
 
-def _gather(plan: SequencePlan, rows: Rows, horizon: int | None, counted: dict[str, int]) -> Iterator[Gathered]:
+def _gather(plan: SequencePlan, rows: Rows, horizon: int | None, counted: Counter[str]) -> Iterator[Gathered]:
     for found in find_all(plan, rows, horizon=horizon, threads=os.cpu_count() or 1):
-        listing = rows_of(found, rows)
-        table, order = listing.table, listing.order
-        if found.pattern.suppress is not None and horizon is not None:
-            # An earlier match that is not decided yet may suppress a later one that is.
-            frontier = min([horizon, *found.raw.frontiers.tolist()])
-            order = order[found.raw.timed_out[order] | (found.raw.end[order] <= frontier)]
-        kept = suppress(found, listing, order)
-        counted["suppressed"] = counted.get("suppressed", 0) + len(order) - len(kept)
-        counted["capped"] = counted.get("capped", 0) + found.raw.capped
-        if "evidence_dropped" in table.column_names:
-            dropped = pc.sum(table["evidence_dropped"].take(pa.array(kept))).as_py() or 0
-            counted["evidence_dropped"] = counted.get("evidence_dropped", 0) + dropped
+        listing, kept = listed(found, rows, counted, horizon)
         yield Gathered(found, rows, listing, kept)
 
 
@@ -196,38 +182,20 @@ def _match(gathered: Gathered, i: int) -> Match:
     found, rows = gathered.found, gathered.rows
     core, raw, batch = found.pattern, found.raw, found.batch
     contributing = []
-    span = range(int(raw.offsets[i]), int(raw.offsets[i + 1]))
-    for (step, event), k in zip(events_of(found, i), span, strict=True):
-        position = int(raw.positions[k])
+    for (step, event), (_, position) in zip(events_of(found, i), raw.taken(i), strict=True):
         occurrence = 0 if found.occurrence is None else int(found.occurrence[position])
         word = int(rows.identity[batch.row(position)])
         contributing.append((step, replace(event, id=str(word), occurrence=occurrence)))
-    bound: dict[str, list[Event]] = {}
-    for step, event in contributing:
-        name = core.steps[step].name
-        if name is not None:
-            bound.setdefault(name, []).append(event)
     table = gathered.listing.table
     names = table.column_names[len(STANDARD) :]
     keys = [".".join(path.parts) for path in core.partition]
     given = [_value(gathered.listing, name, i) for name in names]
-    key = dict(zip(keys, given, strict=False))
-    values = dict(zip((name for name, _ in core.returns), given[len(keys) :], strict=False))
-    evidence, dropped = None, 0
-    if core.evidence is not None:
-        shown = contributing[: core.evidence.limit]
-        evidence = tuple(dict(event.attributes) for _, event in shown)
-        dropped = len(contributing) - len(shown)
-    return Match(
-        pattern=core.name,
+    return make_match(
+        core,
+        contributing,
         match_id=table["match_id"][i].as_py(),
-        kind="timed out" if raw.timed_out[i] else "match",
-        key=key,
-        start=contributing[0][1].time,
-        end=end_of(found, i),
-        bindings={name: tuple(events) for name, events in bound.items()},
-        contributing=tuple(contributing),
-        values=values,
-        evidence=evidence,
-        evidence_dropped=dropped,
+        kind=raw.kind(i),
+        key=dict(zip(keys, given, strict=False)),
+        end=raw.ends(i),
+        values=dict(zip((name for name, _ in core.returns), given[len(keys) :], strict=False)),
     )

@@ -117,22 +117,12 @@ def describe(match: Match) -> str:
     """A match on one line."""
     parts = [match.pattern if match.kind == "match" else f"{match.pattern} ({match.kind})"]
     parts.extend(f"{name}={_text(value)}" for name, value in match.key.items())
-    parts.append(f"[{clock(match.start)} → {clock(match.end)}]")
+    parts.append(f"[{v.clock(match.start)} → {v.clock(match.end)}]")
     for name, events in match.bindings.items():
-        shown = ", ".join(f"{event.type}@{clock(event.time)}" for event in events[:4])
+        shown = ", ".join(f"{event.type}@{v.clock(event.time)}" for event in events[:4])
         parts.append(f"{name}: {shown}" + (f", … {len(events)} in all" if len(events) > 4 else ""))
     parts.extend(f"{name}={_text(value)}" for name, value in match.values.items())
     return "  ".join(parts)
-
-
-def clock(micros: int) -> str:
-    """A time as people write it: the date only where it is not 1970, fractions only where there are any."""
-    moment = v.moment(micros)
-    if moment is None:
-        return "∞"
-    form = "%H:%M:%S" if moment.date().toordinal() == 719163 else "%Y-%m-%d %H:%M:%S"
-    text = moment.strftime(form)
-    return text + (f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else "")
 
 
 def _text(value: object) -> str:

@@ -133,13 +133,18 @@ def _event(stream: Events, row: Mapping[str, Any], names: Sequence[str], number:
 
 def _column(row: Mapping[str, Any], name: str, role: str, number: int) -> Any:
     if name not in row:
-        near = nearest(name, map(str, row))
-        raise EventDataError(
-            f"Row {number} has no column {name!r}, which is to be the {role} column."
-            + (f" Did you mean {near!r}?" if near else ""),
-            hint=f"It has: {', '.join(map(str, row)) or 'nothing'}. Say which: ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line.",
-        )
+        raise missing_column(name, role, number, list(map(str, row)))
     return row[name]
+
+
+def missing_column(name: str, role: str, number: int, there: Sequence[str]) -> EventDataError:
+    """The error for a row that lacks a column which was named for a role."""
+    near = nearest(name, there)
+    return EventDataError(
+        f"Row {number} has no column {name!r}, which is to be the {role} column."
+        + (f" Did you mean {near!r}?" if near else ""),
+        hint=f"It has: {', '.join(there) or 'nothing'}. Say which: ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line.",
+    )
 
 
 def _time(value: Any, number: int, column: str) -> int:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from perseid.errors import EventDataError, nearest
+from perseid.errors import EventDataError
 from perseid.local import rows as row_reader
 from perseid.local.parquet import open_parquet
 from perseid.semantics import values as v
@@ -92,10 +92,10 @@ def require(table: Table, name: str, role: str) -> Column:
     if name not in table.columns:
         if not table.rows:
             return pa.nulls(0)  # no row lacks it
-        raise _missing(name, role, 0, table.names)
+        raise row_reader.missing_column(name, role, 1, table.names)
     if name in table.gaps:
         row, there = table.gaps[name]
-        raise _missing(name, role, row, there)
+        raise row_reader.missing_column(name, role, row + 1, there)
     return table.columns[name]
 
 
@@ -488,13 +488,3 @@ def _first(flags: Any) -> int | None:
 
 def _value(column: Column, row: int) -> Any:
     return column[row] if isinstance(column, list) else column[row].as_py()
-
-
-def _missing(name: str, role: str, row: int, there: Iterable[str]) -> EventDataError:
-    there = list(there)
-    near = nearest(name, there)
-    return EventDataError(
-        f"Row {row + 1} has no column {name!r}, which is to be the {role} column."
-        + (f" Did you mean {near!r}?" if near else ""),
-        hint=f"It has: {', '.join(there) or 'nothing'}. Say which: ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line.",
-    )

@@ -148,6 +148,12 @@ class CorePattern:
     unified: frozenset[str]
     semantic_hash: str
 
+    @property
+    def lone_step(self) -> CoreStep | None:
+        """The step whose event bare column names mean, where the pattern has just one."""
+        bound = [s for s in self.steps if not s.negated]
+        return bound[0] if len(bound) == 1 else None
+
     def step_named(self, name: str) -> CoreStep | None:
         return next((s for s in self.steps if s.name == name), None)
 

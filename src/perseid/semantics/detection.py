@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from perseid.errors import BindingError, MeaningError
 from perseid.lang import ast
@@ -234,15 +234,47 @@ def _match(
     # Keys that are equal may be written differently (1 and 1.0): a match has that of its first event.
     own_key = [v.plain(attribute_path(contributing[0][1].attributes, path.parts)) for path in pattern.partition]
     key = dict(zip(columns, own_key, strict=True))
-    bound: dict[str, list[Event]] = {}
-    for step, event in contributing:
-        name = pattern.steps[step].name
-        if name is not None:
-            bound.setdefault(name, []).append(event)
+    scope = match_scope(pattern, contributing, raw.unified, tables)
+    return make_match(
+        pattern,
+        contributing,
+        match_id=match_id(pattern.semantic_hash, tuple(key.values()), contributing),
+        kind=raw.kind,
+        key=key,
+        end=raw.end,
+        values={name: evaluate(expr, scope) for name, expr in pattern.returns},
+    )
+
+
+Contributing: TypeAlias = Sequence[tuple[int, Event]]
+"""The events of a match in order, each with its step."""
+
+
+def match_scope(
+    pattern: c.CorePattern,
+    contributing: Contributing,
+    unified: Mapping[str, object],
+    tables: Mapping[str, v.Relation],
+) -> MatchScope:
+    """What the returned expressions see of a match."""
+    bound = _bound_events(pattern, contributing)
     names = frozenset(s.name for s in pattern.steps if s.name is not None)
     current = {name: events[-1] for name, events in bound.items()}
-    own = contributing[0][1] if len([s for s in pattern.steps if not s.negated]) == 1 else None
-    scope = MatchScope(names, Bindings(bound, current, raw.unified), own, tables)
+    own = contributing[0][1] if pattern.lone_step is not None else None
+    return MatchScope(names, Bindings(bound, current, unified), own, tables)
+
+
+def make_match(
+    pattern: c.CorePattern,
+    contributing: Contributing,
+    *,
+    match_id: str,
+    kind: str,
+    key: Mapping[str, Any],
+    end: int,
+    values: Mapping[str, Any],
+) -> Match:
+    """A match from its events and what was computed from them."""
     evidence, dropped = None, 0
     if pattern.evidence is not None:
         shown = contributing[: pattern.evidence.limit]
@@ -250,17 +282,26 @@ def _match(
         evidence = tuple(dict(event.attributes) for _, event in shown)
     return Match(
         pattern=pattern.name,
-        match_id=match_id(pattern.semantic_hash, tuple(key.values()), contributing),
-        kind=raw.kind,
+        match_id=match_id,
+        kind=kind,
         key=key,
         start=contributing[0][1].time,
-        end=raw.end,
-        bindings={name: tuple(events) for name, events in bound.items()},
-        contributing=contributing,
-        values={name: evaluate(expr, scope) for name, expr in pattern.returns},
+        end=end,
+        bindings={name: tuple(events) for name, events in _bound_events(pattern, contributing).items()},
+        contributing=tuple(contributing),
+        values=values,
         evidence=evidence,
         evidence_dropped=dropped,
     )
+
+
+def _bound_events(pattern: c.CorePattern, contributing: Contributing) -> dict[str, list[Event]]:
+    bound: dict[str, list[Event]] = {}
+    for step, event in contributing:
+        name = pattern.steps[step].name
+        if name is not None:
+            bound.setdefault(name, []).append(event)
+    return bound
 
 
 def _suppress(pattern: c.CorePattern, found: list[Match]) -> list[Match]:

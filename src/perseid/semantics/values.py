@@ -109,6 +109,15 @@ def moment(micros: int) -> datetime | None:
         return None
 
 
+def clock(micros: int) -> str:
+    """A time as people write it: the date only where it is not 1970, fractions only where there are any."""
+    found = moment(micros)
+    if found is None:
+        return "∞"
+    form = "%H:%M:%S" if found.date().toordinal() == 719163 else "%Y-%m-%d %H:%M:%S"
+    return found.strftime(form) + (f".{found.microsecond:06d}".rstrip("0") if found.microsecond else "")
+
+
 def midnight(value: date) -> datetime:
     return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 
 from perseid.compile.plan import Plan
 from perseid.engines.registry import engines
-from perseid.engines.sequence.engine import SequencePlan, refuse_what_is_not_yet
+from perseid.engines.sequence.engine import SequencePlan
 from perseid.errors import BindingError, TypeMismatchError, UnknownNameError, UnsupportedError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
@@ -175,7 +175,6 @@ def _routed(frame: Any, job: Job) -> Any:
 
 
 def _refuse(plan: Plan, relations: Mapping[str, list[tuple[Any, ...]]]) -> None:
-    refuse_what_is_not_yet(plan)
     for pattern in plan.patterns:
         if pattern.feeds_on:
             raise UnsupportedError(
@@ -247,7 +246,11 @@ def _predicates(plan: Plan, inputs: Sequence[Input]) -> tuple[dict[int, dict[int
                 texts[i] = "false"
                 continue
             text = predicate_text(
-                predicate.expr, _seen(predicate.expr, one), time=one.time, type=one.type, event_type=one.event_type
+                predicate.expr,
+                columns_seen(predicate.expr, one),
+                time=one.time,
+                type=one.type,
+                event_type=one.event_type,
             )
             if text is None:
                 break
@@ -268,7 +271,7 @@ def _undecided(plan: Plan, chosen: Iterable[int]) -> Plan:
     return replace(plan, predicates=predicates)
 
 
-def _seen(expr: ex.Expr, one: Input) -> Mapping[str, st.DataType]:
+def columns_seen(expr: ex.Expr, one: Input) -> Mapping[str, st.DataType]:
     """The input's columns, and null for those that only other inputs have."""
     missing = {ref.parts[0] for ref in _refs([expr])} - set(one.columns)
     return {**one.columns, **{name: st.NullType() for name in missing}}
@@ -323,7 +326,7 @@ def _evidence_only(numbered: SequencePlan, asked_for: set[str]) -> set[str]:
 
 
 def _sql(expr: ex.Expr, one: Input) -> str | None:
-    return sql_text(expr, _seen(expr, one), time=one.time, type=one.type, event_type=one.event_type)
+    return sql_text(expr, columns_seen(expr, one), time=one.time, type=one.type, event_type=one.event_type)
 
 
 def _named(expr: ex.Expr) -> set[str]:

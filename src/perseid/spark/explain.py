@@ -19,7 +19,7 @@ from perseid.local.rows import Events
 from perseid.semantics.detection import expressions_of
 from perseid.semantics.events import Event
 from perseid.spark.arrow import to_arrow
-from perseid.spark.batch import MAX_HITS, Projection, project
+from perseid.spark.batch import MAX_HITS, Projection, columns_seen, project
 from perseid.spark.expressions import predicate_text
 from perseid.spark.inputs import Input, field_type, inputs_of, key_text, quoted, time_text, types_of
 from perseid.spark.worker import ROUTE
@@ -88,8 +88,7 @@ def _catalyst(plan: Plan, projection: Projection) -> list[Row]:
 def _sql(predicate: Predicate, one: Input) -> str | None:
     if one.event_type is not None and predicate.event_type not in (None, one.event_type):
         return None
-    missing = {e.parts[0] for e in ex.walk(predicate.expr) if isinstance(e, ex.Ref)} - set(one.columns)
-    seen = {**one.columns, **{name: st.NullType() for name in missing}}
+    seen = columns_seen(predicate.expr, one)
     return predicate_text(predicate.expr, seen, time=one.time, type=one.type, event_type=one.event_type)
 
 

@@ -23,8 +23,9 @@ from perseid.semantics.detection import RawMatch
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.events import Event
 from perseid.semantics.oracle import of_kind
-from perseid.semantics.scope import Bindings, MatchScope, attribute, unify
-from perseid.viz.words import clock, shown, span
+from perseid.semantics.scope import MatchScope, attribute, unify
+from perseid.semantics.values import clock
+from perseid.viz.words import shown, span
 
 MAX_WORK = 100_000
 """How many times an event is offered to an option, in all; some seconds."""
@@ -338,7 +339,7 @@ class Walk(Machine):
             return self.known[key]
         held = super().check(predicate, thread, own)
         if self.listening and own is None and not held:
-            self.refused.append(self._of_condition(self.predicates[predicate], self._scope(thread, None), "", 0))
+            self.refused.append(self._of_condition(self.predicates[predicate], self.scope(thread, None), "", 0))
         return held
 
     def occurs(self, program: int, outer: th.Thread, low: int, high: int, since: int | None = None) -> bool:
@@ -762,7 +763,7 @@ class Walk(Machine):
         if unified is None:
             return self._not_unified(step, event, wait.path.unified, position)
         bound = self._bound(wait.path, wait.step, position, unified)
-        scope = self._scope(bound, event)
+        scope = self.scope(bound, event)
         passed, refused = 1, None
         for predicate, needs in self.plan.steps[wait.step].choose:
             if any(n not in wait.path.current for n in needs):
@@ -798,7 +799,7 @@ class Walk(Machine):
         unified = unify(self.pattern.steps[wait.step].unify, event, wait.path.unified)
         if unified is None:
             return None
-        scope = self._scope(self._bound(wait.path, wait.step, position, unified), event)
+        scope = self.scope(self._bound(wait.path, wait.step, position, unified), event)
         for test in self.plan.steps[wait.step].must:
             if not truth(evaluate(self.predicates[test], scope)):
                 found = self._of_condition(self.predicates[test], scope, self._event(position), 8)
@@ -864,19 +865,6 @@ class Walk(Machine):
                 near = nearest(column, everywhere)
                 return f"no event has a column {column!r}" + (f", did you mean {near!r}?" if near else "")
         return ""
-
-    def _scope(self, thread: th.Thread, own: Event | None) -> MatchScope:
-        events: dict[str, list[Event]] = {}
-        current: dict[str, Event] = {}
-        for step, position in thread.taken:
-            name = self.pattern.steps[step].name
-            if name is not None:
-                events.setdefault(name, []).append(self.events[position])
-        for step, position in thread.current.items():
-            name = self.pattern.steps[step].name
-            if name is not None:
-                current[name] = self.events[position]
-        return MatchScope(self.names, Bindings(events, current, thread.unified), own, self.relations)
 
     # words
 

@@ -22,8 +22,9 @@ from perseid.semantics import values as v
 from perseid.semantics.detection import Partition, detect
 from perseid.semantics.events import Event
 from perseid.semantics.scope import attribute, attribute_path
+from perseid.semantics.values import clock
 from perseid.viz.attempts import MAX_WORK, Attempt, Reason, Walk, step_label, step_name
-from perseid.viz.words import WIDTH, clock, cut, many, pairs, wrapped
+from perseid.viz.words import WIDTH, cut, many, pairs, wrapped
 
 MAX_EVENTS = 100_000
 """More events than this are not looked at: the caller is asked to narrow them."""

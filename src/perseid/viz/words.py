@@ -57,12 +57,3 @@ def shown(value: object) -> str:
             return print_duration(value // timedelta(microseconds=1))
     text = v.text(v.plain(value))
     return cut(str(value) if text is None else text, 40)
-
-
-def clock(micros: int) -> str:
-    """A time as matches print it: the date only where it is not 1970, fractions only where there are any."""
-    moment = v.moment(micros)
-    if moment is None:
-        return "∞"
-    form = "%H:%M:%S" if moment.date().toordinal() == 719163 else "%Y-%m-%d %H:%M:%S"
-    return moment.strftime(form) + (f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,11 @@ from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
 from perseid.semantics import values as v
+from perseid.semantics.core import CorePattern
 from perseid.semantics.evaluate import evaluate
 from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope, attribute_path
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_ZERO = date(1970, 1, 1)
 Loose = list[Any]
 """A column whose values are of several kinds: only the evaluator can work with it."""
 
@@ -77,6 +76,18 @@ def value_at(column: Any, row: int) -> Any:
         return v.plain(column[row])
     found = column[row]
     return v.plain(dict(found.as_py()) if pa.types.is_map(column.type) and found.is_valid else found.as_py())
+
+
+def unified_values(pattern: CorePattern, columns: Sequence[Column], batch: Batch, pairs: Any) -> dict[str, Any]:
+    """The values of unified names, from the (position, column) that bound each; -1 where it is not bound."""
+    out: dict[str, Any] = {}
+    for n, name in enumerate(sorted(pattern.unified)):
+        position, column = int(pairs[2 * n]), int(pairs[2 * n + 1])
+        if position >= 0:
+            path = columns[column].expr
+            assert isinstance(path, ex.Ref)
+            out[name] = attribute_path(value_at(batch.columns[path.parts[0]], batch.row(position)), path.parts[1:])
+    return out
 
 
 def column_type(column: Any) -> t.Type:
@@ -261,11 +272,11 @@ def number_of(value: Any, family: int) -> Any:
         case (y.INTEGER, int()) | (y.STRING, str()) | (y.DOUBLE, float()):
             return value
         case (y.TIMESTAMP, datetime()):
-            return (value - _EPOCH) // timedelta(microseconds=1)
+            return (value - v.EPOCH) // v.MICROSECOND
         case (y.DATE, date()):
-            return (value - _DAY_ZERO).days
+            return (value - v.EPOCH.date()).days
         case (y.DURATION, timedelta()):
-            return value // timedelta(microseconds=1)
+            return v.microseconds(value)
     return None
 
 

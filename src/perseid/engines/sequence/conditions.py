@@ -238,7 +238,7 @@ def ask(M: Arrays, formula: int, at: int, own: int) -> int:
                     k -= 1
                 load(M, b & 255, position, sp)
             continue
-        if op <= F_DURATION:
+        if op <= F_ABS_D:
             if w[sn + sp]:
                 continue
             if op == F_NOT:
@@ -251,8 +251,6 @@ def ask(M: Arrays, formula: int, at: int, own: int) -> int:
                 sd[sp] = abs(sd[sp])
             elif op == F_TO_TIMESTAMP:
                 w[si + sp] = w[si + sp] * DAY
-            elif op == F_DURATION:
-                pass
             elif w[si + sp] == SMALLEST:
                 w[sn + sp] = 1
             elif op == F_NEG:

@@ -17,6 +17,7 @@ from perseid.engines.sequence.frames import (
     lone_must,
     options,
     single_absence,
+    stop_since,
     take,
     window_end,
 )
@@ -128,10 +129,8 @@ def stopped(M: Arrays, o: int, seen: int) -> bool:
     """Has an event come that ends the repetition whose next round the option would begin?"""
     t, w = M.tables, M.space
     for k in range(w[o + UNTILS]):
-        until = w[o + t[S_UNTILS] + k]
-        for position in range(w[o + LAST] + 1, seen):
-            if fits(M, o, until, position):
-                return True
+        if stop_since(M, o, w[o + t[S_UNTILS] + k], w[o + LAST] + 1, seen) < seen:
+            return True
     return False
 
 

@@ -17,7 +17,6 @@ from perseid.engines.contract import Clock, Engine, Rows, Step
 from perseid.engines.sequence.plan import Numbered, number
 from perseid.engines.sequence.schema import output_schema
 from perseid.errors import NotYetError
-from perseid.lang import ast
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 
@@ -45,7 +44,7 @@ def make_plan(
 ) -> SequencePlan:
     """Number every pattern; ``arrow`` has the exact types of columns that are returned as they are."""
     numbered = tuple(number(plan, pattern, types, strictly_later) for pattern in plan.patterns)
-    return SequencePlan(plan, numbered, output_schema(plan, numbered, types, arrow or {}), strictly_later)
+    return SequencePlan(plan, numbered, output_schema(numbered, types, arrow or {}), strictly_later)
 
 
 def wanted_rows(plan: SequencePlan, rows: Rows) -> Any:
@@ -71,17 +70,18 @@ def find_all(
     from perseid.engines.sequence.run import find
 
     chosen = wanted_rows(plan, rows)
-    places: dict[int, tuple[Any, Any, Any, int]] = {}
+    places: dict[int, tuple[Any, Any, Any, Any, Any, int]] = {}
     out = []
     for numbered in plan.patterns:
         route = numbered.pattern.route
         first = route not in places
         if first:
-            places[route] = _arranged(rows, route, chosen)
-        order, offsets, occurrence, duplicates = places[route]
+            order, offsets, occurrence, duplicates = _arranged(rows, route, chosen)
+            places[route] = order, offsets, occurrence, rows.time[order], rows.kinds[order], duplicates
+        order, offsets, occurrence, time, kinds, duplicates = places[route]
         batch = Batch(
-            time=rows.time[order],
-            kinds=rows.kinds[order],
+            time=time,
+            kinds=kinds,
             kind_names=rows.kind_names,
             columns=rows.columns,
             order=order,
@@ -101,7 +101,7 @@ def _arranged(rows: Rows, route: int, chosen: Any) -> tuple[Any, Any, Any, int]:
     if rows.route is not None:
         mine = np.flatnonzero(rows.route == route)
         chosen = mine if chosen is None else np.intersect1d(mine, chosen, assume_unique=True)
-    keys = [_comparable(key) for key in rows.keys[route].values()]
+    keys = [comparable(key) for key in rows.keys[route].values()]
     time, identity, ranks = rows.time, rows.identity, list(rows.ranks)
     if chosen is not None:
         keys = [key.take(pa.array(chosen)) for key in keys]
@@ -116,7 +116,7 @@ def _arranged(rows: Rows, route: int, chosen: Any) -> tuple[Any, Any, Any, int]:
     return order, arrangement.offsets, arrangement.occurrence, 0
 
 
-def _comparable(key: Any) -> Any:
+def comparable(key: Any) -> Any:
     """A key whose values are of several kinds as a number for each distinct one."""
     if not isinstance(key, list):
         return key
@@ -131,17 +131,9 @@ def step(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> S
     from perseid.engines.sequence.output import match_table
 
     found = find_all(plan, rows)
-    table, counters = match_table(plan.plan, found, rows, plan.schema)
+    table, counters = match_table(found, rows, plan.schema)
     duplicates = sum(one.duplicates for one in found)
     return Step(table, None, None, {"events": len(rows), "duplicates": duplicates, **counters})
-
-
-def refuse_what_is_not_yet(plan: Plan) -> None:
-    """Steps of other engines, and patterns that feed patterns, which run in one process only so far."""
-    for pattern in plan.patterns:
-        for core_step in pattern.pattern.steps:
-            if not isinstance(core_step.kind, (ast.EventType, ast.AnyEvent)):
-                raise NotYetError(f"Pattern {pattern.name} has steps whose engine is still to come.")
 
 
 SEQUENCE = Engine(name="sequence", plan=make_plan, step=step)

@@ -8,7 +8,7 @@ texts of two events, is asked of the reference evaluator: then the kernel runs a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -168,7 +168,7 @@ class Formulas:
 
     def _family(self, expr: ex.Expr) -> int:
         try:
-            found = infer(expr, _Types(self.types))
+            found = infer(expr, ColumnTypes(self.types))
         except Exception:  # what has no type is null or asked of the evaluator
             return _OPEN
         if isinstance(found, t.Null):
@@ -526,15 +526,17 @@ _IN_PLACE = frozenset(
 )  # fmt: skip
 
 
-class _Types:
-    """The types of an event's own columns, for :func:`perseid.semantics.typing.infer`."""
+class ColumnTypes:
+    """The types of columns, for :func:`perseid.semantics.typing.infer`: an event's own, or those of named steps too."""
 
-    def __init__(self, types: Mapping[str, t.Type]) -> None:
+    def __init__(self, types: Mapping[str, t.Type], steps: Collection[str] = ()) -> None:
         self.types = types
+        self.steps = steps
 
     def ref(self, ref: ex.Ref) -> t.Type:
-        found = self.types.get(ref.parts[0], t.Null())
-        for part in ref.parts[1:]:
+        parts = ref.parts[1:] if ref.parts[0] in self.steps else ref.parts
+        found = self.types.get(parts[0], t.Null()) if parts else t.Unknown()
+        for part in parts[1:]:
             found = member_type(found, part)
         return found
 
@@ -545,4 +547,4 @@ class _Types:
         return None
 
     def is_step(self, name: str) -> bool:
-        return False
+        return name in self.steps

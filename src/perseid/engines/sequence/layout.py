@@ -59,11 +59,11 @@ SKIP_NONE, SKIP_TO_NEXT, SKIP_PAST_LAST, SKIP_TO_FIRST, SKIP_TO_LAST = range(5)
 (CHRONICLE, IMMEDIATE, STRICT_IMMEDIATE, CONTINUOUS, RECENT, CUMULATIVE) = range(6)
 
 # a step: its bit in the events' mask, its conditions on earlier events, what it unifies, which totals it adds to
-STEP_WIDTH = 12
+STEP_WIDTH = 11
 (
     ST_BIT, ST_SIMPLE, ST_BINDS, ST_CHOOSE, ST_CHOOSE_COUNT, ST_MUST, ST_MUST_COUNT, ST_UNIFY, ST_UNIFY_COUNT,
-    ST_TOTALS, ST_TOTALS_COUNT, ST_REPEATED,
-) = range(12)  # fmt: skip
+    ST_TOTALS, ST_TOTALS_COUNT,
+) = range(11)  # fmt: skip
 
 # a running total over a repeated step
 TOTAL_WIDTH = 3
@@ -83,10 +83,10 @@ INTEGER, DOUBLE, STRING, BOOLEAN, TIMESTAMP, DATE, DURATION, OPAQUE = range(8)
 FORMULA_WIDTH = 3
 (
     F_END, F_INT, F_DOUBLE, F_NULL, F_OWN, F_CURRENT, F_UNIFIED, F_OWN_TIME, F_TIME, F_TOTAL, F_PREV,
-    F_NOT, F_NEG, F_NEG_D, F_TO_DOUBLE, F_TO_TIMESTAMP, F_ABS, F_ABS_D, F_DAYS_TIME, F_DURATION,
+    F_NOT, F_NEG, F_NEG_D, F_TO_DOUBLE, F_TO_TIMESTAMP, F_ABS, F_ABS_D,
     F_ADD, F_SUB, F_MUL, F_DIV, F_MOD, F_ADD_D, F_SUB_D, F_MUL_D, F_DIV_D, F_MOD_D, F_EQ, F_LT, F_LE, F_EQ_D, F_LT_D,
     F_LE_D, F_AND, F_OR, F_IS_NULL, F_IS_TRUE, F_IS_FALSE, F_IF, F_SAME, F_SAME_D, F_PYTHON,
-) = range(45)  # fmt: skip
+) = range(43)  # fmt: skip
 
 # rows of the events: columns that conditions ask for come after these
 E_TIME, E_MASK, E_MUST, E_NULLS = range(4)
@@ -101,7 +101,6 @@ N_FIRST, N_COUNT, N_AT, N_COMMITTED, N_TOTALS = range(5)
     C_TOP, C_NODES, C_TOTALS, C_OUT, C_OPEN, C_FOUND, C_HELD, C_STUCK, C_KEYS, C_EPOCH, C_PARTITION, C_START, C_RESUME,
     C_MATCHES, C_CAPPED, C_STARTED,
 ) = range(16)  # fmt: skip
-COUNTERS = 16
 (
     A_STACK, A_NULLS, A_BIND, A_WORK, A_WORK_END, A_TAKEN, A_TAKEN_END, A_TOTALS, A_TOTALS_END, A_NODES, A_NODES_END,
     A_FRAMES, A_FRAMES_END, A_TABLE, A_TABLE_SIZE, A_KEYS, A_KEYS_END, A_OUT, A_OUT_END,

@@ -10,11 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.columns import Batch
+from perseid.engines.sequence.columns import Batch, unified_values
 from perseid.engines.sequence.plan import number
-from perseid.engines.sequence.run import Raw, find
-from perseid.semantics.contexts import END_OF_TIME
+from perseid.engines.sequence.run import find
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import Matcher, Partition, RawMatch
 from perseid.semantics.events import Event
@@ -47,31 +45,20 @@ def kernel_matcher(plan: Plan, *, compiled: bool = True) -> Matcher:
         numbered = number(plan, by_name[pattern.name], batch.types(), strictly_later)
         offsets = np.array([0, len(events)], np.int64)
         raw, _ = find(numbered, batch, offsets, horizon=horizon, compiled=compiled)
-        found = [_raw_match(raw, i, numbered.columns, pattern, batch) for i in range(len(raw))]
+        found = [
+            RawMatch(
+                tuple(raw.taken(i)),
+                raw.ends(i),
+                raw.kind(i),
+                unified_values(pattern, numbered.columns, batch, raw.unified[i]),
+            )
+            for i in range(len(raw))
+        ]
         found.sort(key=lambda m: (m.end, m.taken[-1][1], m.taken[0][1]))
         frontier = None if horizon is None else min(horizon, int(raw.frontiers[0]))
         return Partition(found, frontier, raw.capped)
 
     return run
-
-
-def _raw_match(raw: Raw, i: int, columns: Sequence[Any], pattern: CorePattern, batch: Batch) -> RawMatch:
-    span = range(int(raw.offsets[i]), int(raw.offsets[i + 1]))
-    end = int(raw.end[i])
-    unified: dict[str, object] = {}
-    for n, name in enumerate(sorted(pattern.unified)):
-        position, column = int(raw.unified[i, 2 * n]), int(raw.unified[i, 2 * n + 1])
-        if position >= 0:
-            value: Any = batch.event(position).attributes
-            for part in columns[column].expr.parts:
-                value = value.get(part) if isinstance(value, Mapping) else None
-            unified[name] = value
-    return RawMatch(
-        tuple((int(raw.steps[k]), int(raw.positions[k])) for k in span),
-        END_OF_TIME if end == y.FOREVER else end,
-        "timed out" if raw.timed_out[i] else "match",
-        unified,
-    )
 
 
 def batch_of(events: Sequence[Event], relations: Mapping[str, Relation]) -> Batch:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hex_ids, key_words, match_words
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.columns import Batch, value_at
+from perseid.engines.sequence.columns import Batch, unified_values, value_at
 from perseid.engines.sequence.measures import measure
 from perseid.engines.sequence.plan import Numbered
 from perseid.engines.sequence.run import Raw, make_space
 from perseid.engines.sequence.schema import ARROW, MOMENT, STANDARD, key_name, returned_name
-from perseid.lang import expressions as ex
 from perseid.semantics import values as v
-from perseid.semantics.contexts import END_OF_TIME
 from perseid.semantics.core import CorePattern
+from perseid.semantics.detection import match_scope
 from perseid.semantics.evaluate import evaluate
 from perseid.semantics.events import Event
 from perseid.semantics.hashing import key_words as reference_words
 from perseid.semantics.hashing import match_seeds
-from perseid.semantics.scope import Bindings, MatchScope
+from perseid.semantics.scope import MatchScope
 
 _LATEST = 253_402_300_799_999_999
 """The last microsecond of the year 9999: an end later than that has no timestamp and is null."""
@@ -49,24 +49,33 @@ class Found:
         return self.numbered.pattern.pattern
 
 
-def match_table(plan: Plan, found: Sequence[Found], rows: Rows, schema: pa.Schema) -> tuple[pa.Table, dict[str, int]]:
+def match_table(found: Sequence[Found], rows: Rows, schema: pa.Schema) -> tuple[pa.Table, Counter[str]]:
     """The rows of every pattern in one schema, and what was counted beside them."""
     tables = []
-    counters = {"matches": 0, "timed_out": 0, "suppressed": 0, "evidence_dropped": 0, "capped": 0}
+    counted: Counter[str] = Counter(matches=0, timed_out=0, suppressed=0, evidence_dropped=0, capped=0)
     for one in found:
-        listing = rows_of(one, rows)
-        kept = suppress(one, listing, listing.order)
-        counters["suppressed"] += len(listing.order) - len(kept)
-        counters["capped"] += one.raw.capped
-        counters["timed_out"] += int(one.raw.timed_out[kept].sum())
-        table = listing.table.take(pa.array(kept))
-        if "evidence_dropped" in table.column_names:
-            counters["evidence_dropped"] += int(pa.compute.sum(table["evidence_dropped"]).as_py() or 0)
-        tables.append(table)
-    fitted = [_fitted(table, schema) for table in tables]
-    whole = pa.concat_tables(fitted, promote_options="permissive") if fitted else schema.empty_table()
-    counters["matches"] = whole.num_rows - counters["timed_out"]
-    return whole, counters
+        listing, kept = listed(one, rows, counted)
+        counted["timed_out"] += int(one.raw.timed_out[kept].sum())
+        tables.append(_fitted(listing.table.take(pa.array(kept)), schema))
+    whole = pa.concat_tables(tables, promote_options="permissive") if tables else schema.empty_table()
+    counted["matches"] = whole.num_rows - counted["timed_out"]
+    return whole, counted
+
+
+def listed(one: Found, rows: Rows, counted: Counter[str], horizon: int | None = None) -> tuple[Listing, Any]:
+    """One pattern's matches, and which of them stay, in order; what is left out is counted."""
+    listing = rows_of(one, rows)
+    order = listing.order
+    if one.pattern.suppress is not None and horizon is not None:
+        # An earlier match that is not decided yet may suppress a later one that is.
+        frontier = min([horizon, *one.raw.frontiers.tolist()])
+        order = order[one.raw.timed_out[order] | (one.raw.end[order] <= frontier)]
+    kept = suppress(one, listing, order)
+    counted["suppressed"] += len(order) - len(kept)
+    counted["capped"] += one.raw.capped
+    if "evidence_dropped" in listing.table.column_names:
+        counted["evidence_dropped"] += pc.sum(listing.table["evidence_dropped"].take(pa.array(kept))).as_py() or 0
+    return listing, kept
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -119,7 +128,7 @@ def rows_of(one: Found, rows: Rows) -> Listing:
     lanes = match_lanes(one, rows, _key_words([keys[name] for name in names], key_columns, first_rows))
     start = batch.time[raw.positions[raw.offsets[:-1]]]
     columns: dict[str, Any] = {
-        "pattern": pa.array([core.name] * count, pa.string()) if count < 1000 else _constant(core.name, count),
+        "pattern": _constant(core.name, count),
         "match_id": hex_ids(lanes),
         "kind": pa.array(np.where(raw.timed_out, "timed out", "match"))
         if raw.timed_out.any()
@@ -137,7 +146,7 @@ def rows_of(one: Found, rows: Rows) -> Listing:
         if isinstance(keys[name], list):
             loose[shown] = [v.plain(keys[name][row]) for row in first_rows.tolist()]
     taken = set(columns)
-    for name, values in returned(one, rows).items():
+    for name, values in returned(one).items():
         shown = returned_name(name, taken)
         columns[shown] = loose_array(values) if isinstance(values, list) else values
         if isinstance(values, list):
@@ -157,11 +166,11 @@ def _rows_at(batch: Batch, positions: Any) -> Any:
     return positions if batch.order is None else batch.order[positions]
 
 
-def take(column: Any, rows: Any) -> Any:
-    """Some rows of a column."""
+def take(column: Any, rows: Any, missing: Any = None) -> Any:
+    """Some rows of a column, null where they are ``missing``."""
     if isinstance(column, list):
         return loose_array([column[row] for row in rows.tolist()])
-    found = column.take(pa.array(rows))
+    found = column.take(pa.array(rows, mask=missing))
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
@@ -192,7 +201,7 @@ def match_lanes(one: Found, rows: Rows, words: Any) -> Any:
     )  # fmt: skip
 
 
-def returned(one: Found, rows: Rows) -> dict[str, Any]:
+def returned(one: Found) -> dict[str, Any]:
     """The returned columns: gathered, computed by the kernel, or asked of the evaluator."""
     raw, core = one.raw, one.pattern
     out: dict[str, Any] = {}
@@ -224,12 +233,7 @@ def _gathered(one: Found, step: int, column: Any) -> Any:
     at = _rows_at(one.batch, np.where(missing, 0, last)) if len(one.batch) else last
     if isinstance(column, list):
         return [None if gone else v.plain(column[row]) for row, gone in zip(at.tolist(), missing.tolist(), strict=True)]
-    return column_take(column, at, missing)
-
-
-def column_take(column: Any, rows: Any, missing: Any) -> Any:
-    found = column.take(pa.array(rows, mask=missing) if missing.any() else pa.array(rows))
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return take(column, at, missing if missing.any() else None)
 
 
 def _measured(one: Found, formula: int, family: int) -> Any:
@@ -237,7 +241,7 @@ def _measured(one: Found, formula: int, family: int) -> Any:
     count = len(raw)
     ints, nulls = np.zeros(count, np.int64), np.zeros(count, np.int64)
     doubles = np.zeros(count if family == y.DOUBLE else 0, np.float64)
-    own = one_step(one.pattern)
+    own = one.pattern.lone_step
     longest = int(np.diff(raw.offsets).max()) if count else 1
     scale = 1
     while 256 * scale < longest + 2:
@@ -262,46 +266,15 @@ def _measured(one: Found, formula: int, family: int) -> Any:
     return whole.cast(pa.int32()).cast(pa.date32()) if family == y.DATE else whole.cast(ARROW[family])
 
 
-def one_step(core: CorePattern) -> int | None:
-    """The step whose event bare column names mean, where a pattern has just one."""
-    bound = [s for s in core.steps if not s.negated]
-    return bound[0].id if len(bound) == 1 else None
-
-
 def events_of(one: Found, i: int) -> list[tuple[int, Event]]:
     """The contributing events of a match, by step."""
-    raw, batch = one.raw, one.batch
-    span = range(int(raw.offsets[i]), int(raw.offsets[i + 1]))
-    return [(int(raw.steps[k]), batch.event(int(raw.positions[k]))) for k in span]
-
-
-def unified_of(one: Found, i: int) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for n, name in enumerate(sorted(one.pattern.unified)):
-        position, column = int(one.raw.unified[i, 2 * n]), int(one.raw.unified[i, 2 * n + 1])
-        if position >= 0:
-            path = one.numbered.columns[column].expr
-            assert isinstance(path, ex.Ref)
-            value = value_at(one.batch.columns[path.parts[0]], one.batch.row(position))
-            for part in path.parts[1:]:
-                value = value.get(part) if isinstance(value, Mapping) else None
-            out[name] = value
-    return out
+    return [(step, one.batch.event(position)) for step, position in one.raw.taken(i)]
 
 
 def scope_of(one: Found, i: int) -> MatchScope:
     """What the evaluator sees of a match."""
-    core = one.pattern
-    contributing = events_of(one, i)
-    bound: dict[str, list[Event]] = {}
-    for step, event in contributing:
-        name = core.steps[step].name
-        if name is not None:
-            bound.setdefault(name, []).append(event)
-    names = frozenset(s.name for s in core.steps if s.name is not None)
-    current = {name: events[-1] for name, events in bound.items()}
-    own = contributing[0][1] if one_step(core) is not None else None
-    return MatchScope(names, Bindings(bound, current, unified_of(one, i)), own, one.batch.relations)
+    unified = unified_values(one.pattern, one.numbered.columns, one.batch, one.raw.unified[i])
+    return match_scope(one.pattern, events_of(one, i), unified, one.batch.relations)
 
 
 def evidence(one: Found, limit: int) -> tuple[Any, Any]:
@@ -345,8 +318,3 @@ def suppress(one: Found, listing: Listing, order: Any) -> Any:
             last[group] = end
         kept.append(i)
     return np.array(kept, np.int64)
-
-
-def end_of(one: Found, i: int) -> int:
-    end = int(one.raw.end[i])
-    return END_OF_TIME if end == y.FOREVER else end

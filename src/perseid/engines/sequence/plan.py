@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from perseid.compile import program as p
-from perseid.compile.plan import PatternPlan, Plan
+from perseid.compile.plan import PatternPlan, Plan, forgetful
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.formulas import Column, Formulas, NoFormula
 from perseid.errors import LimitError
@@ -134,7 +134,6 @@ class _Numberer:
             row[y.ST_UNIFY], row[y.ST_UNIFY_COUNT] = self._list(unify[s]), len(unify[s]) // 2
             slots = totals_of.get(s, [])
             row[y.ST_TOTALS], row[y.ST_TOTALS_COUNT] = self._list(slots), len(slots)
-            row[y.ST_REPEATED] = int(core_step.repeated)
             rows.extend(row)
         formulas = self.formulas
         head = self._shape(guards, leads)
@@ -227,13 +226,13 @@ class _Numberer:
         return chooses, musts, tuple(must_alone)
 
     def _outputs(self) -> tuple[tuple[tuple[str, int | None, int], ...], dict[str, tuple[int, str]]]:
-        bound = [s for s in self.core.steps if not s.negated]
-        own = bound[0].id if len(bound) == 1 else None
+        lone = self.core.lone_step
+        own = None if lone is None else lone.id
         out: list[tuple[str, int | None, int]] = []
         columns: dict[str, tuple[int, str]] = {}
         for name, expr in self.core.returns:
             try:
-                if own is not None and (bound[0].repeated or self.core.context is Selection.CUMULATIVE):
+                if lone is not None and (lone.repeated or self.core.context is Selection.CUMULATIVE):
                     raise NoFormula("a bare name is the first event's, a step's name the last's")
                 step = self._gathered(expr, own)
                 if step is not None:
@@ -374,24 +373,12 @@ class _Numberer:
         shape[y.S_COMBINES] = int(any(hop.contiguity is Contiguity.ANY for hop in hops))
         choice = any(isinstance(i, (p.Split, p.LoopTurn, p.AllTurn)) for i in self.pattern.programs[0].instructions)
         shape[y.S_PLAIN] = int(not choice)
-        shape[y.S_MEMO] = int(self._forgetful() and ambiguous(core))
+        shape[y.S_MEMO] = int(forgetful(self.plan, self.pattern) and ambiguous(core))
         shape[y.S_REGISTER_COUNT] = registers
         # Under a context: partial matches kept open; else: matches of one start.
         cap = self.pattern.retention.cap or y.FOREVER
         shape[y.S_MATCH_CAP] = MATCH_CAP if core.context is None else cap
         return shape
-
-    def _forgetful(self) -> bool:
-        """Does no condition look at anything but the event at hand and unified values?"""
-        asked = [n for step in self.pattern.steps for n in (*(k for k, _ in step.choose), *step.must)]
-        turns = [
-            i
-            for program in self.pattern.programs
-            for i in program.instructions
-            if isinstance(i, (p.LoopTurn, p.AllTurn))
-        ]
-        looks_back = any(turn.guards or (isinstance(turn, p.LoopTurn) and turn.until is not None) for turn in turns)
-        return not looks_back and not self.pattern.guards and all(self.plan.predicates[n].event_local for n in asked)
 
 
 def _hop(hop: c.Hop) -> tuple[int, int, int]:

@@ -15,9 +15,10 @@ import numpy as np
 from perseid.engines.jit import COMPILED
 from perseid.engines.sequence import conditions, frames, kernel
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.columns import Batch, kernel_arrays
+from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
 from perseid.engines.sequence.plan import Numbered
 from perseid.semantics import core as c
+from perseid.semantics.contexts import END_OF_TIME
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope
@@ -45,6 +46,19 @@ class Raw:
 
     def __len__(self) -> int:
         return len(self.partition)
+
+    def taken(self, i: int) -> list[tuple[int, int]]:
+        """The events of a match: step and position of each."""
+        span = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+        return list(zip(self.steps[span].tolist(), self.positions[span].tolist(), strict=True))
+
+    def ends(self, i: int) -> int:
+        """When a match ends."""
+        end = int(self.end[i])
+        return END_OF_TIME if end == y.FOREVER else end
+
+    def kind(self, i: int) -> str:
+        return "timed out" if self.timed_out[i] else "match"
 
 
 def make_space(numbered: Numbered, scale: int = 1) -> tuple[Any, Any]:
@@ -230,7 +244,6 @@ def _evaluator(numbered: Numbered, batch: Batch, arrays: y.Arrays) -> Callable[[
     """Answers conditions the kernel has no opcode for, from what a frame has bound."""
     pattern: c.CorePattern = numbered.pattern.pattern
     names = frozenset(s.name for s in pattern.steps if s.name is not None)
-    variables = sorted(pattern.unified)
     shape, space = numbered.tables, arrays.space
     taken = int(space[y.A_TAKEN])
     seen: dict[int, Event] = {}
@@ -252,12 +265,7 @@ def _evaluator(numbered: Numbered, batch: Batch, arrays: y.Arrays) -> Callable[[
             position = int(space[at + shape[y.S_CURRENT] + step.id])
             if step.name is not None and position >= 0:
                 current[step.name] = event(position)
-        unified: dict[str, Any] = {}
-        for i, variable in enumerate(variables):
-            where = at + shape[y.S_UNIFIED] + 2 * i
-            if space[where] >= 0:
-                path = numbered.columns[int(space[where + 1])].expr
-                unified[variable] = evaluate(path, MatchScope(frozenset(), Bindings(), event(int(space[where]))))
+        unified = unified_values(pattern, numbered.columns, batch, space[at + shape[y.S_UNIFIED] :])
         scope = MatchScope(names, Bindings(bound, current, unified), event(own) if own >= 0 else None, batch.relations)
         return int(truth(evaluate(numbered.questions[question], scope)))
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from perseid.compile.plan import Plan
 from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.formulas import ColumnTypes
 from perseid.engines.sequence.plan import Numbered
 from perseid.lang import expressions as ex
 from perseid.semantics import types as t
 from perseid.semantics.core import CorePattern
-from perseid.semantics.typing import infer, member_type
+from perseid.semantics.typing import infer
 
 MOMENT = pa.timestamp("us", "UTC")
 ARROW = {
@@ -69,9 +69,7 @@ def arrow_of(type_: t.Type) -> Any:
     return None
 
 
-def output_schema(
-    plan: Plan, patterns: Sequence[Numbered], types: Mapping[str, t.Type], arrow: Mapping[str, Any]
-) -> pa.Schema:
+def output_schema(patterns: Sequence[Numbered], types: Mapping[str, t.Type], arrow: Mapping[str, Any]) -> pa.Schema:
     """The rows of a set: what every row has, every key column, every returned column; absent ones are null."""
     fields: dict[str, Any] = dict(STANDARD)
     for numbered in patterns:
@@ -118,27 +116,8 @@ def _key_type(parts: Sequence[str], types: Mapping[str, t.Type], arrow: Mapping[
 
 
 def _inferred(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type]) -> t.Type:
-    names = {s.name for s in core.steps if s.name is not None}
-
-    class Env:
-        def ref(self, ref: ex.Ref) -> t.Type:
-            parts = ref.parts[1:] if ref.parts[0] in names else ref.parts
-            found = types.get(parts[0], t.Null()) if parts else t.Unknown()
-            for part in parts[1:]:
-                found = member_type(found, part)
-            return found
-
-        def param(self, param: ex.Param) -> t.Type:
-            return t.Unknown()
-
-        def relation(self, expr: ex.InRelation) -> tuple[t.Type, ...] | None:
-            return None
-
-        def is_step(self, name: str) -> bool:
-            return name in names
-
     try:
-        return infer(expr, Env())
+        return infer(expr, ColumnTypes(types, {s.name for s in core.steps if s.name is not None}))
     except Exception:  # what cannot be typed before it is seen
         return t.Unknown()
 
