@@ -128,10 +128,10 @@ class _Listed(Sequence[Match]):
         which = [np.full(len(g.order), i) for i, g in enumerate(gathered)]
         index = [np.asarray(g.order) for g in gathered]
         ends = [g.found.raw.end[g.order] for g in gathered]
-        starts = [g.found.batch.time[g.found.raw.positions[g.found.raw.offsets[:-1]]][g.order] for g in gathered]
+        starts = [g.found.batch.time[g.found.raw.starts[g.order]] for g in gathered]
         self.which = np.concatenate(which) if which else np.zeros(0, np.int64)
         self.rows_at = np.concatenate(index) if index else np.zeros(0, np.int64)
-        if len(self.which):
+        if len(gathered) > 1 and len(self.which):
             order = np.lexsort((np.concatenate(starts), np.concatenate(ends)))
             self.which, self.rows_at = self.which[order], self.rows_at[order]
 

@@ -10,7 +10,7 @@ from perseid.compile.plan import OPEN_CAP, PatternPlan, Plan
 from perseid.engines.sequence.engine import SequencePlan, make_plan
 from perseid.engines.sequence.plan import MATCH_CAP, Numbered
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_expr
+from perseid.lang.printer import print_expr, print_kind
 from perseid.semantics import types as t
 from perseid.viz.words import WIDTH
 
@@ -127,8 +127,23 @@ def kernels(plan: SequencePlan, types: Mapping[str, t.Type]) -> list[Row]:
                 ("kernel", f"{name}asks the reference evaluator for {asked} condition{'' if asked == 1 else 's'}")
             )
             rows += [("asked there", f"{print_expr(q)}  ({reason(q, types)})") for q in numbered.questions]
+        rows += [("search", name + text) for text in searches(numbered)]
         rows += [("asked there", text) for text in _outputs(numbered)]
     return rows
+
+
+def searches(numbered: Numbered) -> list[str]:
+    """How the events of steps are found that depend on earlier ones, and what that costs where it is not little."""
+    out = []
+    for step in numbered.pattern.pattern.steps:
+        name, posting = step.name or print_kind(step.kind), numbered.posting_of(step.id)
+        if posting is not None:
+            values = ", ".join(print_expr(numbered.columns[column].expr) for column in posting.own)
+            out.append(f"{name} by value: events with the {values} of an earlier one, however many wait")
+        if numbered.looks_back(step.id):
+            which = "of its kind" if posting is None else "of that value"
+            out.append(f"{name} one by one: each partial match asks every event {which} in the window until one fits")
+    return out or ["every step jumps to the next event that fits"]
 
 
 def reason(expr: ex.Expr, types: Mapping[str, t.Type]) -> str:

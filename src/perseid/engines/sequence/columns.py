@@ -16,7 +16,7 @@ from perseid.engines.sequence.conditions import ask
 from perseid.engines.sequence.formulas import Column
 from perseid.engines.sequence.frames import index_blocks
 from perseid.engines.sequence.layout import Arrays, Codes, Ints
-from perseid.engines.sequence.plan import Numbered
+from perseid.engines.sequence.plan import Numbered, Posting
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
@@ -124,8 +124,11 @@ def arrow_type(type_: Any) -> t.Type:
     return t.Unknown()
 
 
-def kernel_arrays(numbered: Numbered, batch: Batch, space: Any, reals: Any) -> Arrays:
-    """Everything the search reads, made from a batch; the codes of texts are filled into a copy of the tables."""
+def kernel_arrays(numbered: Numbered, batch: Batch, space: Any, reals: Any, *, posted: bool = False) -> Arrays:
+    """Everything the search reads, made from a batch; the codes of texts are filled into a copy of the tables.
+
+    Where events are ``posted``, steps that must equal an earlier event are found by its values.
+    """
     n = len(batch)
     events = np.zeros((y.E_COLUMNS + len(numbered.columns), n), np.int64)
     last_double = max((i for i, c in enumerate(numbered.columns) if c.family == y.DOUBLE), default=-1)
@@ -159,6 +162,7 @@ def kernel_arrays(numbered: Numbered, batch: Batch, space: Any, reals: Any) -> A
         events=events,
         doubles=doubles,
         blocks=blocks,
+        postings=np.zeros(1, np.int64),
         space=space,
         reals=reals,
     )
@@ -167,7 +171,44 @@ def kernel_arrays(numbered: Numbered, batch: Batch, space: Any, reals: Any) -> A
             compute_column(arrays, column.formula, i, column.family == y.DOUBLE)
     _mark(numbered, batch, arrays)
     index_blocks(arrays)
-    return arrays
+    return arrays._replace(postings=_post(numbered.postings, arrays.events)) if posted else arrays
+
+
+def _post(postings: Sequence[Posting], events: Any) -> Any:
+    """The postings in one array: for each the groups of events, where groups begin, and the groups' events in order."""
+    head = np.zeros(1 + len(postings) * y.POSTING_WIDTH, np.int64)
+    head[0] = len(postings)
+    parts, size = [head], len(head)
+    for number, posting in enumerate(postings):
+        mine = np.flatnonzero(events[y.E_MASK] >> posting.bit & 1 & ~_missing(events, posting.own))
+        codes = np.zeros(len(mine), np.int64)
+        held = np.where(_missing(events, posting.held), -1, 0)
+        for own_column, held_column in zip(posting.own, posting.held, strict=True):
+            values, found = np.unique(events[y.E_COLUMNS + own_column, mine], return_inverse=True)
+            theirs = events[y.E_COLUMNS + held_column]
+            place = np.minimum(np.searchsorted(values, theirs), max(len(values) - 1, 0))
+            known = (held >= 0) & (values[place] == theirs if len(values) else False)
+            # Groups of the columns so far and of this one: pairs that occur are counted anew, so numbers stay small.
+            pairs, codes = np.unique(codes * max(len(values), 1) + found, return_inverse=True)
+            wanted = held * max(len(values), 1) + place
+            place = np.minimum(np.searchsorted(pairs, wanted), max(len(pairs) - 1, 0))
+            held = np.where(known & (pairs[place] == wanted if len(pairs) else False), place, -1)
+        groups = np.concatenate([[0], np.cumsum(np.bincount(codes))]) if len(mine) else np.zeros(1, np.int64)
+        for word, part in (
+            (y.P_GROUP_OF, held),
+            (y.P_GROUPS, groups),
+            (y.P_EVENTS, mine[np.argsort(codes, kind="stable")]),
+        ):
+            head[1 + number * y.POSTING_WIDTH + word] = size
+            parts.append(part)
+            size += len(part)
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _missing(events: Any, columns: Sequence[int]) -> Any:
+    """1 for each event that is null in one of the columns."""
+    bits = sum(1 << column for column in set(columns))
+    return (events[y.E_NULLS] & bits != 0).astype(np.int64)
 
 
 def read_column(column: Column, batch: Batch) -> pa.Array:

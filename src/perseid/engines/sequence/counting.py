@@ -96,21 +96,32 @@ def chain_of(numbered: Numbered) -> Chain | str:
 
 
 def _variable(numbered: Numbered, steps: list[int]) -> int | str | None:
-    """The one column that all steps are unified by."""
+    """The one column that all steps are equal in, because they are unified by it or each equals an earlier one."""
     head = numbered.tables
-    columns = set()
+    found: list[tuple[int, int] | None] = []
     for step in steps:
         row = int(head[y.S_STEP_TABLE]) + step * y.STEP_WIDTH
-        if head[row + y.ST_CHOOSE_COUNT] or head[row + y.ST_MUST_COUNT] or numbered.musts[step]:
+        posting = numbered.posting_of(step)
+        if head[row + y.ST_MUST_COUNT] or numbered.musts[step]:
             return "a condition looks at more than its own event"
         count, first = int(head[row + y.ST_UNIFY_COUNT]), int(head[row + y.ST_UNIFY])
+        if head[row + y.ST_CHOOSE_COUNT]:
+            if posting is None or numbered.looks_back(step) or count or posting.own != posting.held:
+                return "a condition looks at more than its own event"
+            if len(posting.own) > 1:
+                return "several values are equal"
+            found.append((-1, posting.own[0]))
+            continue
         if count > 1:
             return "several values are unified"
-        columns.add((int(head[first]), int(head[first + 1])) if count else None)
+        found.append((int(head[first]), int(head[first + 1])) if count else None)
+    if found[0] is None and len(found) > 1 and found[1] is not None and found[1][0] == -1:
+        found[0] = found[1]  # The first has nothing before it to equal.
+    columns = set(found)
     if columns == {None}:
         return None
-    if None in columns or len({variable for variable, _ in columns if variable is not None}) > 1:  # type: ignore[misc]
-        return "not every step is unified by one value"
+    if None in columns or len({name for name, _ in columns if name is not None}) > 1:  # type: ignore[misc]
+        return "not every step has one value in common"
     if len(columns) > 1:
         return "a value is unified across columns"
     return next(column for _, column in columns)  # type: ignore[misc]

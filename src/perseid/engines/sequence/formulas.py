@@ -488,6 +488,16 @@ class Formulas:
             self.totals.append(slot)
         return [(y.F_TOTAL, self.totals.index(slot), 0)]
 
+    def equality(self, formula: int) -> tuple[int, int, int] | None:
+        """The own column, the step and its column, where a formula says no more than that these two are equal."""
+        code = [word for word in self.code[formula] if word[0] != y.F_END]
+        if len(code) != 3 or code[2][0] != y.F_EQ:
+            return None
+        for (op, own, _), (other, step, held) in (code[:2], code[1::-1]):
+            if op == y.F_OWN and other == y.F_CURRENT and self.columns[own].family != y.DOUBLE:
+                return own, step, held
+        return None
+
     def looks_at_totals_of(self, formula: int, step: int) -> bool:
         """Does a formula ask for running totals, or earlier rounds, of this step?"""
         return any(

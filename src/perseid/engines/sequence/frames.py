@@ -57,6 +57,68 @@ def next_event(M: Arrays, position: int, end: int, wanted: int) -> int:
 
 
 @compiled
+def last_event(M: Arrays, low: int, position: int, wanted: int) -> int:
+    """The last event from ``low`` to before ``position`` that fits one of the wanted steps; below ``low`` if none."""
+    e, b = M.events, M.blocks
+    while position > low:
+        position -= 1
+        if e[E_MASK, position] & wanted:
+            return position
+        while position & 63 == 0 and position > low and not b[position >> 6] & wanted:
+            position -= 64
+            while position & 4095 == 0 and position > low and not b[b[0] + (position >> 12) - 1] & wanted:
+                position -= 4096
+    return low - 1
+
+
+@compiled
+def holder_of(M: Arrays, at: int, step: int) -> int:
+    """The event of the path whose values the step's events have; -1: it has none, and every event has to be looked at."""
+    t, w = M.tables, M.space
+    row = t[S_STEP_TABLE] + step * STEP_WIDTH
+    if t[row + ST_POSTING] < 0 or M.postings[0] == 0:
+        return -1
+    holder = t[row + ST_HOLDER]
+    return w[at + t[S_CURRENT] + holder] if holder >= 0 else w[at + t[S_UNIFIED] + 2 * (-1 - holder)]
+
+
+@compiled
+def place_in(M: Arrays, step: int, holder: int, position: int, before: int) -> int:
+    """The first event from ``position`` on that has the holder's values or, where ``before``, the last one before it.
+
+    -1 where there is none.
+    """
+    t, s = M.tables, M.postings
+    posting = 1 + t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_POSTING] * POSTING_WIDTH
+    group = s[s[posting + P_GROUP_OF] + holder]
+    if group < 0:
+        return -1
+    first, place = s[posting + P_EVENTS], s[posting + P_GROUPS] + group
+    least, most = first + s[place], first + s[place + 1]
+    low, high = least, most
+    while low < high:
+        middle = (low + high) >> 1
+        if s[middle] < position:
+            low = middle + 1
+        else:
+            high = middle
+    if before:
+        return s[low - 1] if low > least else -1
+    return s[low] if low < most else -1
+
+
+@compiled
+def next_for(M: Arrays, at: int, step: int, position: int, end: int, closing: int) -> int:
+    """The first event from ``position`` to before ``end`` that the path's step may fit, by its values where it can."""
+    t = M.tables
+    holder = holder_of(M, at, step)
+    if holder < 0:
+        return next_until(M, position, end, 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT], closing)
+    found = place_in(M, step, holder, position, 0)
+    return end if found < 0 else min(found, end)
+
+
+@compiled
 def first_at(M: Arrays, low: int, high: int, moment: int) -> int:
     """The first position from ``low`` to ``high`` whose time is at least ``moment``."""
     e = M.events
@@ -243,7 +305,8 @@ def take(M: Arrays, source: int, step: int, position: int, at: int) -> int:
     width = t[S_FRAME]
     if at + width > w[A_FRAMES_END] or w[A_TAKEN] + TAKEN_WIDTH * (w[source + COUNT] + 2) > w[A_TAKEN_END]:
         return FULL
-    copy_words(M, source, at, width)
+    if source != at:
+        copy_words(M, source, at, width)
     row = t[S_STEP_TABLE] + step * STEP_WIDTH
     unify(M, at, step, position)
     if t[row + ST_TOTALS_COUNT]:
@@ -328,11 +391,9 @@ def close_zone(M: Arrays, at: int) -> bool:
 @compiled
 def stop_since(M: Arrays, at: int, until: int, low: int, high: int) -> int:
     """The first event from ``low`` to before ``high`` that ends a repetition; ``high`` where none does."""
-    t = M.tables
-    bit = 1 << t[t[S_STEP_TABLE] + until * STEP_WIDTH + ST_BIT]
     position = low - 1
     while True:
-        position = next_event(M, position + 1, high, bit)
+        position = next_for(M, at, until, position + 1, high, FOREVER)
         if position >= high or fits(M, at, until, position):
             return position
 
@@ -597,11 +658,10 @@ def lone_must(M: Arrays, at: int, step: int, position: int) -> bool:
 @compiled
 def single_absence(M: Arrays, at: int, since: int, step: int, low: int, high: int) -> int:
     """The first event from ``low`` to before ``high`` that a watched single step takes; ``high`` where none does."""
-    t, e = M.tables, M.events
-    bit = 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT]
+    e = M.events
     position = low - 1
     while True:
-        position = next_event(M, position + 1, high, bit)
+        position = next_for(M, at, step, position + 1, high, FOREVER)
         if position >= high or (
             e[E_TIME, position] > since
             and not is_mine(M, at, position)

@@ -13,11 +13,15 @@ from perseid.engines.sequence.frames import (
     first_at,
     fits,
     high_of,
+    holder_of,
     in_time,
     is_mine,
+    last_event,
     next_event,
+    next_for,
     next_until,
     options,
+    place_in,
     point_key,
     single_absence,
     stop_since,
@@ -149,6 +153,83 @@ def seed_inner(M: Arrays, outer: int, program: int, at: int) -> None:
 
 
 @compiled
+def needed(M: Arrays, at: int, first: int, room: int) -> int:
+    """Steps without which the path ``at`` cannot arrive, as (step, strictly next) from ``first`` on; their number.
+
+    A way that the instructions leave open ends the list, and so does the room for it; rounds of a repetition beyond
+    those it must have are left out, and what follows is then no longer strictly next.
+    """
+    t, w = M.tables, M.space
+    i, count, strict = w[at + PC], 0, False
+    loose = False
+    while count < room:
+        op = t[i]
+        if op == TAKE:
+            if not strict:
+                loose = True
+            w[first + 2 * count] = t[i + 1]
+            w[first + 2 * count + 1] = 0 if loose else 1
+            count += 1
+            i += OP_WIDTH
+        elif op == HOP:
+            strict = t[i + 1] == STRICT
+            i += OP_WIDTH
+        elif op == LOOP_TURN:
+            if t[i + 2] > 0:
+                i = t[i + 13]
+            else:
+                loose = True
+                i = t[i + 14]
+        elif op == LOOP_BACK:
+            loose = True
+            i = t[t[i + 2] + 14]
+        elif op == JUMP:
+            i = t[i + 1]
+        elif op == SPLIT or op == ALL_ENTER or op == ALL_BACK or op == ACCEPT:
+            break
+        else:
+            i += OP_WIDTH
+    return count
+
+
+@compiled
+def latest_start(M: Arrays, at: int, start: int, end: int, inner: bool) -> int:
+    """The position before which an option must take an event if the steps it needs are still to follow.
+
+    An option of ``->>`` tries every event up to there. Where steps are decided by their own event, or by a value that
+    the path has already, each of them leads to a match: the search costs what it finds.
+    """
+    t, w = M.tables, M.space
+    low = w[at + LAST] + 1
+    if not inner:
+        if t[S_WITHIN_COUNT] >= 0:
+            end = min(end, start + t[S_WITHIN_COUNT])
+        if t[S_WITHIN] >= 0:
+            end = first_at(M, low, end, window_end(M, start) + 1)
+    # The frame that conditions bind events in is free while nothing is asked.
+    first = w[A_BIND]
+    for k in range(needed(M, at, first, t[S_FRAME] // 2) - 1, -1, -1):
+        if end <= low:
+            break
+        step = w[first + 2 * k]
+        holder, known = holder_of(M, at, step), step
+        while holder < 0 and t[t[S_STEP_TABLE] + known * STEP_WIDTH + ST_ALIKE]:
+            # Not there yet; where it is sure to come, it will have the values it is found by itself.
+            known = t[t[S_STEP_TABLE] + known * STEP_WIDTH + ST_HOLDER]
+            sure = known == w[at + STEP]
+            for n in range(k):
+                sure = sure or known == w[first + 2 * n]
+            if not sure:
+                break
+            holder = holder_of(M, at, known)
+        if holder < 0:
+            end = last_event(M, low, end, 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT])
+        else:
+            end = place_in(M, step, holder, end, 1)
+    return end
+
+
+@compiled
 def steps_of(M: Arrays, program: int) -> int:
     """The bits of every step that something negated could take."""
     t = M.tables
@@ -188,7 +269,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
     inner = mode == INNER
     # of a path that waits
     tails, tag, base, expand, node, k, n, position, over = False, 0, 0, 0, 0, 0, 0, 0, 0
-    pending, wanted, most, latest = 0, 0, 0, 0
+    pending, only, wanted, most, latest = 0, 0, 0, 0, 0
     # of a search for something negated: the path around it, its seed, which way is tried
     outer, seed, ways, way, totals = root, 0, 0, 0, 0
     while True:
@@ -225,11 +306,10 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             position = -1
             any_later = w[o + CONTIGUITY] == ANY
             if any_later:
-                bit = 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT]
                 high, closing = w[o + HIGH], w[o + CLOSING]
                 candidate = w[o + SCAN] - 1
                 while position < 0:
-                    candidate = next_until(M, candidate + 1, high, bit, closing)
+                    candidate = next_for(M, o, step, candidate + 1, high, closing)
                     if candidate >= high or e[E_TIME, candidate] > closing:
                         break
                     broken_at = w[o + BROKEN]
@@ -365,12 +445,15 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                     break
                 if w[o + CONTIGUITY] == ANY:
                     w[o + SCAN] = w[o + LAST] + 1
+                    if not tails:
+                        w[o + HIGH] = min(w[o + HIGH], latest_start(M, o, start, end, inner))
                     if w[o + WATCHES]:
                         high = w[o + HIGH]
                         broken = broken_before(M, o, high, start, end, inner)
                         w[o + BROKEN] = broken if broken < high else -1
                 else:
                     pending += 1
+                    only = k
                     wanted |= 1 << t[t[S_STEP_TABLE] + w[o + STEP] * STEP_WIDTH + ST_BIT]
                     most = max(most, w[o + HIGH])
                     latest = max(latest, w[o + CLOSING])
@@ -394,14 +477,20 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                 w[call + 11] = tag
                 w[call + 12] = base
                 w[call + 13] = node
+                w[call + 14] = only
                 w[C_NODES] = call + CALL_WIDTH
                 outer = o
                 start, end, since = w[watch + W_POSITION] + 1, position + 1, w[watch + W_SINCE]
                 continue
             # The first event that fits decides, unless only options that can be spared want it.
             committed, position = 0, w[first + LAST]
+            lone = first + only * width
+            alone = pending == 1
             while pending and not committed:
-                position = next_until(M, position + 1, most, wanted, latest)
+                if alone:
+                    position = next_for(M, lone, w[lone + STEP], position + 1, most, latest)
+                else:
+                    position = next_until(M, position + 1, most, wanted, latest)
                 if position >= most or e[E_TIME, position] > latest:
                     break
                 moment = e[E_TIME, position]
@@ -619,7 +708,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             else:
                 k, n, position = w[call + 1], w[call + 2], w[call + 3]
                 pending, wanted, most, latest = w[call + 4], w[call + 5], w[call + 6], w[call + 7]
-                inner = w[call + 8] != 0
+                inner, only = w[call + 8] != 0, w[call + 14]
                 if answer != 0:
                     w[w[node + N_FIRST] + (1 + k) * width + BROKEN] = position
                     n += 1
@@ -631,6 +720,39 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
 def led(M: Arrays, root: int, low: int, start: int, horizon: int) -> int:
     """Does something stand before the first event that must not? Compiled when another kernel asks for it."""
     return search(M, LED, root, low, start, 0, 0, horizon)
+
+
+@compiled
+def follow(M: Arrays, at: int, start: int, end: int) -> int:
+    """The one path of a pattern that leaves nothing to choose; its frame ``at`` goes along, nothing is gone back to."""
+    t, e, w = M.tables, M.events, M.space
+    i = w[at + PC]
+    while t[i] != ACCEPT:
+        if t[i] == HOP:
+            w[at + CONTIGUITY] = t[i + 1]
+            w[at + AFTER] = t[i + 2]
+            w[at + WITHIN] = t[i + 3]
+        else:
+            step, position = t[i + 1], w[at + LAST]
+            bounds(M, at, start, end, False)
+            high, closing = w[at + HIGH], w[at + CLOSING]
+            while True:
+                position = next_for(M, at, step, position + 1, high, closing)
+                if position >= high or e[E_TIME, position] > closing:
+                    return GOES_ON
+                if in_time(M, at, e[E_TIME, position]) and fits(M, at, step, position):
+                    break
+            answer = take(M, at, step, position, at)
+            if answer <= 0:
+                return answer
+        i += OP_WIDTH
+    over = accepted_end(M, at, start)
+    if over == NONE:
+        return GOES_ON
+    if not write_match(M, at, 0, over):
+        return FULL
+    w[C_FOUND] += 1
+    return DECIDED
 
 
 @compiled
@@ -651,48 +773,8 @@ def resume_after(M: Arrays, out: int, start: int) -> int:
 
 
 @compiled
-def needed(M: Arrays, at: int, first: int, room: int) -> int:
-    """Steps without which the path ``at`` cannot arrive, as (bit, strictly next) from ``first`` on; their number.
-
-    A way that the instructions leave open ends the list, and so does the room for it; rounds of a repetition beyond
-    those it must have are left out, and what follows is then no longer strictly next.
-    """
-    t, w = M.tables, M.space
-    i, count, strict = w[at + PC], 0, False
-    loose = False
-    while count < room:
-        op = t[i]
-        if op == TAKE:
-            if not strict:
-                loose = True
-            w[first + 2 * count] = 1 << t[t[S_STEP_TABLE] + t[i + 1] * STEP_WIDTH + ST_BIT]
-            w[first + 2 * count + 1] = 0 if loose else 1
-            count += 1
-            i += OP_WIDTH
-        elif op == HOP:
-            strict = t[i + 1] == STRICT
-            i += OP_WIDTH
-        elif op == LOOP_TURN:
-            if t[i + 2] > 0:
-                i = t[i + 13]
-            else:
-                loose = True
-                i = t[i + 14]
-        elif op == LOOP_BACK:
-            loose = True
-            i = t[t[i + 2] + 14]
-        elif op == JUMP:
-            i = t[i + 1]
-        elif op == SPLIT or op == ALL_ENTER or op == ACCEPT:
-            break
-        else:
-            i += OP_WIDTH
-    return count
-
-
-@compiled
 def may_match(M: Arrays, first: int, count: int, start: int, end: int) -> bool:
-    """Do events of the kinds that are needed follow in time?"""
+    """Do events of the kinds that are needed, given as (bit, strictly next), follow in time?"""
     t, e, w = M.tables, M.events, M.space
     closing = window_end(M, start)
     if t[S_WITHIN_COUNT] >= 0 and start + t[S_WITHIN_COUNT] < end:
@@ -734,6 +816,9 @@ def attempts(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
     if ways == 1 and wanted and horizon == NONE and not t[S_TIMEOUTS]:
         # Most attempts end where the events that they need do not follow: a look at their kinds spares those.
         ahead = needed(M, seed + width, seed, HEAD // 2)
+        for k in range(seed, seed + 2 * ahead, 2):
+            w[k] = 1 << t[t[S_STEP_TABLE] + w[k] * STEP_WIDTH + ST_BIT]
+    straight = t[S_STRAIGHT] == 1 and horizon == NONE and not t[S_TIMEOUTS]
     mode = t[S_SKIP]
     partition, start, resume = w[C_PARTITION], w[C_START], w[C_RESUME]
     while partition < len(offsets) - 1:
@@ -780,7 +865,9 @@ def attempts(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
                         continue
                     if answer == 0:
                         answer = 1
-                if answer > 0:
+                if answer > 0 and straight:
+                    answer = follow(M, root, start, end)
+                elif answer > 0:
                     answer = search(M, OUTER, root, start, end, 0, 0, horizon)
                 if answer != GOES_ON:
                     break

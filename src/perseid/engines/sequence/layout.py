@@ -52,18 +52,24 @@ Z_MICROS, Z_COUNT, Z_HOLDS, Z_FIRST = range(4)
     S_FRAME, S_REGISTERS, S_ZONES, S_UNTILS, S_WATCHES, S_CURRENT, S_UNIFIED, S_STEPS, S_UNIFIED_COUNT,
     S_TOTALS, S_WITHIN, S_WITHIN_COUNT, S_HOLDS, S_GUARDS, S_GUARDS_COUNT, S_LEADS, S_LEADS_COUNT, S_SKIP, S_SKIP_STEP,
     S_ONE, S_TIMEOUTS, S_STRICTLY, S_CONTEXT, S_COMBINES, S_MEMO, S_PLAIN, S_REGISTER_COUNT, S_MATCH_CAP,
-    S_STEP_TABLE, S_TOTAL_TABLE, S_PROGRAMS, S_FAMILIES, S_CODE,
-) = range(33)  # fmt: skip
-SHAPE = 33
+    S_STRAIGHT, S_STEP_TABLE, S_TOTAL_TABLE, S_PROGRAMS, S_FAMILIES, S_CODE,
+) = range(34)  # fmt: skip
+SHAPE = 34
 SKIP_NONE, SKIP_TO_NEXT, SKIP_PAST_LAST, SKIP_TO_FIRST, SKIP_TO_LAST = range(5)
 (CHRONICLE, IMMEDIATE, STRICT_IMMEDIATE, CONTINUOUS, RECENT, CUMULATIVE) = range(6)
 
-# a step: its bit in the events' mask, its conditions on earlier events, what it unifies, which totals it adds to
-STEP_WIDTH = 11
+# a step: its bit in the events' mask, its conditions on earlier events, what it unifies, which totals it adds to, and
+# the posting that finds its events by values (-1: none), the step (below zero: the unified name) that has those values,
+# and whether that step is found by the same values itself
+STEP_WIDTH = 14
 (
     ST_BIT, ST_SIMPLE, ST_BINDS, ST_CHOOSE, ST_CHOOSE_COUNT, ST_MUST, ST_MUST_COUNT, ST_UNIFY, ST_UNIFY_COUNT,
-    ST_TOTALS, ST_TOTALS_COUNT,
-) = range(11)  # fmt: skip
+    ST_TOTALS, ST_TOTALS_COUNT, ST_POSTING, ST_HOLDER, ST_ALIKE,
+) = range(14)  # fmt: skip
+# where the parts of a posting begin: the group of every event that may have the values, where each group begins, and the
+# events of all groups; the postings' first word says how many there are
+POSTING_WIDTH = 3
+P_GROUP_OF, P_GROUPS, P_EVENTS = range(3)
 
 # a running total over a repeated step
 TOTAL_WIDTH = 3
@@ -133,6 +139,8 @@ class Arrays(NamedTuple):
     doubles: Doubles2
     blocks: Ints
     """Which steps occur in each 64 events, and from the place named first on in each 64 such blocks."""
+    postings: Ints
+    """For steps that equal an earlier event in some columns: the events they may fit, by those columns' values."""
     space: Ints
     """Room to work in; made larger when an answer is FULL."""
     reals: Doubles

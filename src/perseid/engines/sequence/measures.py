@@ -43,3 +43,14 @@ def measure(
         else:
             ints[i] = w[w[A_STACK]]
     return GOES_ON
+
+
+@entry
+def last_of_step(offsets: Ints, steps: Ints, positions: Ints, step: int, last: Ints) -> None:
+    """The last event each match has of a step; -1 where it has none."""
+    for i in range(len(offsets) - 1):
+        last[i] = -1
+        for k in range(offsets[i + 1] - 1, offsets[i] - 1, -1):
+            if steps[k] == step:
+                last[i] = positions[k]
+                break

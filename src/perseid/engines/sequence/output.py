@@ -15,7 +15,7 @@ from perseid.engines.contract import Rows
 from perseid.engines.hashing import hex_ids, key_words, match_words
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, unified_values, value_at
-from perseid.engines.sequence.measures import measure
+from perseid.engines.sequence.measures import last_of_step, measure
 from perseid.engines.sequence.plan import Numbered
 from perseid.engines.sequence.run import Raw, make_space
 from perseid.engines.sequence.schema import ARROW, MOMENT, STANDARD, key_name, returned_name
@@ -54,18 +54,22 @@ def match_table(found: Sequence[Found], rows: Rows, schema: pa.Schema) -> tuple[
     tables = []
     counted: Counter[str] = Counter(matches=0, timed_out=0, suppressed=0, evidence_dropped=0, capped=0)
     for one in found:
-        listing, kept = listed(one, rows, counted)
+        # A frame has no order of its own: rows stay as they were found.
+        listing, kept = listed(one, rows, counted, ordered=False)
         counted["timed_out"] += int(one.raw.timed_out[kept].sum())
-        tables.append(_fitted(listing.table.take(pa.array(kept)), schema))
-    whole = pa.concat_tables(tables, promote_options="permissive") if tables else schema.empty_table()
-    counted["matches"] = whole.num_rows - counted["timed_out"]
-    return whole, counted
+        whole = len(kept) == len(one.raw)
+        tables.append(_fitted(listing.table if whole else listing.table.take(pa.array(kept)), schema))
+    table = pa.concat_tables(tables, promote_options="permissive") if tables else schema.empty_table()
+    counted["matches"] = table.num_rows - counted["timed_out"]
+    return table, counted
 
 
-def listed(one: Found, rows: Rows, counted: Counter[str], horizon: int | None = None) -> tuple[Listing, Any]:
-    """One pattern's matches, and which of them stay, in order; what is left out is counted."""
+def listed(
+    one: Found, rows: Rows, counted: Counter[str], horizon: int | None = None, *, ordered: bool = True
+) -> tuple[Listing, Any]:
+    """One pattern's matches, and which of them stay, by end, start and id; what is left out is counted."""
     listing = rows_of(one, rows)
-    order = listing.order
+    order = _order(one, listing.lanes) if ordered or one.pattern.suppress is not None else np.arange(len(one.raw))
     if one.pattern.suppress is not None and horizon is not None:
         # An earlier match that is not decided yet may suppress a later one that is.
         frontier = min([horizon, *one.raw.frontiers.tolist()])
@@ -92,10 +96,10 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 @dataclass(frozen=True)
 class Listing:
-    """One pattern's matches as a table, their order (by end, start, id), and columns an array cannot hold as they are."""
+    """One pattern's matches as a table, their ids as numbers, and columns an array cannot hold as they are."""
 
     table: pa.Table
-    order: Any
+    lanes: Any
     loose: Mapping[str, list[Any]]
 
     def values(self, name: str) -> list[Any]:
@@ -121,12 +125,11 @@ def rows_of(one: Found, rows: Rows) -> Listing:
     """One pattern's matches."""
     raw, batch, core = one.raw, one.batch, one.pattern
     count = len(raw)
-    first_rows = _rows_at(batch, raw.positions[raw.offsets[:-1]])
+    first_rows = _rows_at(batch, raw.starts)
     keys = rows.keys[one.numbered.pattern.route]
     names = list(keys)
     key_columns = [take(keys[name], first_rows) for name in names]
     lanes = match_lanes(one, rows, _key_words([keys[name] for name in names], key_columns, first_rows))
-    start = batch.time[raw.positions[raw.offsets[:-1]]]
     columns: dict[str, Any] = {
         "pattern": _constant(core.name, count),
         "match_id": hex_ids(lanes),
@@ -135,7 +138,7 @@ def rows_of(one: Found, rows: Rows) -> Listing:
         else _constant("match", count),
         "op": _constant("+", count),
         "revision": pa.array(np.zeros(count, np.int32)),
-        "start": pa.array(start).cast(MOMENT),
+        "start": pa.array(batch.time[raw.starts]).cast(MOMENT),
         "end": pa.array(raw.end, mask=raw.end > _LATEST).cast(MOMENT),
     }
     taken = set(columns)
@@ -153,9 +156,21 @@ def rows_of(one: Found, rows: Rows) -> Listing:
             loose[shown] = values
     if core.evidence is not None:
         columns["evidence"], columns["evidence_dropped"] = evidence(one, core.evidence.limit)
-    unsigned = lanes.view(np.uint64)
-    order = np.lexsort((unsigned[:, 1], unsigned[:, 0], start, raw.end))
-    return Listing(pa.table(columns), order, loose)
+    return Listing(pa.table(columns), lanes, loose)
+
+
+def _order(one: Found, lanes: Any) -> Any:
+    """Matches by end, start and id. Few end together, and only those need more than one comparison."""
+    end = one.raw.end
+    order = np.argsort(end)
+    ends = end[order]
+    tied = ends[1:] == ends[:-1]
+    if tied.any():
+        among = np.concatenate([[False], tied]) | np.concatenate([tied, [False]])
+        some = order[among]
+        ids, start = lanes.view(np.uint64)[some], one.batch.time[one.raw.starts[some]]
+        order[among] = some[np.lexsort((ids[:, 1], ids[:, 0], start, end[some]))]
+    return order
 
 
 def _constant(text: str, count: int) -> Any:
@@ -225,10 +240,8 @@ def returned(one: Found) -> dict[str, Any]:
 def _gathered(one: Found, step: int, column: Any) -> Any:
     """A column of the last event of a step."""
     raw = one.raw
-    last = np.full(len(raw), -1, np.int64)
-    mine = np.flatnonzero(raw.steps == step)
-    owner = np.searchsorted(raw.offsets, mine, side="right") - 1
-    last[owner] = raw.positions[mine]  # later events of a match overwrite earlier ones
+    last = np.empty(len(raw), np.int64)
+    last_of_step(raw.offsets, raw.steps, raw.positions, step, last)
     missing = last < 0
     at = _rows_at(one.batch, np.where(missing, 0, last)) if len(one.batch) else last
     if isinstance(column, list):

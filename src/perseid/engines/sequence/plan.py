@@ -57,6 +57,16 @@ class Bit:
 
 
 @dataclass(frozen=True)
+class Posting:
+    """Events of one bit by the values of some columns, for a step that must equal an earlier event in them."""
+
+    bit: int
+    own: tuple[int, ...]
+    held: tuple[int, ...]
+    """The columns of the earlier event."""
+
+
+@dataclass(frozen=True)
 class Numbered:
     """A pattern in numbers, the columns it loads, and what each bit of a mask stands for."""
 
@@ -77,11 +87,24 @@ class Numbered:
     """Returned columns: name, formula (None: the evaluator's), family."""
     output_columns: Mapping[str, tuple[int, str]]
     """Returned columns that are a column of one step's last event: name to step and column."""
+    postings: tuple[Posting, ...]
 
     @property
     def compiled(self) -> bool:
         """Can the kernel run it without asking the evaluator?"""
         return not self.questions
+
+    def posting_of(self, step: int) -> Posting | None:
+        """How a step's events are found by the values of an earlier one."""
+        number = int(self.tables[int(self.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH + y.ST_POSTING])
+        return None if number < 0 else self.postings[number]
+
+    def looks_back(self, step: int) -> bool:
+        """Do conditions of a step, beyond the values it is found by, ask for earlier events?"""
+        row = int(self.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH
+        asked = int(self.tables[row + y.ST_CHOOSE_COUNT] + self.tables[row + y.ST_UNIFY_COUNT])
+        posting = self.posting_of(step)
+        return asked > (0 if posting is None else len(posting.own))
 
 
 def number(plan: Plan, pattern: PatternPlan, types: Mapping[str, t.Type], strictly_later: bool) -> Numbered:
@@ -121,6 +144,8 @@ class _Numberer:
         totals_of: dict[int, list[int]] = {}
         for slot, (_, _, _, step) in enumerate(self.formulas.totals):
             totals_of.setdefault(step, []).append(slot)
+        postings = self._postings(bit_of, chooses, unify)
+        listed = list(dict.fromkeys(posting for posting, _ in postings.values()))
         rows: list[int] = []
         for core_step in self.core.steps:
             s = core_step.id
@@ -132,6 +157,11 @@ class _Numberer:
             row[y.ST_CHOOSE], row[y.ST_CHOOSE_COUNT] = self._choose_list(chooses[s]), len(chooses[s])
             row[y.ST_MUST], row[y.ST_MUST_COUNT] = self._list(musts[s]), len(musts[s])
             row[y.ST_UNIFY], row[y.ST_UNIFY_COUNT] = self._list(unify[s]), len(unify[s]) // 2
+            row[y.ST_POSTING] = -1
+            if s in postings:
+                posting, holder = postings[s]
+                row[y.ST_POSTING], row[y.ST_HOLDER] = listed.index(posting), holder
+                row[y.ST_ALIKE] = int(holder in postings and _alike(posting, postings[holder][0]))
             slots = totals_of.get(s, [])
             row[y.ST_TOTALS], row[y.ST_TOTALS_COUNT] = self._list(slots), len(slots)
             rows.extend(row)
@@ -156,6 +186,7 @@ class _Numberer:
             questions=tuple(formulas.questions),
             outputs=outputs,
             output_columns=output_columns,
+            postings=tuple(listed),
         )
 
     # lists
@@ -224,6 +255,31 @@ class _Numberer:
             musts.append([self._condition(n, step.step) for n in step.must if not self._decides_alone(n)])
             must_alone.append(tuple(n for n in step.must if self._decides_alone(n)))
         return chooses, musts, tuple(must_alone)
+
+    def _postings(
+        self, bit_of: list[int], chooses: list[list[tuple[int, tuple[int, ...]]]], unify: list[list[int]]
+    ) -> dict[int, tuple[Posting, int]]:
+        """By step: how its events are found by the values of an earlier one, and the step or unified name that has them."""
+        out: dict[int, tuple[Posting, int]] = {}
+        sources: dict[int, set[int]] = {}
+        for pairs in unify:
+            for name, column in zip(pairs[::2], pairs[1::2], strict=True):
+                sources.setdefault(name, set()).add(column)
+        for step, chosen in enumerate(chooses):
+            by_holder: dict[int, dict[tuple[int, int], None]] = {}
+            for formula, _ in chosen:
+                found = self.formulas.equality(formula)
+                if found is not None:
+                    own, holder, held = found
+                    by_holder.setdefault(holder, {})[own, held] = None
+            for name, column in zip(unify[step][::2], unify[step][1::2], strict=True):
+                if len(sources[name]) == 1 and self.formulas.columns[column].family != y.DOUBLE:
+                    by_holder.setdefault(-1 - name, {})[column, column] = None
+            if by_holder:
+                holder, columns = max(by_holder.items(), key=lambda item: len(item[1]))
+                own_columns, held_columns = zip(*columns, strict=True)
+                out[step] = Posting(bit_of[step], own_columns, held_columns), holder
+        return out
 
     def _outputs(self) -> tuple[tuple[tuple[str, int | None, int], ...], dict[str, tuple[int, str]]]:
         lone = self.core.lone_step
@@ -373,12 +429,25 @@ class _Numberer:
         shape[y.S_COMBINES] = int(any(hop.contiguity is Contiguity.ANY for hop in hops))
         choice = any(isinstance(i, (p.Split, p.LoopTurn, p.AllTurn)) for i in self.pattern.programs[0].instructions)
         shape[y.S_PLAIN] = int(not choice)
+        shape[y.S_STRAIGHT] = int(all(map(_straight, self.pattern.programs[0].instructions)))
         shape[y.S_MEMO] = int(forgetful(self.plan, self.pattern) and ambiguous(core))
         shape[y.S_REGISTER_COUNT] = registers
         # Under a context: partial matches kept open; else: matches of one start.
         cap = self.pattern.retention.cap or y.FOREVER
         shape[y.S_MATCH_CAP] = MATCH_CAP if core.context is None else cap
         return shape
+
+
+def _straight(instruction: p.Instruction) -> bool:
+    """Does the instruction leave nothing to choose, nothing to watch for and nothing to count?"""
+    if isinstance(instruction, p.SetHop):
+        return instruction.hop.contiguity is not Contiguity.ANY
+    return isinstance(instruction, (p.TakeEvent, p.AcceptMatch))
+
+
+def _alike(posting: Posting, holders: Posting) -> bool:
+    """Does the holder of a step's values have them because it was found by them too?"""
+    return posting.held == holders.own == holders.held
 
 
 def _hop(hop: c.Hop) -> tuple[int, int, int]:

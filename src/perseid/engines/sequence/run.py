@@ -23,8 +23,12 @@ from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope
 
+POSTED = 256
+"""Events of one partition from which on it is worth grouping them by the values that steps have in common."""
 SHARE = 50_000
 """Events from which on another thread is worth its while."""
+MOST_AT_FIRST = 1 << 24
+"""Words of output that a search is given room for before it has found anything."""
 MOST_OUT = 64
 """Room for output grows fast up to this scale, then as the rest does."""
 
@@ -47,6 +51,11 @@ class Raw:
     def __len__(self) -> int:
         return len(self.partition)
 
+    @property
+    def starts(self) -> Any:
+        """The position of each match's first event."""
+        return self.positions[self.offsets[:-1]]
+
     def taken(self, i: int) -> list[tuple[int, int]]:
         """The events of a match: step and position of each."""
         span = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
@@ -61,8 +70,11 @@ class Raw:
         return "timed out" if self.timed_out[i] else "match"
 
 
-def make_space(numbered: Numbered, scale: int = 1) -> tuple[Any, Any]:
-    """Room for one search, whole numbers and doubles; ``scale`` doubles each time it was too little."""
+def make_space(numbered: Numbered, scale: int = 1, events: int = 0) -> tuple[Any, Any]:
+    """Room for one search, whole numbers and doubles; ``scale`` doubles each time it was too little.
+
+    Knowing how many events there are spares most searches a second call; room that is not written to costs nothing.
+    """
     head = numbered.tables
     width, totals = int(head[y.S_FRAME]), max(int(head[y.S_TOTALS]), 1)
     keyed = bool(head[y.S_MEMO]) or bool(head[y.S_COMBINES]) or head[y.S_CONTEXT] >= 0
@@ -78,7 +90,7 @@ def make_space(numbered: Numbered, scale: int = 1) -> tuple[Any, Any]:
         (y.A_FRAMES, y.A_FRAMES_END, 256 * scale * width),
         (y.A_TABLE, None, 3 * 1024 * scale if keyed else 3),
         (y.A_KEYS, y.A_KEYS_END, 8 * 1024 * scale if keyed else 1),
-        (y.A_OUT, y.A_OUT_END, 16 * 1024 * scale),
+        (y.A_OUT, y.A_OUT_END, max(16 * 1024 * scale, min(8 * events, MOST_AT_FIRST))),
     )
     space = np.zeros(y.SPACE_HEAD + sum(size for _, _, size in sizes), np.int64)
     at = y.SPACE_HEAD
@@ -104,8 +116,10 @@ def find(
 ) -> tuple[Raw, y.Arrays]:
     """All matches of a pattern in every partition of a batch; ``compiled`` False runs the source as plain Python."""
     with np.errstate(all="ignore"):
-        arrays = kernel_arrays(numbered, batch, *make_space(numbered))
-    offsets = np.ascontiguousarray(offsets, np.int64)
+        offsets = np.ascontiguousarray(offsets, np.int64)
+        longest = int(np.diff(offsets).max()) if len(offsets) > 1 else 0
+        posted = bool(numbered.postings) and longest >= POSTED
+        arrays = kernel_arrays(numbered, batch, *make_space(numbered), posted=posted)
     fast = compiled and numbered.compiled
     parts = _shares(offsets, threads) if fast and COMPILED else [(0, len(offsets) - 1)]
 
@@ -138,7 +152,7 @@ def _run(
     numbered: Numbered, batch: Batch, arrays: y.Arrays, offsets: Any, horizon: int | None, fast: bool
 ) -> tuple[list[Any], Any, int]:
     """The kernel over some partitions, with as much room as it turns out to need."""
-    space, reals = make_space(numbered)
+    space, reals = make_space(numbered, events=int(offsets[-1] - offsets[0]) if len(offsets) else 0)
     arrays = arrays._replace(space=space, reals=reals)
     frontiers = np.full(len(offsets), y.FOREVER, np.int64)
     contextual = arrays.tables[y.S_CONTEXT] >= 0
@@ -156,7 +170,7 @@ def _run(
         space = arrays.space
         out = space[space[y.A_OUT] : space[y.C_OUT]]
         if len(out):
-            written.append(out.copy())
+            written.append(out)
         if answer == y.GOES_ON:
             return written, frontiers, int(space[y.C_CAPPED])
         # Asked again where it stopped, with more room; what was written is kept, and the start it failed at is redone.
@@ -186,7 +200,7 @@ def _joined(raws: list[Raw]) -> Raw:
 
 
 def _gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: int, first: int) -> Raw:
-    flat = np.concatenate(written) if written else np.zeros(0, np.int64)
+    flat = written[0] if len(written) == 1 else np.concatenate([np.zeros(0, np.int64), *written])
     unified = int(numbered.tables[y.S_UNIFIED_COUNT])
     starts = np.empty(kernel.match_starts(flat, unified, flat[:0]), np.int64)
     kernel.match_starts(flat, unified, starts)
