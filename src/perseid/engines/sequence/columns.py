@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.conditions import ask
 from perseid.engines.sequence.formulas import Column
-from perseid.engines.sequence.frames import index_blocks
+from perseid.engines.sequence.jumps import index_blocks
 from perseid.engines.sequence.layout import Arrays, Codes, Ints
 from perseid.engines.sequence.plan import Numbered, Posting
 from perseid.lang import expressions as ex

@@ -7,23 +7,24 @@ back, so that partial matches which grow from one another share what they have i
 from __future__ import annotations
 
 from perseid.engines.sequence.conditions import add_to_totals
+from perseid.engines.sequence.endings import accepted_end, broken_before, write_match
 from perseid.engines.sequence.frames import (
     bounds,
     clear_frame,
-    first_at,
     fits,
     high_of,
     in_time,
     lone_must,
-    options,
     single_absence,
     stop_since,
     take,
     window_end,
 )
-from perseid.engines.sequence.kernel import accepted_end, broken_before, led, search, write_match
+from perseid.engines.sequence.jumps import first_at
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
+from perseid.engines.sequence.options import options
+from perseid.engines.sequence.search import led, search
 
 LINK_WIDTH = 3
 L_BEFORE, L_STEP, L_POSITION = range(3)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from perseid.engines.jit import COMPILED
-from perseid.engines.sequence import conditions, frames, kernel
+from perseid.engines.sequence import conditions, endings, frames, jumps, kernel, options, search, seen
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
 from perseid.engines.sequence.plan import Numbered
@@ -235,7 +235,8 @@ def _contexts() -> ModuleType:
 def plain(contextual: bool) -> Mapping[str, Any]:
     """The kernel's own source as plain Python, whose questions go to the reference evaluator."""
     names: dict[str, Any] = {}
-    sources: list[Any] = [conditions, frames, kernel, *([_contexts()] if contextual else [])]
+    sources: list[Any] = [conditions, jumps, frames, options, seen, endings, search, kernel]
+    sources += [_contexts()] if contextual else []
     for module in sources:
         names.update({name: value for name, value in vars(module).items() if not name.startswith("__")})
     names["__builtins__"] = __builtins__

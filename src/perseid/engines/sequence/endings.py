@@ -1,0 +1,100 @@
+"""How paths end: broken by what must not be, waited for in vain, or arrived and written down."""
+
+from __future__ import annotations
+
+from perseid.engines.sequence.frames import all_hold, high_of, single_absence, stop_since, window_end
+from perseid.engines.sequence.jumps import first_at
+from perseid.engines.sequence.layout import *
+from perseid.engines.sequence.layout import Arrays, compiled
+
+
+@compiled
+def broken_before(M: Arrays, at: int, upto: int, start: int, end: int, inner: bool) -> int:
+    """The first event before ``upto`` with which an absence that the option depends on is broken; ``upto`` if none."""
+    t, e, w = M.tables, M.events, M.space
+    last = w[at + LAST] + 1
+    first = upto
+    if w[at + BROKEN] >= 0:
+        first = min(first, w[at + BROKEN])
+    high = high_of(M, at, start, end, inner)
+    for k in range(w[at + WATCHES]):
+        watch = at + t[S_WATCHES] + k * WATCH_WIDTH
+        step = t[t[S_PROGRAMS] + 2 * w[watch + W_PROGRAM] + 1]
+        if step < 0:
+            continue  # A group: looked for when the option came about.
+        limit = w[at + CLOSING]
+        if w[watch + W_UNTIL] != NONE:
+            limit = min(limit, w[watch + W_UNTIL])
+        position = single_absence(M, at, w[watch + W_SINCE], step, w[watch + W_POSITION] + 1, first)
+        position = max(position, last)
+        if position < first and position < high and e[E_TIME, position] <= limit:
+            first = position
+    return first
+
+
+@compiled
+def waited(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
+    """When the window of an option closed after it had waited in vain; NONE where it ended in another way.
+
+    FOREVER where it has not closed: an event after the horizon could still be taken.
+    """
+    t, e, w = M.tables, M.events, M.space
+    last, closing = w[at + LAST] + 1, w[at + CLOSING]
+    high = high_of(M, at, start, FOREVER, False)
+    inside = min(end, high)
+    if closing != FOREVER:
+        inside = min(inside, first_at(M, last, end, closing + 1))
+    if w[at + CONTIGUITY] == STRICT and inside > last:
+        return NONE
+    for k in range(w[at + UNTILS]):
+        if stop_since(M, at, w[at + t[S_UNTILS] + k], last, inside) < inside:
+            return NONE
+    if horizon != NONE and closing > horizon and high > end:
+        return FOREVER
+    over = FOREVER
+    if high <= end:
+        over = e[E_TIME, high - 1]
+    if closing != FOREVER and (horizon == NONE or closing <= horizon):
+        over = min(over, closing)
+    return NONE if over == FOREVER else over
+
+
+@compiled
+def accepted_end(M: Arrays, at: int, start: int) -> int:
+    """When a match that ends here ends, its absences included; NONE where its bounds or guards refuse it."""
+    t, e, w = M.tables, M.events, M.space
+    closing = window_end(M, start)
+    end = w[at + CLOCK]
+    for k in range(w[at + WATCHES]):
+        until = w[at + t[S_WATCHES] + k * WATCH_WIDTH + W_UNTIL]
+        end = max(end, closing if until == NONE else until)
+    if end > closing:
+        return NONE
+    if t[S_HOLDS] >= 0 and end - e[E_TIME, start] < t[S_HOLDS]:
+        return NONE
+    if not all_hold(M, t[S_GUARDS], t[S_GUARDS_COUNT], at, -1):
+        return NONE
+    return end
+
+
+@compiled
+def write_match(M: Arrays, at: int, kind: int, end: int) -> bool:
+    """Append a match to the output; False where there is no room."""
+    t, w = M.tables, M.space
+    count, unified = w[at + COUNT], t[S_UNIFIED_COUNT]
+    to = w[C_OUT]
+    if to + MATCH_HEAD + 2 * unified + 2 * count > w[A_OUT_END]:
+        return False
+    w[to] = w[C_PARTITION]
+    w[to + 1] = kind
+    w[to + 2] = end
+    w[to + 3] = count
+    to += MATCH_HEAD
+    for k in range(2 * unified):
+        w[to + k] = w[at + t[S_UNIFIED] + k]
+    to += 2 * unified
+    for k in range(count):
+        w[to + 2 * k] = w[w[A_TAKEN] + TAKEN_WIDTH * k + K_STEP]
+        w[to + 2 * k + 1] = w[w[A_TAKEN] + TAKEN_WIDTH * k + K_POSITION]
+    w[C_OUT] = to + 2 * count
+    return True
