@@ -14,6 +14,7 @@ from perseid.engines.jit import COMPILED
 from perseid.engines.sequence import plan as sequence_plan
 from perseid.engines.sequence import run
 from perseid.engines.sequence.matcher import kernel_matcher
+from perseid.errors import LimitError
 from perseid.lang.parser import parse_file, parse_pattern
 from perseid.local.rows import Events, read_events
 from perseid.semantics.binding import bind
@@ -385,3 +386,17 @@ def test_events_are_found_by_their_values(match: str, monkeypatch: pytest.Monkey
     monkeypatch.setitem(names, "fits", fits)
     assert len(detection.matches) == (0 if "C c" in match else 300)
     assert len(asked) <= 4 * 600
+
+
+@modes
+def test_more_steps_than_a_mask_has_bits(compiled: bool) -> None:
+    steps = " -> ".join(f"A s{i} [v >= {i % 7}]" for i in range(150))
+    events = stream(*(("A", i, {"v": 6 + i}) for i in range(170)))
+    detection, _ = found(resolve(parse_pattern(f"pattern p match {steps} within 1 hour")), events, compiled)
+    assert len(detection.matches) == 21
+
+
+def test_more_kinds_of_step_than_a_mask_has_bits() -> None:
+    steps = " -> ".join(f"A s{i} [v >= {i}]" for i in range(80))
+    with pytest.raises(LimitError, match=r"has 80 kinds of step; the engine tells 62 apart"):
+        found(resolve(parse_pattern(f"pattern p match {steps} within 1 hour")), stream(("A", 1, {"v": 1})), False)

@@ -418,15 +418,9 @@ def _mark(numbered: Numbered, batch: Batch, arrays: Arrays) -> None:
         mark_bit(arrays, kinds, kind, formulas, bit, y.E_MASK, about.event_type is None)
         if given:
             mask[~holds] &= ~(1 << bit)
-    everything = 0
-    for step, predicates in enumerate(numbered.musts):
-        if not predicates:
-            everything |= 1 << step
-    must[:] = everything
-    for step, predicates in enumerate(numbered.musts):
-        if predicates:
-            given = [n for n in predicates if n in batch.decided]
-            formulas = np.array([numbered.alone[n] for n in predicates if n not in batch.decided], np.int64)
-            mark_bit(arrays, kinds, -1, formulas, step, y.E_MUST, True)
-            for n in given:
-                must[~batch.arranged(batch.decided[n])] &= ~(1 << step)
+    for bit, predicates in enumerate(numbered.musts):
+        formulas = np.array([numbered.alone[n] for n in predicates if n not in batch.decided], np.int64)
+        mark_bit(arrays, kinds, -1, formulas, bit, y.E_MUST, True)
+        for n in predicates:
+            if n in batch.decided:
+                must[~batch.arranged(batch.decided[n])] &= ~(1 << bit)

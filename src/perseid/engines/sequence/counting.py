@@ -102,7 +102,7 @@ def _variable(numbered: Numbered, steps: list[int]) -> int | str | None:
     for step in steps:
         row = int(head[y.S_STEP_TABLE]) + step * y.STEP_WIDTH
         posting = numbered.posting_of(step)
-        if head[row + y.ST_MUST_COUNT] or numbered.musts[step]:
+        if head[row + y.ST_MUST_COUNT] or head[row + y.ST_MUST_BIT] >= 0:
             return "a condition looks at more than its own event"
         count, first = int(head[row + y.ST_UNIFY_COUNT]), int(head[row + y.ST_UNIFY])
         if head[row + y.ST_CHOOSE_COUNT]:

@@ -187,7 +187,7 @@ def take(M: Arrays, source: int, step: int, position: int, at: int) -> int:
         w[C_TOTALS] = slots + 1
     w[w[A_TAKEN] + TAKEN_WIDTH * w[at + COUNT] + K_ANY] = 1 if w[at + CONTIGUITY] == ANY else 0
     bind(M, at, step, position)
-    if not (e[E_MUST, position] >> step) & 1:
+    if t[row + ST_MUST_BIT] >= 0 and not (e[E_MUST, position] >> t[row + ST_MUST_BIT]) & 1:
         return 0
     if not all_hold(M, t[row + ST_MUST], t[row + ST_MUST_COUNT], at, position):
         return 0
@@ -281,9 +281,9 @@ def in_time(M: Arrays, at: int, moment: int) -> bool:
 def lone_must(M: Arrays, at: int, step: int, position: int) -> bool:
     """Would ``must`` let a negated step take this event?"""
     t, e, w = M.tables, M.events, M.space
-    if not (e[E_MUST, position] >> step) & 1:
-        return False
     row = t[S_STEP_TABLE] + step * STEP_WIDTH
+    if t[row + ST_MUST_BIT] >= 0 and not (e[E_MUST, position] >> t[row + ST_MUST_BIT]) & 1:
+        return False
     if t[row + ST_MUST_COUNT] == 0:
         return True
     copy_words(M, at, w[A_BIND], t[S_FRAME])

@@ -58,14 +58,14 @@ SHAPE = 34
 SKIP_NONE, SKIP_TO_NEXT, SKIP_PAST_LAST, SKIP_TO_FIRST, SKIP_TO_LAST = range(5)
 (CHRONICLE, IMMEDIATE, STRICT_IMMEDIATE, CONTINUOUS, RECENT, CUMULATIVE) = range(6)
 
-# a step: its bit in the events' mask, its conditions on earlier events, what it unifies, which totals it adds to, and
-# the posting that finds its events by values (-1: none), the step (below zero: the unified name) that has those values,
-# and whether that step is found by the same values itself
-STEP_WIDTH = 14
+# a step: its bit in the events' mask, the bit of what must hold of its event alone (-1: nothing), its conditions on
+# earlier events, what it unifies, which totals it adds to; the posting that finds its events by values (-1: none), the
+# step (below zero: the unified name) that has those values, and whether that step is found by the same values itself
+STEP_WIDTH = 15
 (
-    ST_BIT, ST_SIMPLE, ST_BINDS, ST_CHOOSE, ST_CHOOSE_COUNT, ST_MUST, ST_MUST_COUNT, ST_UNIFY, ST_UNIFY_COUNT,
+    ST_BIT, ST_MUST_BIT, ST_SIMPLE, ST_BINDS, ST_CHOOSE, ST_CHOOSE_COUNT, ST_MUST, ST_MUST_COUNT, ST_UNIFY, ST_UNIFY_COUNT,
     ST_TOTALS, ST_TOTALS_COUNT, ST_POSTING, ST_HOLDER, ST_ALIKE,
-) = range(14)  # fmt: skip
+) = range(15)  # fmt: skip
 # where the parts of a posting begin: the group of every event that may have the values, where each group begins, and the
 # events of all groups; the postings' first word says how many there are
 POSTING_WIDTH = 3

@@ -6,9 +6,9 @@ at an event.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from perseid.semantics import core as c
 from perseid.semantics import types as t
 from perseid.semantics.facts import ambiguous
 
+B = TypeVar("B")
 MAX_BITS = 62
 MATCH_CAP = 1_000_000
 """How many matches one start may have before the rest is given up and counted."""
@@ -78,7 +79,7 @@ class Numbered:
     sorted_texts: bool
     bits: tuple[Bit, ...]
     musts: tuple[tuple[int, ...], ...]
-    """By step: the predicates of ``must`` that one event decides."""
+    """What each bit of the other mask stands for: predicates of ``must`` that one event decides."""
     alone: Mapping[int, int]
     """Predicates one event decides, by number, and their formulas."""
     questions: tuple[Expr, ...]
@@ -145,6 +146,7 @@ class _Numberer:
         for slot, (_, _, _, step) in enumerate(self.formulas.totals):
             totals_of.setdefault(step, []).append(slot)
         postings = self._postings(bit_of, chooses, unify)
+        must_bits = self._carried(dict.fromkeys(filter(None, must_alone)))
         listed = list(dict.fromkeys(posting for posting, _ in postings.values()))
         rows: list[int] = []
         for core_step in self.core.steps:
@@ -152,6 +154,7 @@ class _Numberer:
             row = [0] * y.STEP_WIDTH
             binds = bool(unify[s]) or any(self.formulas.looks_at_totals_of(f, s) for f, _ in chooses[s])
             row[y.ST_BIT] = bit_of[s]
+            row[y.ST_MUST_BIT] = must_bits.index(must_alone[s]) if must_alone[s] else -1
             row[y.ST_SIMPLE] = int(not chooses[s] and not unify[s])
             row[y.ST_BINDS] = int(binds)
             row[y.ST_CHOOSE], row[y.ST_CHOOSE_COUNT] = self._choose_list(chooses[s]), len(chooses[s])
@@ -181,7 +184,7 @@ class _Numberer:
             texts=dict(formulas.texts),
             sorted_texts=formulas.sorted_texts,
             bits=bits,
-            musts=must_alone,
+            musts=must_bits,
             alone=dict(self.alone),
             questions=tuple(formulas.questions),
             outputs=outputs,
@@ -237,12 +240,17 @@ class _Numberer:
             if bit not in bits:
                 bits.append(bit)
             bit_of.append(bits.index(bit))
-        if len(bits) > MAX_BITS or len(self.core.steps) > MAX_BITS:
+        return self._carried(bits), bit_of
+
+    def _carried(self, bits: Iterable[B]) -> tuple[B, ...]:
+        """What events are marked with, where their masks have room for it."""
+        out = tuple(bits)
+        if len(out) > MAX_BITS:
             raise LimitError(
-                f"Pattern {self.core.name} has {len(self.core.steps)} steps; the engine carries {MAX_BITS} at most.",
+                f"Pattern {self.core.name} has {len(out)} kinds of step; the engine tells {MAX_BITS} apart at most.",
                 hint="Split it: a step may name another pattern, whose matches are then its events.",
             )
-        return tuple(bits), bit_of
+        return out
 
     def _conditions(
         self,
