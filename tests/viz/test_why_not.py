@@ -189,6 +189,20 @@ def test_too_much_work_is_said() -> None:
     assert asked.attempts[-1].start.time > 300_000_000
 
 
+def test_partial_matches_that_were_not_followed_to_their_end_are_not_explained() -> None:
+    pattern = ps.pattern("pattern p match A a -> B b [v > a.v + 1000] within forever selection chronicle")
+    events = [Event("A" if i % 2 else "B", i * 1_000_000, {"v": i}, str(i)) for i in range(400)]
+    asked = why_not(pattern.plan(), "p", events, max_work=3_000)
+    assert "bounded:" in repr(asked)
+    assert asked.attempts[-1].reason == "not followed"
+
+
+def test_a_type_that_has_to_be_quoted_has_other_keys() -> None:
+    rows = [{"ts": 1, "type": "my type", "k": 1}, {"ts": 2, "type": "B", "k": 2}]
+    asked = ps.pattern("pattern p match `my type` a -> B b within 1 hour partition by k").why_not(rows, key=2)
+    assert "no my type has this key, and 1 have others." in repr(asked)
+
+
 def test_one_pattern_at_a_time() -> None:
     both = ps.patterns("pattern p match A\npattern q match B")
     with pytest.raises(ps.UnsupportedError, match="one pattern"):

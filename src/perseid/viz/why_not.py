@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from perseid.compile.interpreter import plan_matcher
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.errors import BindingError, EventDataError, nearest
-from perseid.lang import ast
 from perseid.lang.printer import print_kind
 from perseid.semantics import core as c
 from perseid.semantics import values as v
 from perseid.semantics.detection import Partition, detect
 from perseid.semantics.events import Event
-from perseid.semantics.scope import attribute, attribute_path
+from perseid.semantics.scope import attribute_path
 from perseid.semantics.values import clock
-from perseid.viz.attempts import MAX_WORK, Attempt, Reason, Walk, step_label, step_name
+from perseid.viz.attempts import Attempt, Reason, step_label, step_name
+from perseid.viz.data_notes import Census, data_notes, positive_steps, unknown_key
+from perseid.viz.starts import Starts
+from perseid.viz.walk import MAX_WORK, Walk
 from perseid.viz.words import WIDTH, cut, many, pairs, wrapped
 
 MAX_EVENTS = 100_000
@@ -152,8 +154,7 @@ def why_not(
     wanted = key_of(own.pattern, key)
     if len(events) > MAX_EVENTS:
         raise too_many(wanted is None)
-    asked = _Question(plan, own, wanted, dedupe, max_work)
-    asked.count(events)
+    asked = _Question(plan, own, events, wanted, dedupe, max_work)
     detection = detect(
         [pattern.pattern for pattern in plan.patterns],
         events,
@@ -161,19 +162,18 @@ def why_not(
         strictly_later=strictly_later,
         relations=relations,
     )
-    asked.finish()
+    attempts = sorted(asked.attempts, key=lambda a: (a.start.time, a.start.rank))
     reported = [m for m in detection.matches if m.pattern == name and m.kind == "match"]
-    funnel = _funnel(own, asked.attempts, asked.reached)
     return WhyNot(
         pattern=name,
         key=wanted,
         matches=len(reported),
         suppressed=asked.found - len(reported),
         events=asked.events,
-        partitions=len(asked.partitions),
-        attempts=tuple(asked.attempts),
-        funnel=funnel,
-        notes=tuple(asked.notes(events)),
+        partitions=asked.partitions,
+        attempts=tuple(attempts),
+        funnel=_funnel(own, attempts, asked.reached),
+        notes=tuple(asked.notes()),
         steps=len([s for s in own.pattern.steps if not s.negated]),
         columns=_asked_columns(own),
         shown=shown,
@@ -203,7 +203,8 @@ def key_of(pattern: c.CorePattern, key: object) -> dict[str, Any] | None:
     values = key if isinstance(key, tuple) else (key,)
     if len(values) != len(names):
         raise BindingError(
-            f"Pattern {pattern.name} is partitioned by {', '.join(names)}: {len(names)} values, and {len(values)} were given.",
+            f"Pattern {pattern.name} is partitioned by {', '.join(names)}: {len(names)} values, "
+            f"and {len(values)} were given.",
             hint=f"Give a tuple in that order, or a dict: key={{{names[0]!r}: …}}.",
         )
     return {name: v.plain(value) for name, value in zip(names, values, strict=True)}
@@ -223,25 +224,23 @@ class _Question:
     """What is asked of the data, and what was heard so far."""
 
     def __init__(
-        self, plan: Plan, own: PatternPlan, wanted: Mapping[str, Any] | None, dedupe: bool, max_work: int
+        self,
+        plan: Plan,
+        own: PatternPlan,
+        events: Sequence[Event],
+        wanted: Mapping[str, Any] | None,
+        dedupe: bool,
+        max_work: int,
     ) -> None:
         self.plan, self.own, self.wanted, self.dedupe = plan, own, wanted, dedupe
+        self.census = Census(events)
         self.others = plan_matcher(plan)
         self.attempts: list[Attempt] = []
         self.reached: Counter[int] = Counter()
         self.types: Counter[str] = Counter()
         self.keys: dict[object, dict[str, Any]] = {}
-        self.partitions: list[dict[str, Any]] = []
-        self.columns: dict[str | None, set[str]] = {}
-        self.everyone: Counter[str] = Counter()
-        self.events = self.found = self.bounded = 0
+        self.events = self.partitions = self.found = self.bounded = 0
         self.work = max_work
-
-    def count(self, events: Iterable[Event]) -> None:
-        for event in events:
-            self.everyone[event.type or "null"] += 1
-            there = self.columns.setdefault(event.type, set())
-            there.update(name for name, value in event.attributes.items() if value is not None)
 
     def matcher(
         self,
@@ -262,97 +261,30 @@ class _Question:
         ):
             return Partition([], horizon)
         rows = _once(events) if self.dedupe else list(events)
-        self.partitions.append(key)
+        self.partitions += 1
         self.events += len(rows)
         self.types.update(event.type or "null" for event in rows)
-        walk = Walk(self.plan, self.own, strictly_later, relations, rows, self.columns)
+        walk = Walk(self.plan, self.own, strictly_later, relations, rows, self.census.known)
         # Partitions that follow may need their share; what is not used up here is left to them.
-        walk.allowed = self.work if self.wanted is not None else max(self.work // 4, 2_000)
-        heard = walk.run(key)
+        starts = Starts(walk, key, self.work if self.wanted is not None else max(self.work // 4, 2_000))
+        heard = starts.follow()
         self.work = max(self.work - walk.work, 2_000)
-        self.attempts += walk.heard
-        self.reached.update(walk.reached)
+        self.attempts += starts.attempts
+        self.reached.update(starts.reached)
         self.found += sum(m.kind == "match" for m in heard)
-        self.bounded += walk.left
+        self.bounded += starts.left
         return Partition(heard, horizon)
 
-    def finish(self) -> None:
-        self.attempts.sort(key=lambda a: (a.start.time, a.start.rank))
-
-    def notes(self, events: Sequence[Event]) -> Iterator[str]:
-        """What can be told of the data without looking at attempts."""
-        fed = {pattern.name for pattern in self.plan.patterns}
+    def notes(self) -> Iterator[str]:
         if self.wanted is not None and not self.partitions:
-            yield self._unknown_key()
+            yield unknown_key(self.wanted, self.keys.values())
             return
-        if not events:
-            yield "there are no events."
-            return
-        named = [s for s in self.own.pattern.steps if isinstance(s.kind, ast.EventType)]
-        needed = {print_kind(s.kind) for s in named if not s.negated and s.id not in _untils(self.own.pattern)}
-        for name in dict.fromkeys(s.kind.name for s in named if isinstance(s.kind, ast.EventType)):
-            if name in fed or self.types[name]:
-                continue
-            if not self.everyone[name]:
-                near = nearest(name, set(self.everyone))
-                yield f"no event has the type {name!r}" + (f"; did you mean {near!r}?" if near else ".")
-            elif self.partitions and name in needed:
-                yield f"no {name} has this key, and {self.everyone[name]} have others{self._keyless(name, events)}."
-        known = set().union(*self.columns.values())
-        for step in self.own.facts.steps:
-            kind = self.own.pattern.steps[step.id].kind
-            typed = kind.name if isinstance(kind, ast.EventType) else None
-            for column in step.columns:
-                if typed in fed or (typed is not None and typed not in self.columns):
-                    continue
-                there = known if typed is None else self.columns[typed]
-                if column in there:
-                    continue
-                near = nearest(column, there)
-                whose = "no event" if typed is None or column not in known else f"no {typed}"
-                yield f"{whose} has a value in column {column!r}" + (f"; did you mean {near!r}?" if near else ".")
-        yield from self._key_columns(events)
+        yield from data_notes(self.plan, self.own, self.census, self.types)
         if self.bounded:
             yield (
                 f"bounded: {many(self.bounded, 'start')} not followed, because following all of them would take long. "
                 "Ask for one key, or for a shorter stretch of time."
             )
-
-    def _key_columns(self, events: Sequence[Event]) -> Iterator[str]:
-        """Events without a value in the key are a partition of their own: rarely what was meant."""
-        wanted = {s.kind.name for s in self.own.pattern.steps if isinstance(s.kind, ast.EventType)}
-        for path in self.own.pattern.partition:
-            empty: Counter[str] = Counter()
-            for event in events:
-                if event.type in wanted and attribute(event, path.parts) is None:
-                    empty[event.type or ""] += 1
-            column = ".".join(path.parts)
-            for kind, number in empty.items():
-                which = (
-                    f"no {kind} has"
-                    if number == self.everyone[kind]
-                    else f"{number} of {self.everyone[kind]} {kind} have no"
-                )
-                yield f"{which} {column}: all events without one are a partition of their own."
-
-    def _keyless(self, name: str, events: Sequence[Event]) -> str:
-        paths = [path.parts for path in self.own.pattern.partition]
-        lost = sum(e.type == name and any(attribute(e, parts) is None for parts in paths) for e in events)
-        return f" ({lost} of them null)" if lost else ""
-
-    def _unknown_key(self) -> str:
-        assert self.wanted is not None
-        given = pairs(self.wanted)
-        by_text = {pairs({n: key[n] for n in self.wanted}): None for key in self.keys.values()}
-        near = nearest(given, by_text)
-        told = f"no event has {given}"
-        if near:
-            return f"{told}; did you mean {near}?"
-        same = next((t for t in by_text if t.replace("'", "") == given.replace("'", "")), None)
-        if same:
-            return f"{told}; there is {same}, of another kind of value."
-        few = list(by_text)[:3]
-        return told + (f"; there are {', '.join(few)}{', …' if len(by_text) > 3 else ''}." if few else ".")
 
 
 def _once(events: Sequence[Event]) -> list[Event]:
@@ -374,9 +306,7 @@ def _funnel(own: PatternPlan, attempts: Sequence[Attempt], reached: Counter[int]
             rows.append({**base, "ended": 0, "reason": None, "why": ""})
 
     seen: set[str] = set()
-    for core_step in own.pattern.steps:
-        if core_step.negated or core_step.id in _untils(own.pattern):
-            continue
+    for core_step in positive_steps(own.pattern):
         label = step_label(core_step)
         if label not in seen:
             seen.add(label)
@@ -384,10 +314,6 @@ def _funnel(own: PatternPlan, attempts: Sequence[Attempt], reached: Counter[int]
     if ended.get(None):
         add(None, "end", "", None)
     return rows
-
-
-def _untils(pattern: c.CorePattern) -> set[int]:
-    return {e.until for e in c.each_of(pattern) if isinstance(e, c.Loop) and e.until is not None}
 
 
 def _asked_columns(own: PatternPlan) -> dict[str, tuple[str, ...]]:

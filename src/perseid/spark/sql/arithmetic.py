@@ -1,0 +1,65 @@
+"""``+ - * / %`` on numbers, moments and durations: null where the result does not fit."""
+
+from __future__ import annotations
+
+from perseid.lang.expressions import Expr
+from perseid.semantics import types as t
+from perseid.semantics.functions import literal_integer
+from perseid.spark.sql.numbers import as_decimal, as_double, decimal_size
+from perseid.spark.sql.pieces import CannotSayError, Names, Sql, double, duration, firm, integer, null
+from perseid.spark.sql.times import bounded, micros
+
+_TRY = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}
+
+
+def arithmetic(names: Names, op: str, first: tuple[Expr, Sql], second: tuple[Expr, Sql]) -> Sql:
+    """Two operands, each as it stands in the tree and as it was written."""
+    left, right = first[1], second[1]
+    if isinstance(left.type, t.Null) or isinstance(right.type, t.Null):
+        return null(t.Null())
+    match left.type, right.type:
+        case (t.Double(), other) | (other, t.Double()) if t.is_number(other):
+            firm_double = any(isinstance(x.type, t.Double) and not x.loose for x in (left, right))
+            any_decimal = any(isinstance(x.type, t.Decimal) for x in (left, right))
+            # Two integers that stand behind loose doubles divide as doubles, and only that.
+            if not firm_double and (op != "/" or any_decimal):
+                raise CannotSayError
+            return _on_doubles(op, left, right)
+        case t.Integer(), t.Integer():
+            return _on_doubles(op, left, right) if op == "/" else integer(f"{_TRY[op]}({left.text}, {right.text})")
+        case ((t.Integer() | t.Decimal()), (t.Integer() | t.Decimal())):
+            a, b = _size_of(*first), _size_of(*second)
+            # Java raises when the whole part of the quotient behind a remainder has too many digits.
+            if op == "%" and a.precision - a.scale + b.scale > t.MAX_PRECISION:
+                raise CannotSayError
+            text = f"{_TRY[op]}({as_decimal(left, a)}, {as_decimal(right, b)})"
+            return Sql(text, t.decimal_result(op, a, b))
+    return _on_times(names, op, left, right)
+
+
+def _on_doubles(op: str, left: Sql, right: Sql) -> Sql:
+    a, b = as_double(left), as_double(right)
+    return double(f"{_TRY[op]}({a}, {b})" if op in "/%" else f"({a} {op} {b})")
+
+
+def _size_of(expr: Expr, value: Sql) -> t.Decimal:
+    """The size of an integer beside a decimal: a literal counts its own digits, anything else twenty."""
+    number = literal_integer(expr)
+    return decimal_size(firm(value)) if number is None else t.Decimal(len(str(abs(number))), 0)
+
+
+def _on_times(names: Names, op: str, left: Sql, right: Sql) -> Sql:
+    match left.type, right.type:
+        case t.Duration(), t.Duration() if op in "+-":
+            return duration(f"{_TRY[op]}({micros(left)}, {micros(right)})")
+        case ((t.Timestamp() | t.Date()), t.Duration()) if op in "+-":
+            return bounded(names, f"{_TRY[op]}({micros(left)}, {micros(right)})")
+        case t.Duration(), (t.Timestamp() | t.Date()) if op == "+":
+            return bounded(names, f"try_add({micros(left)}, {micros(right)})")
+        case ((t.Timestamp() | t.Date()), (t.Timestamp() | t.Date())) if op == "-":
+            return duration(f"try_subtract({micros(left)}, {micros(right)})")
+        case t.Duration(), number if op in "*/" and t.is_number(number):
+            return Sql(f"{_TRY[op]}({left.text}, {firm(right).text})", t.Duration())
+        case number, t.Duration() if op == "*" and t.is_number(number):
+            return Sql(f"try_multiply({right.text}, {firm(left).text})", t.Duration())
+    raise CannotSayError

@@ -1,0 +1,81 @@
+"""Comparing: both sides brought to a form that Spark compares as the reference does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perseid.lang.expressions import Is
+from perseid.semantics import types as t
+from perseid.spark.sql.columns import is_comparable_as_is
+from perseid.spark.sql.numbers import as_decimal, as_double, exact_size
+from perseid.spark.sql.pieces import NO_TRUTH, CannotSayError, Names, Sql, boolean
+from perseid.spark.sql.times import micros
+
+
+def compared(op: str, left: Sql, right: Sql) -> str:
+    pair = _alike(left, right)
+    if pair is None:
+        return f"({left.text} is null and {right.text} is null)" if op == "<=>" else NO_TRUTH
+    return f"({pair[0]} {op} {pair[1]})"
+
+
+def _alike(left: Sql, right: Sql) -> tuple[str, str] | None:
+    """Both sides in a form Spark compares as the reference does; None where they are never comparable."""
+    match left.type, right.type:
+        case (t.Null(), _) | (_, t.Null()):
+            return None
+        case (t.Integer(), t.Integer()) | (t.Double(), t.Double()):
+            return left.text, right.text
+        case (t.Double(), other) | (other, t.Double()) if t.is_number(other):
+            double, number = (left, right) if isinstance(left.type, t.Double) else (right, left)
+            # Behind a loose double may stand an integer, which meets a decimal exactly.
+            if double.loose and isinstance(number.type, t.Decimal):
+                raise CannotSayError
+            return as_double(left), as_double(right)
+        case ((t.Integer() | t.Decimal()), (t.Integer() | t.Decimal())):
+            size = exact_size([left, right])
+            return as_decimal(left, size), as_decimal(right, size)
+        case ((t.Timestamp() | t.Date()), (t.Timestamp() | t.Date())):
+            if left.type == right.type and not (left.micros and right.micros):
+                return left.text, right.text
+            return micros(left), micros(right)
+        case t.Array(), t.Array():
+            if left.raw != right.raw or not is_comparable_as_is(left.raw):
+                raise CannotSayError
+            return left.text, right.text
+        case a, b if a == b and isinstance(a, t.String | t.Boolean | t.Binary | t.Duration):
+            return left.text, right.text
+    return None
+
+
+def between(names: Names, value: Sql, low: Sql, high: Sql) -> str:
+    return names.shared(value, lambda x: f"({compared('>=', x, low)} and {compared('<=', x, high)})")
+
+
+def in_list(names: Names, value: Sql, items: Sequence[Sql]) -> str:
+    def among(value: Sql) -> str:
+        # Spark brings a whole list to one type; here each item meets the value on its own terms.
+        groups: dict[str, list[str]] = {}
+        unsure = False
+        for item in items:
+            pair = _alike(value, item)
+            if pair is None:
+                unsure = True
+            else:
+                groups.setdefault(pair[0], []).append(pair[1])
+        found = [f"({left} in ({', '.join(right)}))" for left, right in groups.items()]
+        if unsure:
+            found.append(NO_TRUTH)
+        return f"({' or '.join(found)})" if found else "false"
+
+    return names.shared(value, among)
+
+
+def is_(expr: Is, value: Sql) -> Sql:
+    """``is null``, ``is true``, ``is false`` and their opposites."""
+    word = "is not" if expr.negated else "is"
+    if expr.what == "null":
+        return boolean(f"({value.text} {word} null)")
+    if not isinstance(value.type, t.Boolean):
+        return boolean("true" if expr.negated else "false")
+    return boolean(f"({value.text} {word} {expr.what})")

@@ -1,0 +1,143 @@
+"""Text: values as text, and searching, cutting and joining it within the length a string may have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perseid.lang.expressions import Expr, Literal
+from perseid.semantics import types as t
+from perseid.semantics import values as v
+from perseid.semantics.evaluate import MAX_LIKE
+from perseid.semantics.functions import literal_integer
+from perseid.spark.sql.literals import constant
+from perseid.spark.sql.numbers import MAX_INT, digits
+from perseid.spark.sql.pieces import NO_TRUTH, CannotSayError, Names, Sql, firm, need, null, string
+from perseid.spark.sql.times import moment_text
+
+
+def as_text(value: Sql) -> str:
+    match firm(value).type:
+        case t.String():
+            return value.text
+        case t.Boolean() | t.Integer() | t.Decimal() | t.Date() | t.Duration():
+            return digits(value)
+        case t.Timestamp():
+            return moment_text(value)
+        case t.Double():
+            raise CannotSayError
+    return null(t.String()).text
+
+
+def concatenated(names: Names, values: Sequence[Sql]) -> Sql:
+    def limited(*texts: str) -> str:
+        size = " + ".join(f"cast(length({x}) as bigint)" for x in texts)
+        return f"case when {size} <= {v.MAX_STRING}L then concat({', '.join(texts)}) end"
+
+    return string(names.shared_texts([as_text(value) for value in values], limited))
+
+
+def substring(names: Names, value: Sql, places: Sequence[tuple[Expr, Sql]]) -> Sql:
+    """A part of a text, by where it starts and, where that is given, how long it is."""
+    text = need(value, t.String)
+    numbers = [literal_integer(expr) for expr, _ in places]
+    if all(number is not None and abs(number) < MAX_INT for number in numbers):
+        # In Spark's two-argument form the length is the largest int, which reaches the end of any string.
+        return string(f"substring({', '.join([text, *map(str, numbers)])})")
+
+    def cut(text: str, start: str, length: str) -> str:
+        near = f"cast(least({start}, {MAX_INT}L) as int)"
+        size = f"cast(least(greatest({length}, 0L), {MAX_INT}L) as int)"
+        # Spark's positions are ints: what begins that far before the string is cut from its first character.
+        # As decimals, because the optimizer is free to add bigints in an order that overflows.
+        rest = f"cast({start} as decimal(20,0)) + greatest({length}, 0L) + length({text})"
+        far = f"substring({text}, 1, cast(least(greatest({rest}, 0BD), {MAX_INT}BD) as int))"
+        unknown = f"{start} is null or {length} is null"
+        return (
+            f"case when {unknown} then null when {start} < -{MAX_INT}L then {far} "
+            f"else substring({text}, {near}, {size}) end"
+        )
+
+    start, length = [*(need(place, t.Integer) for _, place in places), f"{v.MAX_INTEGER}L"][:2]
+    return string(names.shared_texts([text, start, length], cut))
+
+
+def replaced(names: Names, text: str, old: str, new: str = "''") -> Sql:
+    """Each occurrence replaced; how long the result would be is known before it is made."""
+
+    def limited(text: str, old: str, new: str) -> str:
+        gone = f"cast(length({text}) - length(replace({text}, {old}, '')) as bigint)"
+        growth = f"{gone} div cast(length({old}) as bigint) * (length({new}) - length({old}))"
+        return (
+            f"case when {old} = '' then if({new} is null, null, {text}) "
+            f"when length({text}) + {growth} <= {v.MAX_STRING}L then replace({text}, {old}, {new}) end"
+        )
+
+    return string(names.shared_texts([text, old, new], limited))
+
+
+def split_part(names: Names, text: str, mark: str, number: str) -> Sql:
+    part = names.shared_text(number, lambda x: f"if({x} is null, null, greatest(least({x}, {MAX_INT}L), -{MAX_INT}L))")
+    return string(f"split_part({text}, {mark}, cast(nullif({part}, 0L) as int))")
+
+
+# like
+
+
+def like(names: Names, value: Sql, written: Expr) -> str:
+    """A literal pattern as a search for its stretches one after the other, which takes linear time."""
+    if not isinstance(written, Literal) or not isinstance(written.value, str):
+        raise CannotSayError
+    pattern = written.value
+    if isinstance(value.type, t.Null) or len(pattern) > MAX_LIKE:
+        return NO_TRUTH
+    need(value, t.String)
+    stretches = _stretches(pattern)
+    if stretches is None:
+        return NO_TRUTH
+    if any(one is None for stretch in stretches for one in stretch):
+        # With a sign for any one character only Spark's own way is left; more than one search is not linear.
+        if len(stretches) > 3:
+            raise CannotSayError
+        return f"({value.text} like {constant(pattern)})"
+    texts = ["".join(one for one in stretch if one is not None) for stretch in stretches]
+    if len(texts) == 1:
+        return f"({value.text} = {constant(texts[0])})"
+    head, *between, tail = texts
+    return names.shared(value, lambda x: _search(x.text, head, [part for part in between if part], tail))
+
+
+def _search(text: str, head: str, wanted: Sequence[str], tail: str) -> str:
+    """Does a text begin with the head, end with the tail, and have what is wanted in between, in order?"""
+    tests = [f"startswith({text}, {constant(head)})"] if head else []
+    tests += [f"endswith({text}, {constant(tail)})"] if tail else []
+    if not wanted:
+        tests.append(f"length({text}) >= {len(head) + len(tail)}")
+    elif not head and not tail and len(wanted) == 1:
+        tests.append(f"contains({text}, {constant(wanted[0])})")
+    else:
+        at = str(len(head) + 1)
+        for part in wanted:
+            # What was not found is null from here on, and null is found nowhere.
+            at = f"nullif(locate({constant(part)}, {text}, {at}), 0) + {len(part)}"
+        # A miss is null on a string, and must be false; on null all of it stays null.
+        tests.append(f"if({text} is null, null, coalesce({at} + {len(tail) - 1} <= length({text}), false))")
+    return f"({' and '.join(tests)})"
+
+
+def _stretches(pattern: str) -> list[list[str | None]] | None:
+    """The characters between ``%``, None for any one; None when an escape has nothing to escape."""
+    found: list[list[str | None]] = [[]]
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\":
+            at += 1
+            if at == len(pattern) or pattern[at] not in "\\%_":
+                return None
+            found[-1].append(pattern[at])
+        elif char == "%":
+            found.append([])
+        else:
+            found[-1].append(None if char == "_" else char)
+        at += 1
+    return found

@@ -1,0 +1,105 @@
+"""What is wrong with the data or the names, where that can be told without looking at attempts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from perseid.compile.plan import PatternPlan, Plan
+from perseid.errors import nearest
+from perseid.lang import ast
+from perseid.semantics import core as c
+from perseid.semantics.events import Event
+from perseid.semantics.scope import attribute
+from perseid.viz.words import pairs
+
+
+class Census:
+    """The events in hand, of whatever key: how many of each type, and which columns have a value in any of them."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.events = events
+        self.types: Counter[str] = Counter()
+        self.columns: dict[str | None, set[str]] = {}
+        for event in events:
+            self.types[event.type or "null"] += 1
+            there = self.columns.setdefault(event.type, set())
+            there.update(name for name, value in event.attributes.items() if value is not None)
+        self.known: frozenset[str] = frozenset().union(*self.columns.values())
+
+
+def data_notes(plan: Plan, own: PatternPlan, census: Census, followed: Counter[str]) -> Iterator[str]:
+    """Notes on the events of one pattern; ``followed`` counts, by type, those of the partitions that were followed."""
+    if not census.events:
+        yield "there are no events."
+        return
+    fed = {pattern.name for pattern in plan.patterns}
+    yield from _missing_types(own.pattern, census, followed, fed)
+    yield from _missing_columns(own, census, fed)
+    yield from _missing_keys(own.pattern, census)
+
+
+def _missing_types(pattern: c.CorePattern, census: Census, followed: Counter[str], fed: set[str]) -> Iterator[str]:
+    names = dict.fromkeys(step.kind.name for step in pattern.steps if isinstance(step.kind, ast.EventType))
+    needed = {step.kind.name for step in positive_steps(pattern) if isinstance(step.kind, ast.EventType)}
+    for name in names:
+        if name in fed or followed[name]:
+            continue
+        number = census.types[name]
+        if not number:
+            yield f"no event has the type {name!r}{_or_else(nearest(name, census.types))}"
+        elif followed and name in needed:
+            paths = [path.parts for path in pattern.partition]
+            lost = sum(e.type == name and any(attribute(e, p) is None for p in paths) for e in census.events)
+            yield f"no {name} has this key, and {number} have others{f' ({lost} of them null)' if lost else ''}."
+
+
+def _missing_columns(own: PatternPlan, census: Census, fed: set[str]) -> Iterator[str]:
+    for step in own.facts.steps:
+        kind = own.pattern.steps[step.id].kind
+        typed = kind.name if isinstance(kind, ast.EventType) else None
+        if typed in fed or (typed is not None and typed not in census.columns):
+            continue
+        there = census.known if typed is None else census.columns[typed]
+        for column in step.columns:
+            if column not in there:
+                whose = "no event" if typed is None or column not in census.known else f"no {typed}"
+                yield f"{whose} has a value in column {column!r}{_or_else(nearest(column, there))}"
+
+
+def _missing_keys(pattern: c.CorePattern, census: Census) -> Iterator[str]:
+    """Events without a value in the key are a partition of their own: rarely what was meant."""
+    wanted = {step.kind.name for step in pattern.steps if isinstance(step.kind, ast.EventType)}
+    for path in pattern.partition:
+        empty = Counter(
+            event.type for event in census.events if event.type in wanted and attribute(event, path.parts) is None
+        )
+        for kind, number in empty.items():
+            all_of_them = census.types[kind]
+            which = f"no {kind} has" if number == all_of_them else f"{number} of {all_of_them} {kind} have no"
+            yield f"{which} {'.'.join(path.parts)}: all events without one are a partition of their own."
+
+
+def unknown_key(wanted: Mapping[str, Any], keys: Iterable[Mapping[str, Any]]) -> str:
+    """No event has the key that was asked for; these there are."""
+    given = pairs(wanted)
+    there = list(dict.fromkeys(pairs({name: key[name] for name in wanted}) for key in keys))
+    told = f"no event has {given}"
+    near = nearest(given, there)
+    if near:
+        return f"{told}; did you mean {near}?"
+    same = next((text for text in there if text.replace("'", "") == given.replace("'", "")), None)
+    if same:
+        return f"{told}; there is {same}, of another kind of value."
+    return told + (f"; there are {', '.join(there[:3])}{', …' if len(there) > 3 else ''}." if there else ".")
+
+
+def positive_steps(pattern: c.CorePattern) -> list[c.CoreStep]:
+    """The steps that take events of a match: neither negated nor an ``until``."""
+    untils = {e.until for e in c.each_of(pattern) if isinstance(e, c.Loop)}
+    return [step for step in pattern.steps if not step.negated and step.id not in untils]
+
+
+def _or_else(near: str | None) -> str:
+    return f"; did you mean {near!r}?" if near else "."

@@ -1,0 +1,137 @@
+"""Options that waited in vain, until their window closed or the events were over: what came near?"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from perseid.compile import threads as th
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_duration, print_kind, print_window
+from perseid.semantics.values import clock
+from perseid.viz.attempts import Ending, Refusal, Verdict
+from perseid.viz.refusals import why_not_live, why_unfit
+from perseid.viz.walk import Walk
+from perseid.viz.words import span
+
+MAX_SCAN = 50
+"""How many events of a step's kind are looked at for the one that came nearest, too late or too early."""
+
+
+def waited_in_vain(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
+    kind = print_kind(walk.pattern.steps[wait.step].kind)
+    closing = ending.closing
+    last = len(walk.events) if ending.position is None else ending.position + 1
+    if closing is not None:
+        last = min(last, bisect_right(walk.times, closing))
+    came = walk.of_kind(wait.step, ending.thread.last + 1, last)
+    nearest = _nearest(walk, wait, came)
+    best = [] if nearest is None else [_nearest_text(nearest, len(came), kind)]
+    late = _late(walk, wait, ending.thread, last)
+    over = closed_text(walk, ending)
+    too_late: list[str] = []
+    if late is not None and closing is not None:
+        window, after = _window_name(walk, wait, closing), walk.events[late].time - closing
+        too_late = [f"{walk.event_text(late)} would fit, {span(after)} after {window} closed at {clock(closing)}."]
+        if nearest is None or after <= _length(walk, ending, closing):
+            return Verdict("window", f"{kind} came after {window} closed", (*too_late, *best))
+    if nearest is not None:
+        return Verdict("condition", nearest.why, (*best, *too_late, _sentence(over)))
+    if ending.cause == "count" and ending.position is not None:
+        late = _late(walk, wait, ending.thread, ending.position + 1)
+        more = (
+            [f"{walk.event_text(late)} would fit, {late - ending.position} events too late."]
+            if late is not None
+            else []
+        )
+        return Verdict("count", over, (_sentence(over), *more))
+    return _nothing_came(walk, ending, wait)
+
+
+def _nothing_came(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
+    kind = print_kind(walk.pattern.steps[wait.step].kind)
+    nothing = f"No {kind} came after it; {closed_text(walk, ending)}."
+    first = ending.thread.taken[0][1]
+    for at in reversed(walk.of_kind(wait.step, 0, first)[-MAX_SCAN:]):
+        before = walk.events[first].time - walk.events[at].time
+        if ending.closing is not None and before > _length(walk, ending, ending.closing):
+            break
+        # Among events of one type an earlier one that fits is no surprise.
+        if walk.events[at].type != walk.events[first].type and walk.fits(wait, at):
+            gap = "at the same time" if before == 0 else f"{span(before)} before it"
+            there = f"{walk.event_text(at)} would fit, but it came {gap}"
+            details = (nothing, f"{there}: are the steps, or the times, in the wrong order?")
+            return Verdict("too early", f"{kind} came only before it", details)
+    if ending.closing is not None:
+        window = _window_name(walk, wait, ending.closing)
+        return Verdict("no event", f"no {kind} came before {window} closed", (nothing,))
+    return Verdict("no event", f"no {kind} came", (nothing,))
+
+
+def _nearest(walk: Walk, wait: th.Wait, came: Sequence[int]) -> Refusal | None:
+    """Of the events that came, the one that all but the fewest conditions let pass."""
+    best: Refusal | None = None
+    most = sum(len(ex.conjuncts(walk.predicates[n])) for n, _ in walk.plan.steps[wait.step].choose)
+    for at in came[:MAX_SCAN]:
+        refusal = why_unfit(walk, wait, at) or why_not_live(walk, wait, at)
+        if refusal is not None and (best is None or refusal.passed > best.passed):
+            best = refusal
+            if best.passed >= most:
+                break
+    return best
+
+
+def _nearest_text(refusal: Refusal, number: int, kind: str) -> str:
+    if number == 1:
+        return f"The only {kind} that came: {refusal.details}"
+    return f"Of {number} {kind} that came, the nearest: {refusal.details}"
+
+
+def _late(walk: Walk, wait: th.Wait, thread: th.Thread, low: int) -> int | None:
+    """The first event behind the window that would have fitted."""
+    if wait.next:
+        return None
+    late = walk.of_kind(wait.step, low, len(walk.events))[:MAX_SCAN]
+    return next((at for at in late if walk.live(wait, thread, at, 0, True) and walk.fits(wait, at)), None)
+
+
+# windows
+
+
+def closed_text(walk: Walk, ending: Ending) -> str:
+    """What ended the waiting, as the second half of a sentence."""
+    if ending.cause == "count":
+        return f"the window of {_window_text(walk)} was used up"
+    if ending.cause in ("until", "unused") and ending.position is not None:
+        return f"{walk.event_text(ending.position)} ended that"
+    if ending.cause == "end" or ending.closing is None:
+        text = f"the events end at {clock(walk.last_time)}"
+        return text if ending.closing is None else f"{text}, before the window closes at {clock(ending.closing)}"
+    return f"the window closed at {clock(ending.closing)}"
+
+
+def _window_name(walk: Walk, wait: th.Wait, closing: int) -> str:
+    """Which of the bounds that hold here closes first."""
+    hop = wait.path.hop
+    if hop is not None and hop.within is not None and wait.path.clock + hop.within == closing:
+        return f"the arrow's window (within {print_duration(hop.within)})"
+    for zone in wait.path.zones:
+        if zone.first is not None and isinstance(zone.within, ast.TimeWindow):
+            assert isinstance(zone.within.duration, int)
+            if walk.events[zone.first].time + zone.within.duration == closing:
+                return f"the group's window (within {print_window(zone.within)})"
+    return f"the window (within {_window_text(walk)})"
+
+
+def _window_text(walk: Walk) -> str:
+    return "events" if walk.pattern.within is None else print_window(walk.pattern.within)
+
+
+def _length(walk: Walk, ending: Ending, closing: int) -> int:
+    """How long the attempt had until then."""
+    return max(closing - walk.events[ending.thread.taken[0][1]].time, 1)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,109 @@
+"""Why an option did not take an event: its conditions, unified values, ``must``, the time, or what came before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from perseid.compile import program as p
+from perseid.compile import threads as th
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_duration, print_expr, print_kind
+from perseid.semantics import core as c
+from perseid.semantics import values as v
+from perseid.semantics.events import Event
+from perseid.semantics.oracle import of_kind
+from perseid.semantics.scope import attribute, holds, unify
+from perseid.semantics.values import clock
+from perseid.viz.attempts import Refusal
+from perseid.viz.untrue import untrue
+from perseid.viz.walk import Walk
+from perseid.viz.words import shown, span
+
+_FITS = 9
+"""What an event that fits counts for: more conditions than most steps have."""
+
+
+def why_unfit(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
+    """Why an event of the step's kind does not fit; None where it does, or is of another kind."""
+    walk.spend()
+    step, event = walk.pattern.steps[wait.step], walk.events[position]
+    if not of_kind(step.kind, event):
+        return None
+    unified = unify(step.unify, event, wait.path.unified)
+    if unified is None:
+        return _not_unified(step, event, wait.path.unified, walk.event_text(position))
+    scope = walk.scope_at(wait, position, unified)
+    passed, refused = 1, None
+    for predicate, needs in walk.plan.steps[wait.step].choose:
+        if any(n not in wait.path.current for n in needs):
+            continue
+        for part in ex.conjuncts(walk.predicates[predicate]):
+            if holds(part, scope):
+                passed += 1
+            elif refused is None:
+                refused = part
+    if refused is None:
+        return None
+    return untrue(refused, scope, walk.vocabulary, walk.event_text(position), passed)
+
+
+def _not_unified(step: c.CoreStep, event: Event, unified: Mapping[str, object], when: str) -> Refusal:
+    for path, name in step.unify:
+        value = v.plain(attribute(event, path.parts))
+        column = ".".join(path.parts)
+        if value is None:
+            return Refusal(f"{column} as {name}: null", f"{when}: {column} is null, which unifies with nothing.", 0)
+        if name in unified and v.equal(v.plain(unified[name]), value) is not True:
+            details = f"{when}: {column} = {shown(value)}, and {name} = {shown(unified[name])}."
+            return Refusal(f"{column} as {name}: another value", details, 0)
+    return Refusal("values do not unify", f"{when}: values do not unify.", 0)
+
+
+def why_not_live(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
+    """The event fits, and came at a time when the option could not take it."""
+    way, moment = wait.path, walk.events[position].time
+    when = walk.event_text(position)
+    if walk.strictly_later and moment == way.clock and not way.together:
+        details = f"{when} fits, but has the time of the event before it: later steps must be strictly later."
+        return Refusal("came at the same time", details, _FITS)
+    if way.barrier is not None and moment <= way.barrier:
+        why = "came before the absence was over"
+        return Refusal(why, f"{when} fits, but {why} at {clock(way.barrier)}.", _FITS)
+    if way.hop is not None and way.hop.after is not None and moment < way.clock + way.hop.after:
+        early, after = span(way.clock + way.hop.after - moment), f"after {print_duration(way.hop.after)}"
+        return Refusal(f"came too soon for {after}", f"{when} fits, but came {early} too soon for {after}.", _FITS)
+    return None
+
+
+def why_must_refused(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
+    event = walk.events[position]
+    unified = unify(walk.pattern.steps[wait.step].unify, event, wait.path.unified)
+    if unified is None:
+        return None
+    scope = walk.scope_at(wait, position, unified)
+    for test in (walk.predicates[number] for number in walk.plan.steps[wait.step].must):
+        if not holds(test, scope):
+            found = untrue(test, scope, walk.vocabulary, walk.event_text(position), _FITS - 1)
+            details = f"{found.details} It had been chosen, so must ended the attempt."
+            return replace(found, why=f"must ({print_expr(test)}) refused it", details=details)
+    return None
+
+
+def why_led(walk: Walk, start: int) -> Refusal:
+    """An absence before the start was broken."""
+    whats = [f"not {negated_text(walk, program)} for {print_duration(d)}" for program, d in walk.plan.leads]
+    text = " and ".join(whats)
+    details = f"{walk.event_text(start)}: {text} was broken before it."
+    return Refusal(f"{text} before it was broken", details, _FITS)
+
+
+def negated_text(walk: Walk, program: int) -> str:
+    """What a negated program looks for, as it would be written."""
+    parts = []
+    for instruction in walk.plan.programs[program].instructions:
+        if isinstance(instruction, p.TakeEvent):
+            step = walk.pattern.steps[instruction.step]
+            conditions = " and ".join(print_expr(condition.expr) for condition in step.choose)
+            parts.append(print_kind(step.kind) + (f" [{conditions}]" if conditions else ""))
+    return " … ".join(parts)

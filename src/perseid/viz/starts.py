@@ -1,0 +1,180 @@
+"""The starts of a partition followed one by one, or together under a context: an attempt for each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perseid.compile import threads as th
+from perseid.semantics.contexts import END_OF_TIME, Simulation
+from perseid.semantics.detection import RawMatch
+from perseid.semantics.values import clock
+from perseid.viz.attempts import Attempt, Verdict, step_label, step_name
+from perseid.viz.verdicts import never_began, what_ended
+from perseid.viz.walk import OutOfWorkError, Walk
+
+_MATCHED = Verdict("matched", "matched")
+_NOT_FOLLOWED = Verdict("not followed", "its ways were too many to follow them all")
+
+
+class Starts:
+    """Every event that could be a first one, and what became of it."""
+
+    def __init__(self, walk: Walk, key: Mapping[str, Any], allowed: int) -> None:
+        self.walk, self.key, self.allowed = walk, key, allowed
+        self.attempts: list[Attempt] = []
+        self.reached: Counter[int] = Counter()
+        """How many attempts bound each step."""
+        self.left = 0
+        """Starts that were not followed, or not to their end."""
+
+    def follow(self) -> list[RawMatch]:
+        """Follow the starts; what matched, or timed out where that is reported, comes back."""
+        if self.walk.simulation is not None:
+            return self._together(self.walk.simulation)
+        found: list[RawMatch] = []
+        candidates = [at for at in range(len(self.walk.events)) if self.walk.is_candidate(at)]
+        dependent = self.walk.pattern.skip.mode not in ("none", "to next")
+        if not dependent:
+            # Should the work not suffice for all, those that are followed come from everywhere.
+            candidates = [candidates[i] for i in sorted(range(len(candidates)), key=_spread)]
+        resume, covering = 0, None
+        for number, start in enumerate(candidates):
+            if self.walk.work >= self.allowed:
+                self.left += len(candidates) - number
+                break
+            self.walk.fresh()
+            if start < resume and covering is not None:
+                self._note(start, (), self._covered(start, covering))
+                continue
+            match = self._one(start)
+            found += self.walk.out
+            if dependent and match is not None:
+                resume, covering = self.walk.resumes_at(match, start), match
+        return found
+
+    def _one(self, start: int) -> RawMatch | None:
+        """One attempt, and its match."""
+        walk, exhausted = self.walk, False
+        try:
+            if not walk.follow(start):
+                self._note(start, (), never_began(walk, start))
+                return None
+        except OutOfWorkError:
+            exhausted = True
+        match = next((m for m in walk.out if m.kind == "match"), None)
+        if match is not None:
+            self._note(start, match.taken, _MATCHED)
+        elif exhausted:
+            self.left += 1
+            self._note(start, (), _NOT_FOLLOWED)
+        else:
+            self._note(start, *what_ended(walk, start))
+        return match
+
+    def _covered(self, start: int, covering: RawMatch) -> Verdict:
+        """A start that is skipped after a match, unless it would not have begun anyway."""
+        walk = self.walk
+        try:
+            if not walk.begins(start):
+                return never_began(walk, start)
+        except OutOfWorkError:
+            pass
+        first, last = covering.taken[0][1], covering.taken[-1][1]
+        span = f"{clock(walk.events[first].time)} to {clock(walk.events[last].time)}"
+        skip = walk.pattern.skip
+        mode = f"{skip.mode} {skip.step}" if skip.step else skip.mode
+        details = (f"after match skip {mode}: the match from {span} covers this start.",)
+        return Verdict("skipped", f"an earlier match covers it (skip {mode})", details, walk.openings[0].step)
+
+    def _note(self, start: int, taken: Sequence[tuple[int, int]], verdict: Verdict) -> None:
+        walk = self.walk
+        core_steps = walk.pattern.steps
+        steps = {step for step, _ in taken}
+        self.reached.update(walk.bound_steps | steps)
+        self.attempts.append(
+            Attempt(
+                key=self.key,
+                start=walk.events[start],
+                bound=tuple((step_name(core_steps[step]), walk.events[at]) for step, at in taken),
+                waited_for=None if verdict.step is None else step_label(core_steps[verdict.step]),
+                reason=verdict.reason,
+                why=verdict.why,
+                details=verdict.details,
+                steps=len(steps),
+            )
+        )
+
+    # contexts
+
+    def _together(self, simulation: Simulation) -> list[RawMatch]:
+        """All partial matches together: under a context they decide among themselves who uses an event."""
+        walk = self.walk
+        fates, refused = self._simulated(simulation)
+        found = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in simulation.found]
+        matched = {m.taken[0][1]: m for m in found if m.kind == "match"}
+        for start, match in matched.items():
+            walk.fresh()
+            self._note(start, match.taken, _MATCHED)
+        for start, (path, position) in fates.items():
+            if start in matched:
+                continue
+            walk.fresh()
+            if position is None:
+                self.left += 1
+                self._note(start, path.taken, _NOT_FOLLOWED)
+            else:
+                walk.end_in_context(path, position)
+                self._note(start, *what_ended(walk, start))
+        for start, could_begin in refused:
+            walk.fresh()
+            self._note(start, (), self._used() if could_begin else never_began(walk, start))
+        return found
+
+    def _simulated(
+        self, simulation: Simulation
+    ) -> tuple[dict[int, tuple[th.Thread, int | None]], list[tuple[int, bool]]]:
+        """By start, the last that was seen of a partial match and the position of the event that ended it, None where
+        the work ended first; and the candidates that began nothing, with whether they could have."""
+        walk, count = self.walk, len(self.walk.events)
+        began: dict[int, th.Thread] = {}
+        ended: dict[int, tuple[th.Thread, int | None]] = {}
+        refused: list[tuple[int, bool]] = []
+        seen: int | None = count
+        for position in range(count):
+            walk.fresh()
+            before = list(simulation.partials)
+            is_candidate = walk.is_candidate(position)
+            try:
+                if walk.work >= self.allowed:
+                    raise OutOfWorkError
+                could_begin = is_candidate and walk.begins(position)
+                simulation.offer(position)
+            except OutOfWorkError:
+                self.left = sum(walk.is_candidate(at) for at in range(position, count))
+                seen = None
+                break
+            there = {path.taken[0][1]: path for path in simulation.partials}
+            began.update(there)
+            for path in before:
+                if path.taken[0][1] not in there:
+                    ended.setdefault(path.taken[0][1], (path, position))
+            began_here = position in there or any(f.path.taken[0][1] == position for f in simulation.found)
+            if is_candidate and not began_here:
+                refused.append((position, could_begin))
+        if seen is not None:
+            walk.more_work()
+            simulation.settle(seen, END_OF_TIME)
+        return {start: ended.get(start, (path, seen)) for start, path in began.items()}, refused
+
+    def _used(self) -> Verdict:
+        context = self.walk.pattern.context
+        assert context is not None
+        text = f"{context.value} context: an older partial match used it, or keeps new ones out"
+        return Verdict("used", text, step=self.walk.openings[0].step)
+
+
+def _spread(number: int) -> int:
+    """A place by which numbers from all of a range come early: the number's bits from the other end."""
+    return int(f"{number:020b}"[::-1], 2)

@@ -1,0 +1,81 @@
+"""Conditions that were not true: the values they saw, and why they are null where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from perseid.errors import nearest
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_expr
+from perseid.semantics.evaluate import evaluate
+from perseid.semantics.scope import MatchScope, holds
+from perseid.viz.attempts import Refusal
+from perseid.viz.words import shown
+
+_JOINING = frozenset({"and", "or", "=", "<>", "<", "<=", ">", ">=", "<=>"})
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The names a condition may use: steps, unified values, and columns that some event has a value in."""
+
+    steps: Set[str]
+    unified: Set[str]
+    columns: Set[str]
+
+
+def untrue(expr: ex.Expr, scope: MatchScope, vocabulary: Vocabulary, who: str, passed: int) -> Refusal:
+    """The first part of a condition that was not true: its text, the values it saw, and why it is null if it is."""
+    lead = f"{who}: " if who else ""
+    part = next((part for part in ex.conjuncts(expr) if not holds(part, scope)), expr)
+    text = print_expr(part)
+    operands = _operands(part)
+    seen = {name: evaluate(operand, scope) for name, operand in operands.items()}
+    values = "; ".join(f"{name} = {shown(value)}" for name, value in seen.items())
+    if evaluate(part, scope) is not None:
+        return Refusal(f"{text} was not true", f"{lead}{text} is not true: {values or 'never'}.", passed)
+    nulls = [_why_null(operands[name], vocabulary) for name, value in seen.items() if value is None]
+    because = "; ".join(n for n in nulls if n)
+    if not nulls:
+        because = "the two are of kinds that do not compare"
+    details = f"{lead}{text} is null: {values}."
+    if because:
+        details += f" {because[0].upper()}{because[1:]}" + ("" if because.endswith("?") else ".")
+    return Refusal(f"{text} was null", details, passed)
+
+
+def _why_null(expr: ex.Expr, vocabulary: Vocabulary) -> str:
+    """That a column is nowhere to be found; nothing where it is null only here."""
+    for ref in (e for e in ex.walk(expr) if isinstance(e, ex.Ref)):
+        if ref.parts[0] in vocabulary.unified:
+            continue
+        named = ref.parts[0] in vocabulary.steps and len(ref.parts) > 1
+        column = ref.parts[1] if named else ref.parts[0]
+        if column not in vocabulary.columns:
+            near = nearest(column, vocabulary.columns)
+            return f"no event has a column {column!r}" + (f", did you mean {near!r}?" if near else "")
+    return ""
+
+
+def _operands(expr: ex.Expr) -> dict[str, ex.Expr]:
+    """What a condition compares, by its text: the parts whose values explain it, constants left out."""
+    parts: tuple[ex.Expr, ...]
+    match expr:
+        case ex.Binary() if expr.op in _JOINING:
+            parts = (expr.left, expr.right)
+        case ex.Unary(op="not"):
+            parts = (expr.operand,)
+        case ex.Between():
+            parts = (expr.value, expr.low, expr.high)
+        case ex.InList() | ex.Is():
+            parts = (expr.value,)
+        case ex.Like():
+            parts = (expr.value, expr.pattern)
+        case ex.InRelation():
+            parts = expr.values
+        case ex.Literal() | ex.Param():
+            parts = ()
+        case _:
+            return {print_expr(expr): expr}
+    return {text: operand for part in parts for text, operand in _operands(part).items()}

@@ -1,0 +1,121 @@
+"""What ended an attempt, in words: the ending that says most, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perseid.compile import threads as th
+from perseid.lang.printer import print_kind
+from perseid.semantics.oracle import of_kind
+from perseid.viz.attempts import Ending, Reason, Refusal, Verdict, step_label
+from perseid.viz.in_vain import closed_text, waited_in_vain
+from perseid.viz.refusals import negated_text, why_led, why_must_refused, why_not_live, why_unfit
+from perseid.viz.walk import OutOfWorkError, Walk
+
+
+def never_began(walk: Walk, start: int) -> Verdict:
+    """The event is of the kind, and was refused: by a condition, by ``must``, or by what came before it."""
+    walk.more_work()
+    best: tuple[th.Wait, Refusal, Reason] | None = None
+    for option in walk.openings:
+        if not of_kind(walk.pattern.steps[option.step].kind, walk.events[start]):
+            continue
+        reason: Reason = "condition"
+        refusal = why_unfit(walk, option, start)
+        if refusal is None:
+            reason, refusal = "must", why_must_refused(walk, option, start)
+        if refusal is None:
+            reason, refusal = "absence", why_led(walk, start)
+        if best is None or refusal.passed > best[1].passed:
+            best = option, refusal, reason
+    assert best is not None
+    option, refusal, reason = best
+    return Verdict(reason, refusal.why, (refusal.details,), option.step)
+
+
+def what_ended(walk: Walk, start: int) -> tuple[tuple[tuple[int, int], ...], Verdict]:
+    """What the attempt that was followed last had taken, and the verdict on the ending that says most."""
+    walk.more_work()
+    if not walk.endings:
+        return (), _no_way_on()
+    ending = max(walk.endings, key=_weight)
+    try:
+        verdict = _verdict(walk, ending, start)
+    except OutOfWorkError:
+        verdict = Verdict("not followed", "its end was too long to look into")
+    return ending.thread.taken, verdict
+
+
+def _weight(ending: Ending) -> tuple[int, ...]:
+    """An option for a step that has no event yet says more than one for another round."""
+    if ending.wait is None:
+        return (1, 0, 0)
+    bound = {step for step, _ in ending.thread.taken}
+    return (int(ending.wait.step not in bound), int(ending.cause not in ("until", "end")), ending.wait.step)
+
+
+def _verdict(walk: Walk, ending: Ending, start: int) -> Verdict:
+    wait = ending.wait
+    refused = walk.refused_at(ending.thread, start)
+    if refused and (wait is None or ending.cause in ("window", "end", "count", "until", "unused")):
+        details = [refused[0].details]
+        if wait is not None:
+            waited_for = step_label(walk.pattern.steps[wait.step])
+            details.append(f"It went on waiting for {waited_for}: {closed_text(walk, ending)}.")
+        return Verdict("at the end", refused[0].why, tuple(details))
+    if ending.cause == "absence":
+        return replace(_absence(walk, ending), step=None if wait is None else wait.step)
+    if wait is None or ending.cause == "refused":
+        return _no_way_on()
+    if ending.cause in ("window", "count", "end"):
+        return replace(waited_in_vain(walk, ending, wait), step=wait.step)
+    assert ending.position is not None
+    return replace(_by_event(walk, ending, wait, ending.position), step=wait.step)
+
+
+def _no_way_on() -> Verdict:
+    return Verdict("at the end", "no way led on")
+
+
+def _absence(walk: Walk, ending: Ending) -> Verdict:
+    assert ending.position is not None
+    what = "" if ending.watch is None else negated_text(walk, ending.watch)
+    came = f"{walk.event_text(ending.position)} came, which not {what} rules out."
+    return Verdict("absence", f"not {what}: one came", (came,))
+
+
+def _by_event(walk: Walk, ending: Ending, wait: th.Wait, at: int) -> Verdict:
+    """The event at this position ended it."""
+    event = walk.event_text(at)
+    context = "" if walk.pattern.context is None else f"{walk.pattern.context.value} context"
+    match ending.cause:
+        case "must":
+            refusal = why_must_refused(walk, wait, at) or Refusal("must refused it", "", 0)
+            return Verdict("must", refusal.why, (refusal.details,))
+        case "strict":
+            return _not_next(walk, wait, at)
+        case "until":
+            kinds = ", ".join(print_kind(walk.pattern.steps[u].kind) for u in wait.path.untils)
+            details = f"{event} came, and until {kinds} ends the repetition."
+            return Verdict("until", f"until {kinds}: it came", (details,))
+        case "replaced":
+            why = f"{context}: a newer partial match took its place"
+            return Verdict("replaced", why, (f"{event} made the newer one.",))
+    unfit = why_unfit(walk, wait, at)
+    details = f"{event} could not be used" + (f": {unfit.details}" if unfit else ".")
+    return Verdict("strict order", f"{context}: an event it could not use ended it", (details,))
+
+
+def _not_next(walk: Walk, wait: th.Wait, at: int) -> Verdict:
+    """Only the very next event would have done."""
+    event, kind = walk.events[at], walk.pattern.steps[wait.step].kind
+    unfit = why_unfit(walk, wait, at)
+    if not of_kind(kind, event):
+        details = f"{walk.event_text(at)} came in between, and only the very next event may be {print_kind(kind)}."
+        return Verdict("strict order", f"the very next event was {event.type}", (details,))
+    refusal = unfit or why_not_live(walk, wait, at)
+    if refusal is None:
+        details = f"{walk.event_text(at)} was refused."
+        return Verdict("strict order", "the very next event was refused", (details,))
+    details = f"The very next event is {refusal.details}"
+    return Verdict("strict order", f"the very next event: {refusal.why}", (details,))

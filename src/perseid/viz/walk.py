@@ -1,0 +1,366 @@
+"""The interpreter's walk over one partition, with an ear at every place where an option ends."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
+
+from perseid.compile import program as p
+from perseid.compile import threads as th
+from perseid.compile.interpreter import Machine
+from perseid.compile.plan import PatternPlan, Plan
+from perseid.lang import ast
+from perseid.lang.printer import print_duration, print_window
+from perseid.semantics import values as v
+from perseid.semantics.contexts import END_OF_TIME
+from perseid.semantics.detection import RawMatch
+from perseid.semantics.events import Event
+from perseid.semantics.oracle import of_kind
+from perseid.semantics.scope import MatchScope
+from perseid.semantics.values import clock
+from perseid.viz.attempts import Cause, Ending, Refusal
+from perseid.viz.untrue import Vocabulary, untrue
+from perseid.viz.words import span
+
+MAX_WORK = 100_000
+"""How many times an event is offered to an option, in all; some seconds."""
+MAX_WORK_OF_ONE = MAX_WORK // 10
+_KEPT_ENDINGS = 64
+
+
+class OutOfWorkError(Exception):
+    """More questions were asked than are allowed."""
+
+
+class Walk(Machine):
+    """The interpreter with all events of a partition at hand, asked start by start, hearing what ends."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        pattern: PatternPlan,
+        strictly_later: bool,
+        relations: Mapping[str, v.Relation],
+        events: list[Event],
+        columns: Set[str],
+    ) -> None:
+        super().__init__(plan, pattern, strictly_later, relations)
+        self.last_time = events[-1].time
+        if plan.event_types is not None and pattern.facts.droppable:
+            # As in every engine: what no step wants is not even in between.
+            events = [event for event in events if event.type in plan.event_types]
+        self.events = events
+        self.times = [event.time for event in events]
+        self.places: dict[str | None, list[int]] = {}
+        for position, event in enumerate(events):
+            self.places.setdefault(event.type, []).append(position)
+        self.watched = [
+            {i.step for i in program.instructions if isinstance(i, p.TakeEvent)}
+            | {i.until for i in program.instructions if isinstance(i, p.LoopTurn) and i.until is not None}
+            for program in pattern.programs
+        ]
+        self.vocabulary = Vocabulary(self.names, self.pattern.unified, columns)
+        self.local = [predicate.event_local for predicate in plan.predicates]
+        self.known: dict[tuple[int, int], bool] = {}
+        self.work = self.limit = 0
+        self.listening = False
+        self.refused: list[Refusal] = []
+        """What kept a thread from leaving or being accepted, while somebody listens."""
+        self.fresh()
+
+    def fresh(self) -> None:
+        """Nothing heard yet, and all of the work that one attempt is allowed."""
+        self.out = []
+        self.endings: list[Ending] = []
+        self.furthest = (-1, -1)
+        self.bound_steps: set[int] = set()
+        self.inside = 0
+        """Above zero while something negated is looked for: what ends there ends no attempt."""
+        self.more_work()
+
+    def more_work(self) -> None:
+        self.limit = self.work + MAX_WORK_OF_ONE
+
+    def spend(self) -> None:
+        self.work += 1
+        if self.work > self.limit:
+            raise OutOfWorkError
+
+    # what is where
+
+    @cached_property
+    def openings(self) -> list[th.Wait]:
+        """The options an attempt begins with."""
+        seed = th.Thread(0, 0, (th.CLEAR,) * self.plan.programs[0].registers)
+        return [option for option in self.options(seed) if isinstance(option, th.Wait)]
+
+    def is_candidate(self, position: int) -> bool:
+        return any(of_kind(self.pattern.steps[o.step].kind, self.events[position]) for o in self.openings)
+
+    def begins(self, position: int) -> bool:
+        return any(True for _ in self.begin(position))
+
+    def of_kind(self, step: int, low: int, high: int) -> list[int]:
+        """Where events of a step's kind are, from ``low`` to before ``high``."""
+        kind = self.pattern.steps[step].kind
+        if not isinstance(kind, ast.EventType):
+            return list(range(low, high))
+        places = self.places.get(kind.name, [])
+        return places[bisect_left(places, low) : bisect_left(places, high)]
+
+    def resumes_at(self, match: RawMatch, start: int) -> int:
+        """Where the next start may be, by ``after match skip``."""
+        return self._resume(match, start)
+
+    def scope_at(self, wait: th.Wait, position: int, unified: Mapping[str, object]) -> MatchScope:
+        """What conditions see when the option takes this event."""
+        return self.scope(self._bound(wait.path, wait.step, position, unified), self.events[position])
+
+    def event_text(self, position: int) -> str:
+        event = self.events[position]
+        return f"{event.type} at {clock(event.time)}"
+
+    # one start
+
+    def follow(self, start: int) -> bool:
+        """One attempt from its first event to its end; False where it does not begin."""
+        threads = list(self.begin(start))
+        if not threads:
+            return False
+        items = [i for thread in threads for i in self._expand(thread, start, False)]
+        attempt = th.Attempt(start, self._count_out(items, start + 1))
+        position = start
+        while not self._decide(attempt):
+            position = self._next_of_interest(attempt.items, position)
+            if position == len(self.events):
+                self._close_down(attempt)
+                break
+            attempt.items = self._on_event(attempt.items, position, start, False)
+        return True
+
+    def _next_of_interest(self, items: Sequence[th.ListItem], position: int) -> int:
+        """The next event that can change anything: of a kind some option or absence asks for, or behind a bound."""
+        following = position + 1
+        bound = len(self.events)
+        kinds: set[str] = set()
+        for item in items:
+            if isinstance(item, (th.Complete, th.GivenUp)):
+                continue
+            if isinstance(item, th.Waiting):
+                if item.wait.next:
+                    return following
+                path = item.wait.path
+                moments = [m for m in (item.closing, item.broken) if m is not None]
+                bound = min([bound, *(first + n - 1 for n, first in item.limits)])
+                asked = {item.wait.step, *path.untils}
+            else:
+                path, moments, asked = item.thread, [item.end], set()
+            for watch in path.watches:
+                asked |= self.watched[watch.program]
+            for step in asked:
+                kind = self.pattern.steps[step].kind
+                if not isinstance(kind, ast.EventType):
+                    return following
+                kinds.add(kind.name)
+            if moments:
+                bound = min(bound, bisect_right(self.times, min(moments)))
+        for name in kinds:
+            places = self.places.get(name, [])
+            at = bisect_right(places, position)
+            if at < len(places):
+                bound = min(bound, places[at])
+        return max(bound, following)
+
+    def _close_down(self, attempt: th.Attempt) -> None:
+        for item in attempt.items:
+            if isinstance(item, th.Waiting) and item.broken is None:
+                self._end(item.thread, item.wait, "end", closing=item.closing)
+        self.inside += 1  # what is still open has been heard
+        items = self._on_time(attempt.items, END_OF_TIME)
+        self.inside -= 1
+        attempt.items = [i for i in items if not isinstance(i, (th.Waiting, th.Pending))]
+        self._decide(attempt)
+
+    # what is heard on the way
+
+    def fits(self, option: th.Wait, position: int) -> bool:
+        self.spend()
+        return super().fits(option, position)
+
+    def check(self, predicate: int, thread: th.Thread, own: Event | None = None) -> bool:
+        if own is not None and self.local[predicate]:
+            key = (predicate, id(own))
+            if key not in self.known:
+                self.known[key] = super().check(predicate, thread, own)
+            return self.known[key]
+        held = super().check(predicate, thread, own)
+        if self.listening and own is None and not held:
+            scope = self.scope(thread, None)
+            self.refused.append(untrue(self.predicates[predicate], scope, self.vocabulary, "", 0))
+        return held
+
+    def occurs(self, program: int, outer: th.Thread, low: int, high: int, since: int | None = None) -> bool:
+        self.inside += 1
+        found = super().occurs(program, outer, low, high, since)
+        self.inside -= 1
+        return found
+
+    def take(self, option: th.Wait, position: int) -> th.Thread | None:
+        taken = super().take(option, position)
+        if taken is None and not self.inside:
+            self._end(option.path, option, "must", position)
+        return taken
+
+    def _expand(self, thread: th.Thread, start: int, inner: bool) -> list[th.ListItem]:
+        items = super()._expand(thread, start, inner)
+        if not self.inside:
+            self.bound_steps.update(step for step, _ in thread.taken)
+            if not items:
+                self._end(thread, None, "refused")
+        return items
+
+    def _on_event(self, items: list[th.ListItem], position: int, start: int, inner: bool) -> list[th.ListItem]:
+        self.spend()
+        return super()._on_event(items, position, start, inner)
+
+    def _on_time(self, items: list[th.ListItem], now: int) -> list[th.ListItem]:
+        if not self.inside:
+            for item in items:
+                if not isinstance(item, th.Waiting) or item.broken is not None:
+                    continue
+                if item.closing is not None and item.closing < now:
+                    self._end(item.thread, item.wait, "window", closing=item.closing)
+        return super()._on_time(items, now)
+
+    def _count_out(self, items: list[th.ListItem], count: int) -> list[th.ListItem]:
+        if not self.inside:
+            for item in items:
+                if isinstance(item, th.Waiting) and any(count - first >= n for n, first in item.limits):
+                    self._end(item.thread, item.wait, "count", count - 1)
+        return super()._count_out(items, count)
+
+    def _may_take(self, item: th.Waiting, position: int) -> bool:
+        may = super()._may_take(item, position)
+        if not may and item.wait.next and not self.inside:
+            self._end(item.thread, item.wait, "strict", position)
+        return may
+
+    def _unbroken(self, item: th.Waiting, position: int, start: int, inner: bool) -> Iterator[th.Waiting]:
+        left = list(super()._unbroken(item, position, start, inner))
+        if not self.inside and item.broken is None and (not left or left[0].broken is not None):
+            self._end_by_absence(item.thread, item.wait, item.wait.path, position)
+        return iter(left)
+
+    def _breaks(self, path: th.Thread, start: int, position: int) -> bool:
+        broken = super()._breaks(path, start, position)
+        if broken and not self.inside:
+            self._end_by_absence(path, None, path, position)
+        return broken
+
+    def _stopped(self, wait: th.Wait, position: int) -> bool:
+        stopped = super()._stopped(wait, position)
+        if stopped and not self.inside:
+            self._end(wait.path, wait, "until", position)
+        return stopped
+
+    def violated(self, option: th.Wait, position: int, start: int, inner: bool) -> bool:
+        return bool(option.path.watches) and super().violated(option, position, start, inner)
+
+    def _end(
+        self,
+        thread: th.Thread,
+        wait: th.Wait | None,
+        cause: Cause,
+        position: int | None = None,
+        closing: int | None = None,
+        watch: int | None = None,
+    ) -> None:
+        """An ending counts where nothing came further."""
+        progress = (len({step for step, _ in thread.taken}), len(thread.taken))
+        if progress > self.furthest:
+            self.furthest, self.endings = progress, []
+        if progress == self.furthest and len(self.endings) < _KEPT_ENDINGS:
+            self.endings.append(Ending(thread, wait, cause, position, closing, watch))
+
+    def _end_by_absence(self, thread: th.Thread, wait: th.Wait | None, path: th.Thread, position: int) -> None:
+        occurred = (
+            w.program
+            for w in path.watches
+            if self.occurs(w.program, path, self._from(w, position), position + 1, w.since)
+        )
+        self._end(thread, wait, "absence", position, watch=next(occurred, None))
+
+    def end_in_context(self, path: th.Thread, position: int) -> None:
+        """Find out what ended a partial match of a context with the event at this position."""
+        start = path.taken[0][1]
+        self.bound_steps.update(step for step, _ in path.taken)
+        over = position >= len(self.events)
+        for option in self.options(path):
+            if isinstance(option, th.Done):
+                passed = range(path.last + 1, min(position + 1, len(self.events)))
+                for at in passed:
+                    if self._breaks(option.path, start, at):
+                        break
+                continue
+            closing = self.closing(option, start, False)
+            if over:
+                self._end(path, option, "end", closing=closing)
+                continue
+            if closing is not None and closing < self.events[position].time:
+                self._end(path, option, "window", closing=closing)
+                continue
+            passed = range(path.last + 1, position + 1)
+            stopped = next((at for at in passed if self._stopped(option, at)), None)
+            broken = next((at for at in passed if self.violated(option, at, start, False)), None)
+            if broken is not None:
+                self._end_by_absence(path, option, option.path, broken)
+            elif stopped is None and self.fits(option, position):
+                self.take(option, position)
+                self._end(path, option, "replaced", position)
+            elif stopped is None:
+                replaced = self.pattern.context is ast.Selection.RECENT
+                self._end(path, option, "replaced" if replaced else "unused", position)
+        if not self.endings:
+            self._end(path, None, "refused")
+
+    # what refuses an end
+
+    def refused_at(self, thread: th.Thread, start: int) -> list[Refusal]:
+        """What kept the thread from leaving a repetition or being accepted."""
+        self.refused, self.listening = [], True
+        for option in self.options(thread):
+            if isinstance(option, th.Done):
+                self.accepted_end(option.path, start)
+        self.listening = False
+        return self.refused
+
+    def accepted_end(self, path: th.Thread, start: int) -> int | None:
+        end = super().accepted_end(path, start)
+        if self.listening and end is None:
+            last = max([path.clock, *(w.until for w in path.watches if w.until is not None)])
+            length, least = last - self.events[start].time, self.pattern.holds_for
+            if least is not None and length < least:
+                self.refused.append(_too_short("it", length, least))
+            closing = self.window_end(start)
+            if last > closing:
+                text = f"the absence at its end would be over {span(last - closing)} after the window closes"
+                self.refused.append(Refusal(text, text + ".", 0))
+        return end
+
+    def _close(self, thread: th.Thread) -> th.Thread | None:
+        closed = super()._close(thread)
+        zone = thread.zones[-1]
+        if self.listening and closed is None and zone.first is not None:
+            length = thread.clock - self.events[zone.first].time
+            if zone.holds_for is not None and length < zone.holds_for:
+                self.refused.append(_too_short("the group", length, zone.holds_for))
+            elif zone.within is not None:
+                why = f"the group took longer than {print_window(zone.within)}"
+                self.refused.append(Refusal(why, f"{why}: {span(length)}.", 0))
+        return closed
+
+
+def _too_short(what: str, length: int, least: int) -> Refusal:
+    why = f"{what} held for less than {print_duration(least)}"
+    return Refusal(why, f"{what} held for {span(length)}, and {print_duration(least)} are asked.", 0)
