@@ -66,13 +66,21 @@ def events(
 
     ``data`` is a list of dicts, a pandas frame, an Arrow table, or paths of Parquet files or folders. ``id`` names the columns that make an event this
     event and no other; ``order_by`` decides among events of one time; ``strictly_later`` demands that later steps
-    have later times. ``key`` partitions the events for patterns that do not say ``partition by``. With ``dedupe``
-    rows of equal time, key and identity are one event.
+    have later times. ``key`` partitions the events for patterns that do not say ``partition by``; ``"a.b"`` is the
+    column of that name or, where there is none, the field ``b`` of the column ``a``. With ``dedupe`` rows of equal
+    time, key and identity are one event.
 
     Several inputs are given by event type, ``{"Login": logins, "Transfer": transfers}``; then ``time``, ``key``, ``id``
     and ``order_by`` may be dicts by event type too.
     """
-    return Events(data, time, type, _names(id), _names(order_by), strictly_later, _names(key), dedupe)
+    several = isinstance(data, Mapping)
+    kept = {kind: _kept(rows) for kind, rows in data.items()} if several else _kept(data)
+    return Events(kept, time, type, _names(id), _names(order_by), strictly_later, _names(key), dedupe)
+
+
+def _kept(data: Any) -> Any:
+    """Rows that can be read but once are read now: what is declared once is asked for its columns, and used, often."""
+    return list(data) if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__") else data
 
 
 def _names(names: Any) -> Any:
@@ -252,7 +260,9 @@ class PatternSet:
         own = next(p for p in plan.patterns if p.name == self.names[0])
         wanted = key_of(own.pattern, key)
         # Matches that feed the pattern may come from events of any key.
-        narrow = None if own.feeds_on else wanted
+        asked = {} if own.feeds_on or wanted is None else wanted
+        paths = {path.parts: ".".join(path.parts) for path in own.pattern.partition}
+        narrow = {path: asked[name] for path, name in paths.items() if name in asked}
         if _is_spark(declared):
             from perseid.spark.explain import collect_events as few_events
         else:
@@ -273,11 +283,14 @@ class PatternSet:
 
     def _plan_for(self, stream: Events) -> Plan:
         """The plan for a stream whose key partitions the patterns that do not say how."""
-        cores = self._located(lambda: self._cores(stream.key_names()))
+        from perseid.local.keys import key_paths
+
+        paths = key_paths(stream)
+        cores = self._located(lambda: self._cores(paths))
         _refuse_what_is_not_yet(cores)
         return self._located(lambda: compile_set(cores))
 
-    def _cores(self, key: tuple[str, ...] = ()) -> list[CorePattern]:
+    def _cores(self, key: tuple[tuple[str, ...], ...] = ()) -> list[CorePattern]:
         whole = ast.PatternFile(tuple(_keyed(p, key) for p in (*self._tree.patterns, *self._producers)))
         check(whole)
         by_name = {pattern.name: pattern for pattern in whole.patterns}
@@ -358,10 +371,8 @@ def load(path: str | Path) -> PatternSet:
     return patterns(text)
 
 
-def _keyed(pattern: ast.Pattern, key: tuple[str, ...]) -> ast.Pattern:
-    if pattern.partition_by or not key:
-        return pattern
-    return replace(pattern, partition_by=tuple(ex.Ref(tuple(name.split("."))) for name in key))
+def _keyed(pattern: ast.Pattern, key: tuple[tuple[str, ...], ...]) -> ast.Pattern:
+    return pattern if pattern.partition_by else replace(pattern, partition_by=tuple(ex.Ref(path) for path in key))
 
 
 def _spark(stream: Events) -> Any:

@@ -21,7 +21,7 @@ from perseid.compile.compiler import compile_set
 from perseid.engines.jit import COMPILED
 from perseid.engines.sequence import plan as sequence_plan
 from perseid.engines.sequence import run as sequence_run
-from perseid.errors import EventDataError
+from perseid.errors import EventDataError, TypeMismatchError
 from perseid.lang.parser import parse_pattern
 from perseid.local import engine as local_engine
 from perseid.local import inputs as local_inputs
@@ -271,6 +271,19 @@ def test_returned_columns_of_one_name_and_different_kinds() -> None:
     assert matches.to_arrow().num_rows == len(matches.to_dicts()) == len(matches.to_pandas())
 
 
+def test_returned_columns_that_no_column_can_be() -> None:
+    one = "pattern p match A a -> B+ b -> C c within 9 seconds return collect(b.i) as x"
+    for other in ("c.s as x", "c.i as x"):
+        text = f"{one} pattern q match B b -> C c within 9 seconds return {other}"
+        with pytest.raises(
+            TypeMismatchError, match=r"Patterns q and p both give a column 'x', .* the other as list<"
+        ) as caught:
+            ps.patterns(text).match(some_rows())
+        assert "return … as x_p" in str(caught.value)
+    nothing = f"{one} pattern q match B b -> C c within 9 seconds return null as x"
+    assert ps.patterns(nothing).match(some_rows()).to_arrow()["x"].type == pa.list_(pa.int64())
+
+
 def test_nothing_found_has_the_columns() -> None:
     for rows in ([], some_rows()):
         matches = ps.pattern(LOGIN.replace("A a", "Z a")).match(rows)
@@ -411,6 +424,60 @@ def test_patterns_that_feed_patterns() -> None:
     assert len(same_as_oracle(text, some_rows())) > 10
 
 
+def test_several_inputs() -> None:
+    """Each has its own name for the key, and its own numbers for its events."""
+    rows = some_rows(150)
+    logins = [{"ts": row["ts"], "k": row["k"], "n": i} for i, row in enumerate(rows[:90])]
+    moves = [{"at": row["ts"], "who": row["k"], "k": "own", "n": i} for i, row in enumerate(rows[90:])]
+    text = (
+        "pattern pair match Login a -> Move b within 9 seconds partition by k return a.n as x, b.n as y "
+        "pattern both match any a [n < 9], any b within 9 seconds partition by k return a.k as k1 "
+        "pattern twice match pair p -> pair q [x > p.x] within 30 seconds partition by k"
+    )
+    told = ps.patterns(text)
+    for id in ((), ("n",)):
+        stream = ps.events(
+            {"Login": logins, "Move": pa.Table.from_pylist(moves)},
+            time={"Login": "ts", "Move": "at"},
+            key={"Login": "k", "Move": "who"},
+            id=id,
+        )
+        expected = {
+            m.match_id: _values(m.values) for m in detect(told._cores(), read_events(stream), oracle_matcher()).matches
+        }
+        fed = {m.match_id: _values(m.values) for m in told.match(stream)}
+        assert fed == expected
+        alone = ps.patterns("\n".join(str(told[name]) for name in ("pair", "both"))).match(stream)
+        assert {m.match_id: _values(m.values) for m in alone}.items() < expected.items()
+        assert {m.pattern for m in alone} == {"pair", "both"}
+
+
+def test_what_is_said_of_several_inputs_must_fit_them() -> None:
+    inputs = {"A": [{"ts": 1, "k": 1}], "B": [{"at": 1, "k": 1, "v": 2}]}
+    pattern = ps.pattern("pattern p match A a -> B b within 1 minute")
+
+    def refused(text: str, data: Any, **said: Any) -> None:
+        with pytest.raises(EventDataError, match=text):
+            pattern.match(ps.events(data, **said))
+
+    refused("has none", {})
+    refused("time column of the input 'B'", inputs, time={"A": "ts"})
+    refused("names the event type 'C'", inputs, time={"A": "ts", "C": "at"})
+    refused("by event type", inputs["A"], time={"A": "ts"})
+    refused("key of B has 2 columns", inputs, time={"A": "ts", "B": "at"}, key={"A": "k", "B": ["k", "v"]})
+
+
+def test_duplicates_are_one_event_also_where_patterns_feed() -> None:
+    rows = [row for row in some_rows(60) for _ in range(2)]
+    text = "pattern pair match A a, B b within 9 seconds partition by k"
+    fed = f"{text} pattern twice match pair p -> pair q within 30 seconds partition by k"
+    once, twice = (ps.patterns(fed).match(ps.events(data, dedupe=True)) for data in (some_rows(60), rows))
+    assert [m.match_id for m in twice] == [m.match_id for m in once]
+    assert {m.match_id for m in ps.pattern(text).match(ps.events(rows, dedupe=True))} == {
+        m.match_id for m in twice if m.pattern == "pair"
+    }
+
+
 def test_relations() -> None:
     text = "pattern p match A a [(k, i) in Known] -> B b [s in Names or s = a.s] within 9 seconds"
     relations = {"Known": [(1, 2), (2, 3), (None, 1)], "Names": [("x",), (None,)]}
@@ -486,6 +553,25 @@ def test_a_key_inside_a_struct() -> None:
     same_as_oracle(PAIR.replace("by k", "by v.inside"), rows)
 
 
+def test_a_key_with_a_dot_in_its_name() -> None:
+    rows = [{**row, "a": {"b": row["v"]}} for row in some_rows(60)]
+    named = [{**row, "a.b": row["k"]} for row in rows]
+    text = PAIR.replace(" partition by k", "")
+    holders = (HOLDERS["dicts"], HOLDERS["generator"], HOLDERS["pandas"], HOLDERS["arrow"], HOLDERS["reader"])
+    for hold in holders:
+        inside = ps.pattern(text).match(ps.events(hold(rows, Path()), key="a.b", id=["i", "k"]))
+        assert {m.match_id for m in inside} == {
+            m.match_id for m in same_as_oracle(f"{text} partition by a.b", ps.events(rows, id=["i", "k"]))
+        }
+        column = ps.pattern(text).match(ps.events(hold(named, Path()), key="a.b", id=["i", "k"]))
+        assert {m.match_id for m in column} == {
+            m.match_id for m in same_as_oracle(f"{text} partition by `a.b`", ps.events(named, id=["i", "k"]))
+        }
+        assert {m.key["a.b"] for m in column} != {m.key["a.b"] for m in inside}
+    with pytest.raises(EventDataError, match=r"'k' of B cannot go by the name 'a\.b'"):
+        ps.pattern(text).match(ps.events({"A": rows, "B": rows}, key={"A": "a.b", "B": "k"}))
+
+
 def test_a_key_that_is_nowhere_is_null_for_all() -> None:
     text = PAIR.replace("by k", "by nowhere")
     matches = same_as_oracle(text, some_rows(60))
@@ -504,6 +590,14 @@ def test_equal_times_and_equal_rows() -> None:
     shuffled = [rows[i] for i in (3, 0, 5, 1, 4, 2)]
     ids = [sorted(m.match_id for m in ps.pattern(text).match(data)) for data in (rows, shuffled)]
     assert ids[0] == ids[1]
+
+
+def test_equal_events_are_numbered_in_their_partition() -> None:
+    rows = [{"ts": 1, "type": "A", "k": k, "n": 7} for k in (1, 2, 2, 3)]
+    text = "pattern p match A a partition by k pattern q match A a, A b"
+    for stream in (ps.events(rows, id="n"), ps.events(rows, id="n", order_by="k")):
+        matches = same_as_oracle(text, stream)
+        assert [[e.occurrence for _, e in m.contributing] for m in matches if m.pattern == "p"].count([0]) == 3
 
 
 @pytest.mark.parametrize("order_by", ["v", "s", "d", "mixed"])

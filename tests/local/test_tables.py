@@ -16,9 +16,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from perseid.engines.sequence.schema import MOMENT
 from perseid.errors import EventDataError
 from perseid.local import rows as row_reader
-from perseid.local.tables import MOMENT, Table, read_table, require, time_column, type_codes
+from perseid.local.tables import Table, read_table, require, time_column, type_codes
 from perseid.semantics import values as v
 
 UTC = dt.UTC
@@ -39,7 +40,7 @@ def shown(values: list[Any]) -> list[str]:
 def same_as_rows(data: Any) -> Table:
     """Every column as the rows have it; a row that lacks a column has null there."""
     table = read_table(data, None)
-    rows = [{str(k): v.plain(x) for k, x in row.items()} for row in row_reader._rows(data)]
+    rows = [{str(k): v.plain(x) for k, x in row.items()} for row in row_reader.rows_of(data)]
     assert table.rows == len(rows)
     if rows:
         assert set(table.columns) == {name for row in rows for name in row}
@@ -257,11 +258,11 @@ def test_a_row_that_is_no_dict() -> None:
 
 def same_time(data: Any, name: str = "ts") -> None:
     """The times, or the error, of the rows."""
-    rows = list(row_reader._rows(data))
+    rows = list(row_reader.rows_of(data))
     want: Any = []
     for number, row in enumerate(rows, 1):
         try:
-            want.append(row_reader._time(row_reader._column(row, name, "time", number), number, name))
+            want.append(row_reader.read_time(row_reader._column(row, name, "time", number), number, name))
         except EventDataError as error:
             want = str(error)
             break

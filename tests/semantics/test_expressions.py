@@ -116,6 +116,7 @@ TABLE = [
     ("5 minutes * 2", timedelta(minutes=10)), ("2 * 5 minutes", timedelta(minutes=10)),
     ("5 minutes / 2", timedelta(minutes=2, seconds=30)), ("5 minutes / 0", None), ("1 minute * 1.5", timedelta(seconds=90)),
     ("1 minute * 0.5e0", timedelta(seconds=30)), ("-(1 minute)", timedelta(minutes=-1)),
+    ("5 minutes / cast('-inf' as double)", timedelta(0)), ("5 minutes * cast('inf' as double)", None), ("1 day / cast('nan' as double)", None),
     ("1 microsecond / 2", timedelta(microseconds=1)), ("-(1 microsecond) / 2", timedelta(microseconds=-1)),
     ("1 day * 9223372036854775807", None), ("1 minute < 2 minutes", True), ("1 minute > 2", None),
     # strings

@@ -7,17 +7,20 @@ import importlib.util
 import io
 import math
 import os
+import pickle
 import random
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
@@ -31,6 +34,7 @@ from perseid.errors import (
     TypeMismatchError,
     UnknownNameError,
     UnsupportedError,
+    VersionMismatchError,
 )
 from perseid.local.rows import Events, read_events
 from perseid.semantics.binding import bind
@@ -112,6 +116,7 @@ pattern oldest match A a -> B b within 20 seconds selection chronicle partition 
 pattern newest match A a -> B b within 20 seconds selection recent partition by user
 pattern gathered match A a -> B b within 20 seconds selection cumulative partition by user return count(a) as n
 pattern same match A(s as u) a -> B(s as u) b within 20 seconds partition by user return u as word
+pattern same_d match A(d as u) a -> B(d as u) b within 20 seconds partition by user return u as price, a.d = b.d and a.ok as same_ok
 pattern waiting match A a -> C c [v > 2] within 2 seconds partition by user report timeouts return a.v as v1, c.v as v2
 pattern skipped match A a -> B b within 20 seconds after match skip past last partition by user return time(b) - time(a) as took
 pattern to_last match A a -> B+ b -> A c within 20 seconds after match skip to last c partition by user return type(c) as t1
@@ -297,6 +302,29 @@ def test_keys_of_every_kind(spark: SparkSession) -> None:
     assert "key_start" in named.detect(ps.events(spark.createDataFrame(table))).columns
 
 
+def test_a_key_with_a_dot_in_its_name(spark: SparkSession) -> None:
+    """It is the column of that name where there is one, else a field; in a pattern quotes say which is meant."""
+    struct = pa.array([{"b": i % 2} for i in range(24)], pa.struct([("b", pa.int64())]))
+    without = pa.table({"ts": range(24), "type": ["A", "B", "B"] * 8, "a": struct})
+    table = without.append_column("a.b", pa.array([10, 11, 10, 12] * 6))
+    pattern = ps.pattern("pattern p match A a -> B b within 9 seconds return a.ts as at")
+    found = {}
+    for data, keys in ((without, {0, 1}), (table, {10, 11, 12})):
+        stream = ps.events(spark.createDataFrame(data), id="ts", key="a.b")
+        rows = pattern.detect(stream).toArrow().to_pylist()
+        assert {row["a.b"] for row in rows} == keys
+        local = pattern.match(ps.events(data, id="ts", key="a.b"))
+        assert {m.match_id: m.key["a.b"] for m in local} == {row["match_id"]: row["a.b"] for row in rows}
+        assert pattern.why_not(stream, key=rows[0]["a.b"]).matches > 0
+        found.update({row["match_id"]: row["a.b"] for row in rows})
+    both = ps.patterns("""
+        pattern p match A a -> B b within 9 seconds partition by a.b return a.ts as at
+        pattern q match A a -> B b within 9 seconds partition by `a.b` return a.ts as at
+    """)
+    agree(both, ps.events(spark.createDataFrame(table), id="ts"), ps.events(table, id="ts"))
+    assert {m.match_id: m.key["a.b"] for m in both.match(ps.events(table, id="ts"))} == found
+
+
 def test_several_inputs(spark: SparkSession) -> None:
     """Each with its own schema, names for time and key, and ids that mean nothing beside those of the other."""
     logins = pa.table(
@@ -353,6 +381,34 @@ def test_several_inputs(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.parametrize("id", ["n", ()], ids=["by number", "by content"])
+def test_several_inputs_have_the_same_ids_here(spark: SparkSession, id: Any) -> None:
+    """Both number their events from 1, and one has a column called as the other's key."""
+    inputs = {
+        "Login": pa.table({"ts": [0, 4, 4, 9], "user": ["ann", "bob", "ann", None], "n": [1, 2, 3, 4]}),
+        "Transfer": pa.table(
+            {
+                "ts": [0, 4, 9, 9],
+                "uid": ["ann", "bob", "ann", None],
+                "user": ["not", "the", "key", "!"],
+                "n": [1, 2, 3, 4],
+            }
+        ),
+    }
+    patterns = ps.patterns("""
+        pattern moved match Login a -> Transfer t within 1 minute partition by user return a.n as n1, t.n as n2
+        pattern back match Transfer t -> Login a within 1 minute partition by user return a.n as n1, t.n as n2
+        pattern either match any x partition by user return x.n as n1
+    """)
+    keys = {"Login": "user", "Transfer": "uid"}
+    frames = {name: spark.createDataFrame(table) for name, table in inputs.items()}
+    found = agree(patterns, ps.events(frames, id=id, key=keys), ps.events(inputs, id=id, key=keys))
+    assert {row[0] for row in found} == set(patterns.names)
+    assert len({row[1] for row in found}) == len(found)
+    only = ps.patterns("pattern seen match Login a partition by user return a.n as n1")
+    agree(only, ps.events({"Login": frames["Login"]}, id=id), ps.events({"Login": inputs["Login"]}, id=id))
+
+
 # Identity and order
 
 
@@ -387,6 +443,7 @@ def test_ids_order_and_duplicates(spark: SparkSession) -> None:
         assert differences(found, by_the_oracle(routed, ps.events(table, **options))) == []
         assert {row[0] for row in found} == {"p", "q", "r"}
         assert observation.get["events"] == 105
+        assert observation.get["duplicates"] == 45  # not once for each way of partitioning
     patterns.detect(ps.events(twice, dedupe=True), observation=(observation := Observation())).collect()
     assert observation.get["duplicates"] == 45
 
@@ -498,6 +555,8 @@ def test_hostile_names_and_literals(spark: SparkSession) -> None:
         "ünï😀",
         "__perseid_time",
         "__perseid_key0",
+        "__perseid_hits",
+        "__perseid_out3",
         "${env:HOME}",
         "select",
         "V",
@@ -717,6 +776,23 @@ def test_errors_of_the_stream(spark: SparkSession, frame: DataFrame) -> None:
     refused(EventDataError, "no column 'user', which is to be the key", ps.events(keyless, key={"A": "user"}))
 
 
+class Changed:
+    """A class that this version no longer has as another version wrote it."""
+
+    def __reduce__(self) -> Any:
+        return getattr, (str, "no_such_name")
+
+
+def test_another_version_on_executors(frame: DataFrame) -> None:
+    job = project(SIMPLE.plan(), ps.events(frame), {}, False).job
+    assert pickle.loads(pickle.dumps(job)).keys == job.keys
+    forged = replace(job, version="0.0.7", plan=Changed())
+    with pytest.raises(VersionMismatchError, match=r"The driver runs perseid 0\.0\.7, this executor "):
+        pickle.loads(pickle.dumps(forged))
+    with pytest.raises(PythonException, match=r"VersionMismatchError: The driver runs perseid 0\.0\.7"):
+        frame.mapInArrow(forged, "pattern string").collect()
+
+
 def test_errors_of_the_patterns(spark: SparkSession, frame: DataFrame) -> None:
     def refused(kind: type[PerseidError], text: str, pattern: str, **options: Any) -> str:
         with pytest.raises(kind, match=text) as caught:
@@ -733,7 +809,19 @@ def test_errors_of_the_patterns(spark: SparkSession, frame: DataFrame) -> None:
     two = "pattern p match A a -> B b within 1 second\npattern q match p x -> C c within 1 second"
     refused(UnsupportedError, "two queries", two)
     refused(TypeMismatchError, "returned column 'n' cannot be told", "pattern p match A a return null as n")
-    refused(UnsupportedError, "kept for", "pattern p match A a return v as __perseid_hits", observation=Observation())
+    shown = refused(
+        TypeMismatchError,
+        "'=' cannot compare a struct",
+        "pattern p match A a -> B b within 1 second return a.device = b.device as same",
+    )
+    assert "^^^" in shown
+    listed = "pattern p match A a -> B+ b -> C c within 9 seconds return collect(b.v) as x"
+    for other in ("a.v as x", "a.s as x", "a.device as x", "a.x = 1.0 as x"):
+        both = f"{listed}\npattern q match A a -> B b within 1 second return {other}"
+        shown = refused(TypeMismatchError, r"Patterns q and p both give a column 'x', .* the other as list<", both)
+        assert "return … as x_p" in shown
+    keyed = f"{listed.replace('as x', 'as user')}\npattern q match A a -> B b within 1 second partition by user"
+    refused(TypeMismatchError, "both give a column 'user'", keyed)
     odd = frame.selectExpr("*", "parse_json('1') as variant", "map('a', 1) as table")
     for text, kind in (
         ("pattern p match A a -> B b where b.variant = a.variant within 1 second", UnsupportedError),

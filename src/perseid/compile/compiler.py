@@ -62,11 +62,11 @@ class _Routes:
     def __init__(self) -> None:
         self.listed: list[Route] = []
 
-    def number(self, columns: tuple[str, ...]) -> int:
+    def number(self, paths: tuple[tuple[str, ...], ...]) -> int:
         for route in self.listed:
-            if route.columns == columns:
+            if route.paths == paths:
                 return route.id
-        self.listed.append(Route(len(self.listed), columns))
+        self.listed.append(Route(len(self.listed), paths))
         return len(self.listed) - 1
 
 
@@ -90,7 +90,7 @@ def _pattern(pattern: c.CorePattern, names: set[str], predicates: _Predicates, r
         leads=leads,
         steps=steps,
         guards=tuple(predicates.number(guard, None, pattern) for guard in pattern.guards),
-        route=routes.number(tuple(".".join(path.parts) for path in pattern.partition)),
+        route=routes.number(tuple(path.parts for path in pattern.partition)),
         feeds_on=tuple(feeds(pattern, names)),
         retention=_retention(pattern, facts),
         wake=tuple(reason for reason in facts.known if reason != "event"),

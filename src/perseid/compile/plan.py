@@ -43,7 +43,13 @@ class Route:
     """One way rows are partitioned; patterns with equal ``partition by`` share it."""
 
     id: int
-    columns: tuple[str, ...]
+    paths: tuple[tuple[str, ...], ...]
+    """Each a column, or the way to a field inside one."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the keys are called where matches are shown."""
+        return tuple(".".join(path) for path in self.paths)
 
 
 @dataclass(frozen=True, slots=True)

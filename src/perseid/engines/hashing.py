@@ -214,12 +214,19 @@ _HEX_PAIRS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(
 
 def hex_ids(lanes: Signed) -> Any:
     """The match ids as people see them: 32 hex digits each, in a ``pa.StringArray``."""
-    count = len(lanes)
-    if count * 32 >= 2**31:
-        raise OverflowError(f"{count} match ids do not fit into one string array; write them in pieces.")
-    digits = _HEX_PAIRS[np.ascontiguousarray(lanes, ">i8").view(np.uint8)]
-    offsets = np.arange(0, 32 * count + 1, 32, dtype=np.int32)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(digits))
+    return _id_array(pa.string(), _HEX_PAIRS[np.ascontiguousarray(lanes, ">i8").view(np.uint8)], len(lanes), 32)
+
+
+def id_bytes(lanes: Signed) -> Any:
+    """The match ids as the sixteen bytes they are, in a ``pa.BinaryArray``."""
+    return _id_array(pa.binary(), np.ascontiguousarray(lanes, ">i8"), len(lanes), 16)
+
+
+def _id_array(kind: Any, data: npt.NDArray[Any], count: int, width: int) -> Any:
+    if count * width >= 2**31:
+        raise OverflowError(f"{count} match ids do not fit into one array; write them in pieces.")
+    offsets = np.arange(0, width * count + 1, width, dtype=np.int32)
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def hash_columns(

@@ -54,6 +54,7 @@ def match_here(
             kernel_matcher(plan),
             horizon=horizon,
             strictly_later=stream.strictly_later,
+            dedupe=stream.dedupe,
             relations=relations,
         )
         said = notes(plan, {e.type for e in events if e.type}, {name for e in events for name in e.attributes})

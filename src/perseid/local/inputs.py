@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
-from perseid.engines.hashing import identities
+from perseid.engines.hashing import hash_columns, identities
 from perseid.engines.sequence.columns import value_at
-from perseid.errors import EventDataError
+from perseid.local.keys import key_column
 from perseid.local.parquet import partitioned
 from perseid.local.rows import Events, rank
 from perseid.local.tables import Table, are_paths, read_table, require, time_column, type_codes
@@ -31,37 +30,17 @@ def row_pieces(
 ) -> Iterator[tuple[Rows, set[str]]]:
     """The rows whole, or in pieces that hold whole partitions; and the names of all columns there were."""
     if not isinstance(stream.data, Mapping):
-        for table in _pieces(plan, stream, memory_limit):
-            yield _rows(plan, stream, table, relations), set(table.names or table.columns)
+        [(_, only)] = stream.inputs()
+        for table in _pieces(plan, only, memory_limit):
+            yield _rows(plan, only, table, relations), set(table.names or table.columns)
         return
-    if not stream.data:
-        raise EventDataError(
-            "A stream of several inputs has none.", hint="Give them by event type: {'Login': rows, …}."
-        )
     parts, names = [], set()
-    for event_type, data in stream.data.items():
-        table = read_table(data, None)
+    for event_type, one in stream.inputs():
+        table = read_table(one.data, None)
         names |= set(table.names or table.columns)
-        parts.append(
-            _rows(plan, _one_input(stream, event_type), _renamed(stream, event_type, table), relations, event_type)
-        )
+        keys = dict(zip(stream.key_names(), one.columns("key"), strict=True))
+        parts.append(_rows(plan, one, table, relations, event_type, keys))
     yield _joined(parts), names
-
-
-def _one_input(stream: Events, event_type: str) -> Events:
-    time = stream.time.get(event_type) if isinstance(stream.time, Mapping) else stream.time
-    if time is None:
-        raise EventDataError(f"Nothing is said of the time of the input {event_type!r}.")
-    return replace(
-        stream, time=time, id=stream.columns("id", event_type), order_by=stream.columns("order_by", event_type)
-    )
-
-
-def _renamed(stream: Events, event_type: str, table: Table) -> Table:
-    """The key columns also by the name that patterns use."""
-    pairs = zip(stream.key_names(), stream.columns("key", event_type), strict=False)
-    more = {there: require(table, here, "key") for there, here in pairs if there != here}
-    return replace(table, columns={**table.columns, **more}) if more else table
 
 
 def _pieces(plan: Plan, stream: Events, memory_limit: int | None) -> Iterator[Table]:
@@ -71,12 +50,12 @@ def _pieces(plan: Plan, stream: Events, memory_limit: int | None) -> Iterator[Ta
     needed = None
     if stream.id and not plan.all_columns:
         wanted = {stream.time, stream.type, *stream.id, *stream.order_by}
-        wanted |= {name.split(".")[0] for route in plan.routes for name in route.columns}
+        wanted |= {path[0] for route in plan.routes for path in route.paths}
         needed = wanted | {column.name for column in plan.columns}
-    keys = [list(route.columns) for route in plan.routes]
-    shared = [name for name in keys[0] if all(name in other for other in keys)] if keys else []
+    keys = [route.paths for route in plan.routes]
+    shared = [path for path in keys[0] if all(path in other for other in keys)] if keys else []
     limit = memory_limit if memory_limit is not None else _memory() // MEMORY_SHARE
-    split = [name for name in shared if "." not in name]
+    split = [path[0] for path in shared if len(path) == 1]
     for piece in partitioned(stream.data, split, needed, limit, [stream.type]):
         yield read_table(piece, needed)
 
@@ -89,52 +68,47 @@ def _memory() -> int:
 
 
 def _rows(
-    plan: Plan, stream: Events, table: Table, relations: Mapping[str, v.Relation], event_type: str | None = None
+    plan: Plan,
+    stream: Events,
+    table: Table,
+    relations: Mapping[str, v.Relation],
+    event_type: str | None = None,
+    keys: Mapping[str, str] | None = None,
 ) -> Rows:
+    """The rows of one input; ``keys`` has the names of its key columns by those that patterns use."""
     time = time_column(table, stream.time)
     if event_type is None:
         kinds, kind_names = type_codes(table, stream.type)
     else:
         kinds, kind_names = np.zeros(table.rows, np.int32), [event_type]
-    ids = [require(table, name, "id") for name in stream.id]
-    ranks = [_rank_column(require(table, name, "order_by")) for name in stream.order_by]
-    own = {name: column for name, column in table.columns.items() if not table.names or name in table.names}
+    renamed = {there: require(table, here, "key") for there, here in (keys or {}).items() if there != here}
+    seen = replace(table, columns={**table.columns, **renamed})
     return Rows(
         time=time,
         kinds=kinds,
         kind_names=kind_names,
-        columns=table.columns,
-        keys={route.id: {name: _key(table, name) for name in route.columns} for route in plan.routes},
-        identity=_identity(ids, own, table.rows),
-        ranks=ranks,
+        columns=seen.columns,
+        keys={
+            route.id: dict(zip(route.columns, (key_column(seen, path) for path in route.paths), strict=True))
+            for route in plan.routes
+        },
+        identity=_identity([require(table, name, "id") for name in stream.id], table, event_type),
+        ranks=[_rank_column(require(table, name, "order_by")) for name in stream.order_by],
         relations=relations,
         dedupe=stream.dedupe,
     )
 
 
-def _key(table: Table, name: str) -> Any:
-    """A key column; one that no row has is null for all, and one with values of several kinds stays a list."""
-    parts = name.split(".")
-    column = table.columns.get(parts[0])
-    if column is None:
-        return pa.nulls(table.rows)
-    for part in parts[1:]:
-        if isinstance(column, list):
-            column = [value.get(part) if isinstance(value, Mapping) else None for value in column]
-        elif pa.types.is_struct(column.type) and column.type.get_field_index(part) >= 0:
-            column = pc.struct_field(column, part)
-        else:
-            return pa.nulls(table.rows)
-    return column
-
-
-def _identity(ids: list[Any], own: Mapping[str, Any], rows: int) -> Any:
-    if not any(isinstance(column, list) for column in (ids or own.values())):
-        return identities(ids, own)
-    columns = ids or [own[name] for name in sorted(own)]
-    hashed = identity_of if ids else hash_values
-    words = [hashed([value_at(column, row) for column in columns]) for row in range(rows)]
-    return np.array(words, np.int64).reshape(rows)
+def _identity(ids: list[Any], table: Table, event_type: str | None) -> Any:
+    """What makes an event this event; among several inputs, its type too, since each numbers its own events."""
+    columns = ids or [table.columns[name] for name in sorted(table.columns)]
+    if any(isinstance(column, list) for column in columns):
+        hashed = identity_of if ids else hash_values
+        words = [hashed([value_at(column, row) for column in columns]) for row in range(table.rows)]
+        found = np.array(words, np.int64).reshape(table.rows)
+    else:
+        found = identities(ids, table.columns)
+    return found if event_type is None else hash_columns([pa.array(found), pa.repeat(event_type, table.rows)])
 
 
 def _rank_column(column: Any) -> Any:

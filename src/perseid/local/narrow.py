@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -18,62 +18,34 @@ from perseid.semantics import values as v
 from perseid.semantics.events import Event
 from perseid.semantics.scope import attribute_path
 
+Key: TypeAlias = Mapping[tuple[str, ...], Any]
+"""Values by the path to the column, or to the field inside one, that has them."""
 
-def few_events(stream: Events, key: Mapping[str, Any] | None, most: int) -> list[Event] | None:
+
+def few_events(stream: Events, key: Key, most: int) -> list[Event] | None:
     """The events in hand, at most so many; None where even those of the key are more."""
-    if not isinstance(stream.data, Mapping):
-        rows = _few(stream.data, key or {}, most)
-        return None if len(rows) > most else read_events(replace(stream, data=rows))
-    found: list[Event] = []
-    for event_type, data in stream.data.items():
-        named = dict(zip(stream.key_names(), stream.columns("key", event_type), strict=False))
-        rows = _few(data, {named.get(name, name): value for name, value in (key or {}).items()}, most)
-        if len(rows) + len(found) > most:
+    few: dict[str | None, Any] = {}
+    for event_type, one in stream.inputs():
+        named = dict(zip(stream.key_names(), one.columns("key"), strict=True))
+        here = {(named.get(head, head), *inside): value for (head, *inside), value in key.items()}
+        few[event_type] = _few(one.data, here, most)
+        if sum(map(len, few.values())) > most:
             return None
-        time = stream.time.get(event_type, "") if isinstance(stream.time, Mapping) else stream.time
-        roles = (time, stream.columns("id", event_type), stream.columns("order_by", event_type))
-        found += typed_events(rows, stream, event_type, *roles, named)
-    return found
-
-
-def typed_events(
-    rows: Any,
-    stream: Events,
-    event_type: str | None,
-    time: str,
-    id: tuple[str, ...],
-    order_by: tuple[str, ...],
-    keys: Mapping[str, str] | None = None,
-) -> list[Event]:
-    """Rows of one input as events; an input of one type needs no column that says so, and its keys may be renamed."""
-    named = replace(stream, data=rows, time=time, id=id, order_by=order_by, key=())
-    if event_type is None:
-        return read_events(named)
-    renamed = [(there, here) for there, here in (keys or {}).items() if there != here]
-    # Every column can be read as a type; what was read is replaced.
-    return [
-        replace(
-            event,
-            type=event_type,
-            attributes={**event.attributes, **{there: event.attributes.get(here) for there, here in renamed}},
-        )
-        for event in read_events(replace(named, type=time))
-    ]
+    return read_events(replace(stream, data=few if isinstance(stream.data, Mapping) else few[None]))
 
 
 def column_types(stream: Events) -> dict[str, t.Type]:
     """The types of the columns, as the engine sees them; of Parquet files only the schema is read."""
-    inputs = stream.data.values() if isinstance(stream.data, Mapping) else [stream.data]
     types: dict[str, t.Type] = {}
-    for data in inputs:
-        table = read_table(open_parquet(data).head(0) if are_paths(data) else data, None)
+    for _, one in stream.inputs():
+        table = read_table(open_parquet(one.data).head(0) if are_paths(one.data) else one.data, None)
         for name, column in table.columns.items():
             found = column_type(column)
             types[name] = found if name not in types else t.wider(types[name], found) or t.Variant()
     return types
 
 
-def _few(data: Any, key: Mapping[str, Any], most: int) -> Any:
+def _few(data: Any, key: Key, most: int) -> Any:
     if are_paths(data):
         data = open_parquet(data)
     if isinstance(data, ds.Dataset):
@@ -90,17 +62,17 @@ def _few(data: Any, key: Mapping[str, Any], most: int) -> Any:
     return _in_micros(data) if isinstance(data, pa.Table) else data
 
 
-def _of_key(data: Any, key: Mapping[str, Any]) -> Any:
+def _of_key(data: Any, key: Key) -> Any:
     """Rows that have the key's values, as far as columns tell; what is inside of columns is asked later."""
     if isinstance(data, pa.Table):
         chosen = _condition(data.schema, key)
         return data if chosen is None else data.filter(chosen)
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
-        for name, value in key.items():
-            if name in data.columns:
+        for (name, *inside), value in key.items():
+            if name in data.columns and not inside:
                 data = data[data[name].isna() if value is None else data[name] == value]
         return data
-    wanted = {tuple(name.split(".")): v.identity(v.plain(value)) for name, value in key.items()}
+    wanted = {path: v.identity(v.plain(value)) for path, value in key.items()}
     return [
         row
         for row in data
@@ -109,10 +81,10 @@ def _of_key(data: Any, key: Mapping[str, Any]) -> Any:
     ]
 
 
-def _condition(schema: Any, key: Mapping[str, Any] | None) -> Any:
+def _condition(schema: Any, key: Key) -> Any:
     found = None
-    for name, value in (key or {}).items():
-        if name not in schema.names:
+    for (name, *inside), value in key.items():
+        if name not in schema.names or inside:
             continue
         column = ds.field(name)
         try:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from perseid.errors import BindingError, EventDataError, nearest
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, content_id
-from perseid.semantics.hashing import identity_of
+from perseid.semantics.hashing import hash_values, identity_of
 
 _MICROS = 1_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_EARLIEST = (dt.datetime.min.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
-_LATEST = (dt.datetime.max.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+EARLIEST = (dt.datetime.min.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+LATEST = (dt.datetime.max.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+"""The first and the last microsecond of the years 1 to 9999."""
+_BY_TYPE = ("time", "key", "id", "order_by")
+"""What may be said for each of several inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +55,61 @@ class Events:
         first = next(iter(self.key), None) if isinstance(self.key, Mapping) else None
         return self.columns("key", first)
 
+    def inputs(self) -> list[tuple[str | None, Events]]:
+        """Every input as a stream of its own, with the columns named for it; of several, by the type of their events."""
+        several = isinstance(self.data, Mapping)
+        there = list(self.data) if several else []
+        if several and not there:
+            raise EventDataError(
+                "A stream of several inputs has none.", hint="Give them by event type: {'Login': logins, …}."
+            )
+        for role in _BY_TYPE:
+            named = getattr(self, role)
+            for name in named if isinstance(named, Mapping) else ():
+                if name not in there:
+                    raise _no_such_input(role, name, there)
+        return [(name, self._input(name)) for name in there] if several else [(None, self)]
+
+    def _input(self, event_type: str) -> Events:
+        time, key, names = self.time, self.columns("key", event_type), self.key_names()
+        if isinstance(time, Mapping):
+            if event_type not in time:
+                raise EventDataError(
+                    f"Nothing is said of the time column of the input {event_type!r}.",
+                    hint=f"There is: {', '.join(map(str, time))}.",
+                )
+            time = time[event_type]
+        if isinstance(self.key, Mapping) and event_type not in self.key:
+            key = names
+        if len(key) != len(names):
+            raise EventDataError(
+                f"The key of {event_type} has {len(key)} columns, that of the first input {len(names)}.",
+                hint="Name as many, in the same order.",
+            )
+        ids, ranks = self.columns("id", event_type), self.columns("order_by", event_type)
+        return replace(self, data=self.data[event_type], time=time, id=ids, order_by=ranks, key=key)
+
     def __repr__(self) -> str:
         kind = type(self.data).__name__
         size = f" of {len(self.data)}" if hasattr(self.data, "__len__") else ""
         return f"<events: {kind}{size}, time {self.time!r}, type {self.type!r}>"
 
 
+def _no_such_input(role: str, name: object, there: Sequence[str]) -> EventDataError:
+    near = nearest(str(name), there)
+    return EventDataError(
+        f"{role}= names the event type {name!r}, and there is no such input."
+        + (f" Did you mean {near!r}?" if near else ""),
+        hint=f"There is: {', '.join(there)}."
+        if there
+        else "Several inputs are given by event type: ps.events({'Login': logins, …}, …).",
+    )
+
+
 def read_relation(name: str, rows: Any) -> list[tuple[Any, ...]]:
     """A relation as people have one: rows of values, single values, dicts, a pandas frame or an Arrow table."""
     if hasattr(rows, "to_pylist") or (hasattr(rows, "to_dict") and hasattr(rows, "columns")):
-        return [tuple(row.values()) for row in _rows(rows)]
+        return [tuple(row.values()) for row in rows_of(rows)]
     if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
         raise BindingError(
             f"The relation {name!r} is {_a(rows)}, not a table.",
@@ -82,13 +130,25 @@ def read_relation(name: str, rows: Any) -> list[tuple[Any, ...]]:
 
 def read_events(stream: Events) -> list[Event]:
     """Every row as an event; what cannot be read is an error that names the row."""
-    rows = list(_rows(stream.data))
+    return [event for kind, one in stream.inputs() for event in _events(one, kind, stream.key_names())]
+
+
+def _events(stream: Events, event_type: str | None, key_names: Sequence[str]) -> list[Event]:
+    rows = list(rows_of(stream.data))
     # A dict may leave out what is null; as in Spark the table has every column, and so has every row's identity.
     names = sorted({str(name) for row in rows for name in row}) if not stream.id else []
-    return [_event(stream, row, names, number) for number, row in enumerate(rows, 1)]
+    events = [_event(stream, event_type, row, names, number) for number, row in enumerate(rows, 1)]
+    renamed = [(there, here) for there, here in zip(key_names, stream.columns("key"), strict=True) if there != here]
+    if not renamed:
+        return events
+    return [
+        replace(e, attributes={**e.attributes, **{there: e.attributes.get(here) for there, here in renamed}})
+        for e in events
+    ]
 
 
-def _rows(data: Any) -> Iterator[Mapping[str, Any]]:
+def rows_of(data: Any) -> Iterator[Mapping[str, Any]]:
+    """A table as people have one, row by row."""
     if hasattr(data, "to_pylist"):  # an Arrow table or record batch
         try:
             rows = data.to_pylist(maps_as_pydicts="lossy")
@@ -97,7 +157,7 @@ def _rows(data: Any) -> Iterator[Mapping[str, Any]]:
         yield from rows
     elif hasattr(data, "to_dict") and hasattr(data, "columns"):  # a pandas frame
         for row in data.to_dict("records"):
-            yield {str(name): _pandas_null(value) for name, value in row.items()}
+            yield {str(name): pandas_null(value) for name, value in row.items()}
     elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, Mapping)):
         for number, row in enumerate(data, 1):
             if not isinstance(row, Mapping):
@@ -112,23 +172,25 @@ def _rows(data: Any) -> Iterator[Mapping[str, Any]]:
         )
 
 
-def _pandas_null(value: Any) -> Any:
+def pandas_null(value: Any) -> Any:
     """pandas writes a missing number as NaN; here it is null, as when Spark reads a pandas frame."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _event(stream: Events, row: Mapping[str, Any], names: Sequence[str], number: int) -> Event:
-    time = _time(_column(row, stream.time, "time", number), number, stream.time)
-    kind = v.plain(_column(row, stream.type, "type", number))
+def _event(stream: Events, event_type: str | None, row: Mapping[str, Any], names: Sequence[str], number: int) -> Event:
+    time = read_time(_column(row, stream.time, "time", number), number, stream.time)
+    kind = event_type if event_type is not None else v.plain(_column(row, stream.type, "type", number))
     if kind is not None and not isinstance(kind, str):
         kind = v.text(kind)
     attributes = {str(name): v.plain(value) for name, value in row.items()}
     ranks = tuple(rank(v.plain(_column(row, name, "order_by", number))) for name in stream.order_by)
     if stream.id:
-        identity = str(identity_of([v.plain(_column(row, name, "id", number)) for name in stream.id]))
+        identity = identity_of([v.plain(_column(row, name, "id", number)) for name in stream.id])
     else:
-        identity = content_id(attributes, names)
-    return Event(kind if isinstance(kind, str) else None, time, attributes, identity, 0, (0, *ranks, int(identity)))
+        identity = int(content_id(attributes, names))
+    if event_type is not None:
+        identity = hash_values([identity, event_type])  # each of several inputs numbers its own events
+    return Event(kind if isinstance(kind, str) else None, time, attributes, str(identity), 0, (0, *ranks, identity))
 
 
 def _column(row: Mapping[str, Any], name: str, role: str, number: int) -> Any:
@@ -147,7 +209,8 @@ def missing_column(name: str, role: str, number: int, there: Sequence[str]) -> E
     )
 
 
-def _time(value: Any, number: int, column: str) -> int:
+def read_time(value: Any, number: int, column: str) -> int:
+    """Microseconds since 1970 UTC; what is no time is an error that names the row."""
     value = v.plain(value)
     match value:
         case bool() | None:
@@ -175,7 +238,7 @@ def _time(value: Any, number: int, column: str) -> int:
 
 def _seconds(value: Decimal, number: int, column: str) -> int:
     micros = value * _MICROS
-    if not _EARLIEST <= micros <= _LATEST:
+    if not EARLIEST <= micros <= LATEST:
         raise EventDataError(
             f"Row {number} has a time outside the years 1 to 9999: {column} is {value}.",
             hint="A number is seconds since 1970; divide milliseconds by 1000.",

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from perseid.engines.sequence.schema import MOMENT
 from perseid.errors import EventDataError
 from perseid.local import rows as row_reader
 from perseid.local.parquet import open_parquet
@@ -29,9 +30,8 @@ Column: TypeAlias = Any
 """A ``pa.Array``, a ``pa.ChunkedArray``, or a list of plain values."""
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-MOMENT = pa.timestamp("us", "UTC")
 _SECOND, _DAY = 1_000_000, 86_400_000_000
-_FIRST, _LAST = row_reader._EARLIEST, row_reader._LATEST
+_FIRST, _LAST = row_reader.EARLIEST, row_reader.LATEST
 _SIMPLE: dict[type, Any] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -87,6 +87,17 @@ def read_table(data: Any, needed: Collection[str] | None = None) -> Table:
     return _from_rows(data.to_pylist() if hasattr(data, "to_pylist") else data, needed)
 
 
+def column_names(data: Any) -> list[str]:
+    """The columns of a table as people have one, a Spark DataFrame too; no value is read."""
+    if are_paths(data):
+        data = open_parquet(data)
+    if isinstance(data, ds.Dataset | pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return list(data.schema.names)
+    if hasattr(data, "columns"):
+        return [str(name) for name in data.columns]
+    return list(dict.fromkeys(str(name) for row in row_reader.rows_of(data) for name in row))
+
+
 def require(table: Table, name: str, role: str) -> Column:
     """A column that must be there, in every row."""
     if name not in table.columns:
@@ -113,7 +124,7 @@ def time_column(table: Table, name: str) -> Ints:
                 f"Row {bad + 1} has a time outside the years 1 to 9999: {name} is {table.outside[name][1]}.",
                 hint="Was it read in the right unit? Milliseconds taken for seconds are a thousand times too many.",
             )
-        row_reader._time(_value(column, bad), bad + 1, name)
+        row_reader.read_time(_value(column, bad), bad + 1, name)
         raise AssertionError("a bad time was readable")
     return found
 
@@ -216,11 +227,11 @@ def _from_objects(series: Any) -> Column:
             return pa.array(series, pa.string(), from_pandas=True)
         except UnicodeError:  # half a surrogate pair
             pass
-    return _from_values([row_reader._pandas_null(value) for value in series.tolist()])
+    return _from_values([row_reader.pandas_null(value) for value in series.tolist()])
 
 
 def _from_rows(data: Any, needed: Collection[str] | None) -> Table:
-    rows: list[Mapping[Any, Any]] = list(row_reader._rows(data))
+    rows: list[Mapping[Any, Any]] = list(row_reader.rows_of(data))
     shapes = dict.fromkeys(map(tuple, rows))  # as a rule all dicts have the same keys: looking at one shape is enough
     if not all(type(name) is str for shape in shapes for name in shape):
         rows = [{str(name): value for name, value in row.items()} for row in rows]
@@ -406,7 +417,7 @@ def _times(column: Column, name: str) -> tuple[Ints, int | None]:
         unreadable[-1] = True  # where the code is -1: null
         for code in range(len(distinct)):
             try:
-                found[code] = row_reader._time(distinct[code], 0, name)
+                found[code] = row_reader.read_time(distinct[code], 0, name)
             except EventDataError:
                 unreadable[code] = True
         return found[codes], _first(unreadable[codes])
@@ -417,7 +428,7 @@ def _times_one_by_one(values: list[Any], name: str) -> tuple[Ints, int | None]:
     found = np.empty(len(values), np.int64)
     for row, value in enumerate(values):
         try:
-            found[row] = row_reader._time(value, 0, name)
+            found[row] = row_reader.read_time(value, 0, name)
         except EventDataError:
             return found, row
     return found, None
@@ -435,7 +446,7 @@ def _times_of_doubles(seconds: npt.NDArray[np.float64], name: str) -> tuple[Ints
     micros = found.astype(np.int64)
     for row in np.flatnonzero(~sure).tolist():
         try:
-            micros[row] = row_reader._time(float(seconds[row]), 0, name)
+            micros[row] = row_reader.read_time(float(seconds[row]), 0, name)
         except EventDataError:
             return micros, row
     return micros, None

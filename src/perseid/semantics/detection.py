@@ -134,13 +134,17 @@ def detect(
     *,
     horizon: int | None = None,
     strictly_later: bool = False,
+    dedupe: bool = False,
     relations: Mapping[str, Iterable[Iterable[object]]] | None = None,
 ) -> Detection:
-    """All matches of a set of patterns over finite events, in order of their end."""
+    """All matches of a set of patterns over finite events, in order of their end.
+
+    With ``dedupe`` events of one partition that have equal times and identities are one.
+    """
     listed = {name: [tuple(row) for row in rows] for name, rows in (relations or {}).items()}
     check_relations(patterns, listed)
     tables = {name: v.Relation(rows) for name, rows in listed.items()}
-    stream = arrange(events)
+    stream = list(events)
     names = {p.name for p in patterns}
     produced: dict[str, list[Event]] = {}
     frontiers: dict[str, int | None] = {}
@@ -148,12 +152,12 @@ def detect(
     suppressed = capped = 0
     for index, pattern in enumerate(feeding_order(patterns)):
         producers = feeds(pattern, names)
-        own = stream if not producers else arrange([*stream, *(e for p in producers for e in produced[p])])
+        own = [*stream, *(event for producer in producers for event in produced[producer])]
         bound = horizon
         for producer in producers:
             frontier = frontiers[producer]
             bound = frontier if bound is None or (frontier is not None and frontier < bound) else bound
-        found, frontier, given_up = _of_pattern(pattern, own, matcher, bound, strictly_later, tables)
+        found, frontier, given_up = _of_pattern(pattern, own, matcher, bound, strictly_later, dedupe, tables)
         capped += given_up
         if pattern.suppress is not None and frontier is not None:
             # An earlier match that is not decided yet may suppress a later one that is.
@@ -202,6 +206,7 @@ def _of_pattern(
     matcher: Matcher,
     horizon: int | None,
     strictly_later: bool,
+    dedupe: bool,
     tables: Mapping[str, v.Relation],
 ) -> tuple[list[Match], int | None, int]:
     partitions: dict[object, list[Event]] = {}
@@ -212,7 +217,8 @@ def _of_pattern(
         partitions.setdefault(key, []).append(event)
     out: list[Match] = []
     frontier, capped = horizon, 0
-    for rows in partitions.values():
+    for members in partitions.values():
+        rows = [event for event in arrange(members) if not (dedupe and event.occurrence)]
         part = matcher(pattern, rows, horizon=horizon, strictly_later=strictly_later, relations=tables)
         out.extend(_match(pattern, raw, rows, columns, tables) for raw in part.found)
         capped += part.capped

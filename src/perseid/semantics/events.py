@@ -36,7 +36,7 @@ def content_id(columns: Mapping[str, Any], names: Sequence[str] | None = None) -
 
 
 def arrange(events: Iterable[Event]) -> list[Event]:
-    """Events in their one order: time, then ``order_by``, then identity, then occurrence.
+    """The events of a partition in their one order: time, then ``order_by``, then identity, then occurrence.
 
     Equal events are told apart by an occurrence number, so a stream that holds an event twice holds two.
     """

@@ -403,7 +403,8 @@ def _scaled(op: str, value: timedelta, factor: Any) -> timedelta | None:
     """A duration times or divided by a number, rounded half up to the microsecond."""
     micros = microseconds(value)
     if isinstance(factor, float):
-        if not math.isfinite(factor) or (op == "/" and factor == 0.0):
+        # Divided by what is infinite nothing is left, and that is zero; times it, there is no end.
+        if math.isnan(factor) or (factor == 0.0 if op == "/" else math.isinf(factor)):
             return None
         product = micros * factor if op == "*" else micros / factor
         return duration(half_up(Decimal(product))) if abs(product) < 1e19 else None

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as st
 
-MOMENT = pa.timestamp("us", "UTC")
+from perseid.engines.sequence.schema import MOMENT
+
 _PAIRS: tuple[tuple[type[st.DataType], Any], ...] = (
     (st.BooleanType, pa.bool_()),
     (st.ByteType, pa.int8()),

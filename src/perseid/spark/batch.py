@@ -6,7 +6,7 @@ everything is said in DataFrame calls and in SQL printed from our own tree, so S
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,13 @@ from pyspark.sql import types as st
 from perseid.compile.plan import Plan
 from perseid.engines.registry import engines
 from perseid.engines.sequence.engine import SequencePlan
+from perseid.engines.sequence.schema import returned_type
 from perseid.errors import BindingError, TypeMismatchError, UnknownNameError, UnsupportedError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.local.rows import Events, read_relation
+from perseid.semantics import types as t
 from perseid.semantics.detection import check_relations, expressions_of
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.expressions import predicate_text, sql_text
@@ -60,6 +62,8 @@ class Projection:
     """By input: the condition under which some step may want a row; None where all rows count."""
     keys: tuple[str, ...]
     """The columns that rows are shuffled by."""
+    returned: tuple[tuple[str, str], ...]
+    """The columns of the matches: SQL over what the executors give, and their names."""
     in_catalyst: tuple[int, ...]
     on_executors: tuple[int, ...]
     """Predicates one event decides that Spark SQL has no exact words for."""
@@ -76,22 +80,33 @@ def project(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[Any, 
     arrow = {name: kind for name, kind in crossing.items() if kind is not None}
     undecided = _undecided(plan, chosen)
     numbered: SequencePlan = engines()[ENGINE].plan(undecided, types, arrow=arrow, strictly_later=stream.strictly_later)
-    numbered = replace(numbered, schema=_output(numbered.schema, arrow))
+    _refuse_mistyped(numbered, types)
+    output = _output(numbered.schema, arrow)
+    constants = _constants(plan)
+    numbered = replace(numbered, schema=_crossing(output, constants))
     made, asked_for = _columns(undecided, numbered, inputs, on_executors, set(types))
-    paths = {".".join(p.parts): p.parts for pattern in plan.patterns for p in pattern.pattern.partition}
-    key_columns = {name: f"{OURS}key{i}" for i, name in enumerate(paths)}
+    paths = dict.fromkeys(path for route in plan.routes for path in route.paths)
+    key_columns = {path: f"{OURS}key{i}" for i, path in enumerate(paths)}
+    wanted = tuple(_wanted(plan, numbered, one, chosen) for one in inputs)
+    kind_names = None if _asks_for_types(plan) else _kind_names(numbered)
+    columns = {name: f"{OURS}column{i}" for i, name in enumerate(spark_types) if name in asked_for & set(arrow)}
     job = Job(
         engine=ENGINE,
         plan=numbered,
-        kind_names=None if _asks_for_types(plan) else _kind_names(numbered),
-        keys={route.id: tuple((name, key_columns[name]) for name in route.columns) for route in plan.routes},
+        kind_names=kind_names,
+        keys={
+            route.id: tuple(zip(route.columns, (key_columns[path] for path in route.paths), strict=True))
+            for route in plan.routes
+        },
         ranks=tuple(f"{OURS}rank{i}" for i in range(max(len(one.order_by) for one in inputs))),
         predicates=tuple(chosen),
         made={text: f"{OURS}made{i}" for i, text in enumerate(made)},
-        columns={name: f"{OURS}column{i}" for i, name in enumerate(spark_types) if name in asked_for & set(arrow)},
-        schema=_with_counters(numbered.schema) if counted else numbered.schema,
+        columns=columns,
+        schema=_carried(numbered.schema, counted),
         counted=counted,
         dedupe=stream.dedupe,
+        one_kind=len(inputs) == 1 and wanted[0] is not None and kind_names is not None and len(kind_names) == 1,
+        identity=_identity(inputs, columns),
         relations=relations,
     )
     lost = sorted(asked_for - set(arrow) - _evidence_only(numbered, asked_for))
@@ -100,10 +115,11 @@ def project(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[Any, 
             f"The column {lost[0]!r} is {spark_types[lost[0]].simpleString()}, which cannot cross to Python.",
             hint="Cast it before: df.withColumn(…).",
         )
-    selects = tuple(tuple(_select(one, job, chosen, made, paths, spark_types)) for one in inputs)
-    wanted = tuple(_wanted(plan, numbered, one, chosen) for one in inputs)
+    selects = tuple(tuple(_select(one, job, chosen, made, key_columns, spark_types)) for one in inputs)
     shuffled = (*([ROUTE] if len(job.keys) > 1 else []), *key_columns.values())
-    return Projection(inputs, numbered, job, selects, wanted, shuffled, tuple(chosen), tuple(on_executors))
+    carried = dict(zip(numbered.schema.names, job.schema.names, strict=False))
+    returned = tuple((_shown(name, constants, carried), name) for name in output.names)
+    return Projection(inputs, numbered, job, selects, wanted, shuffled, returned, tuple(chosen), tuple(on_executors))
 
 
 def detect(
@@ -138,8 +154,9 @@ def detect(
     if observation is not None:
         counted = f.col(quoted(HITS))
         sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in COUNTERS]
-        matches = matches.observe(observation, *sums).where(counted.isNull()).drop(HITS)
-    return matches
+        matches = matches.observe(observation, *sums).where(counted.isNull())
+    # Names are the caller's, and some read as more than a name in SQL.
+    return matches.select(*(f.expr(text).alias(name) for text, name in projection.returned))
 
 
 def _shielded(condition: str) -> str:
@@ -224,6 +241,15 @@ def _refuse_unknown(plan: Plan, inputs: Sequence[Input], spark_types: Mapping[st
                 raise TypeMismatchError(
                     f"Rows cannot be ordered by {name!r}: it is {one.columns[name].simpleString()}."
                 )
+
+
+def _refuse_mistyped(numbered: SequencePlan, types: Mapping[str, t.Type]) -> None:
+    """A DataFrame's types are known: what they leave uncomputable is a slip of the pen too, not null."""
+    for pattern in numbered.patterns:
+        core = pattern.pattern.pattern
+        for (name, formula, _), (_, expr) in zip(pattern.outputs, core.returns, strict=True):
+            if formula is None and name not in pattern.output_columns:
+                returned_type(expr, core, types)
 
 
 def _refs(expressions: Iterable[ex.Expr]) -> Iterable[ex.Ref]:
@@ -338,7 +364,7 @@ def _select(
     job: Job,
     chosen: Mapping[int, Mapping[int, str]],
     made: Mapping[str, ex.Expr],
-    paths: Mapping[str, Sequence[str]],
+    keys: Mapping[tuple[str, ...], str],
     spark_types: Mapping[str, st.DataType],
 ) -> Iterable[str]:
     """The columns of one input as SQL, in the shape all inputs share.
@@ -350,16 +376,26 @@ def _select(
         yield f"{column_text(one, name, spark_types[name])} as {here}"
     for i, here in enumerate(job.ranks):
         yield f"{one.text(one.order_by[i]) if i < len(one.order_by) else 'null'} as {here}"
-    for name, here in dict(pair for keys in job.keys.values() for pair in keys).items():
-        yield f"{key_text(one, paths[name], spark_types)} as {here}"
-    yield f"{_kind(one, job.kind_names)} as {KIND}"
+    for path, here in keys.items():
+        yield f"{key_text(one, path, spark_types)} as {here}"
+    if not job.one_kind:
+        yield f"{_kind(one, job.kind_names)} as {KIND}"
     yield f"{time_text(one)} as {TIME}"
     for text, expr in made.items():
         yield f"{_sql(expr, one)} as {job.made[text]}"
     if chosen:
         bits = [f"if({by_input[one.place]}, {1 << bit}L, 0L)" for bit, by_input in enumerate(chosen.values())]
         yield f"{' | '.join(bits)} as {HITS}"
-    yield f"{identity_column_text(one)} as {IDENTITY}"
+    if job.identity is None:
+        yield f"{identity_column_text(one)} as {IDENTITY}"
+
+
+def _identity(inputs: Sequence[Input], columns: Collection[str]) -> str | None:
+    """The column that comes along anyway and is what makes an event this event: a single number, where types have no part in it."""
+    if inputs[0].event_type is not None or len(inputs[0].id) != 1:
+        return None
+    (only,) = inputs[0].id
+    return only if only in columns and isinstance(inputs[0].columns[only], st.IntegralType) else None
 
 
 def _kind(one: Input, kind_names: Sequence[str] | None) -> str:
@@ -410,11 +446,33 @@ def _output(schema: pa.Schema, arrow: Mapping[str, Any]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _with_counters(schema: pa.Schema) -> pa.Schema:
-    taken = [name for name in schema.names if name.lower() == HITS]
-    if taken:
-        raise UnsupportedError(f"The column {taken[0]!r} of the matches has a name that is kept for what is counted.")
-    return schema.append(pa.field(HITS, pa.struct([(name, pa.int64()) for name in COUNTERS])))
+def _constants(plan: Plan) -> dict[str, str]:
+    """Columns that are the same in every row, as SQL: Catalyst writes them down, and only where somebody asks."""
+    found = {"op": "'+'", "revision": "0"}
+    if len(plan.patterns) == 1:
+        found["pattern"] = literal(plan.patterns[0].name)
+    if not any(pattern.pattern.report_timeouts for pattern in plan.patterns):
+        found["kind"] = "'match'"
+    return found
+
+
+def _crossing(output: pa.Schema, constants: Iterable[str]) -> pa.Schema:
+    """What executors give: without constants, and ids as the bytes they are."""
+    fields = [field for field in output if field.name not in constants]
+    return pa.schema([pa.field("match_id", pa.binary()) if field.name == "match_id" else field for field in fields])
+
+
+def _carried(schema: pa.Schema, counted: bool) -> pa.Schema:
+    """The same under names of ours, which no two columns share whatever case they are written in; and what is counted."""
+    fields = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(schema)]
+    counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in COUNTERS]))] if counted else []
+    return pa.schema([*fields, *counters])
+
+
+def _shown(name: str, constants: Mapping[str, str], carried: Mapping[str, str]) -> str:
+    if name == "match_id":
+        return f"lower(hex({carried[name]}))"
+    return constants[name] if name in constants else carried[name]
 
 
 def _spark_schema(schema: pa.Schema) -> st.StructType:

@@ -6,6 +6,7 @@ Explaining runs no job: it reads schemas and the same projection that a detectio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import types as st
@@ -14,8 +15,8 @@ from perseid.compile.plan import Plan, Predicate
 from perseid.errors import NotYetError
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
-from perseid.local.narrow import typed_events
-from perseid.local.rows import Events
+from perseid.local.narrow import Key
+from perseid.local.rows import Events, read_events
 from perseid.semantics.detection import expressions_of
 from perseid.semantics.events import Event
 from perseid.spark.arrow import to_arrow
@@ -151,41 +152,37 @@ def _crossing(projection: Projection) -> str:
 # events in hand
 
 
-def collect_events(stream: Events, key: Mapping[str, Any] | None, most: int) -> list[Event] | None:
+def collect_events(stream: Events, key: Key, most: int) -> list[Event] | None:
     """The events of one key, collected; None where they are more than that many."""
     inputs = inputs_of(stream)
     for one in inputs:
         if getattr(one.frame, "isStreaming", False):
             raise NotYetError("why_not looks at finite data; this DataFrame is a stream.")
-    found = _gathered(stream, inputs, key or {}, most + 1)
+    found = _gathered(stream, inputs, key, most + 1)
     if not found and key:
         found = _gathered(stream, inputs, {}, _SAMPLE)  # to name keys that there are
     return None if len(found) > most else found
 
 
-def _gathered(stream: Events, inputs: list[Input], key: Mapping[str, Any], most: int) -> list[Event]:
+def _gathered(stream: Events, inputs: list[Input], key: Key, most: int) -> list[Event]:
     _, types = types_of(inputs)
-    found: list[Event] = []
+    few: dict[str | None, Any] = {}
     for one in inputs:
-        rows = _collected(one, key, types, max(most - len(found), 0))
-        found += typed_events(rows, stream, one.event_type, one.time, one.id, one.order_by)
-    return found
+        few[one.event_type] = _collected(one, key, types, max(most - sum(map(len, few.values())), 0))
+    return read_events(replace(stream, data=few if isinstance(stream.data, Mapping) else few[None]))
 
 
-def _collected(one: Input, key: Mapping[str, Any], types: Mapping[str, st.DataType], most: int) -> Any:
+def _collected(one: Input, key: Key, types: Mapping[str, st.DataType], most: int) -> Any:
     """The rows of a key that have a time, as an Arrow table: times in it do not depend on anybody's zone."""
     from pyspark.sql import functions as f
 
     frame = one.frame.where(f"({time_text(one)}) is not null")
-    for name, value in key.items():
-        parts = name.split(".")
-        if field_type(parts, types) is not None:
-            frame = frame.where(f.expr(key_text(one, parts, types)).eqNullSafe(f.lit(value)))
+    for path, value in key.items():
+        if field_type(path, types) is not None:
+            frame = frame.where(f.expr(key_text(one, path, types)).eqNullSafe(f.lit(value)))
         elif value is not None:
             frame = frame.limit(0)
-    names = {name: here for name, here, data_type in one.own if to_arrow(data_type) is not None}
-    names.update(
-        {name: name for name in one.columns if name not in one.names and to_arrow(one.columns[name]) is not None}
-    )
-    texts = [f"{quoted(here)} as {quoted(name)}" for name, here in names.items()]
+    texts = [
+        f"{quoted(here)} as {quoted(name)}" for name, here, data_type in one.own if to_arrow(data_type) is not None
+    ]
     return frame.limit(most).selectExpr(*texts).toArrow()

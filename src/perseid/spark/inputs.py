@@ -7,7 +7,7 @@ of ours in a frame of our own; the caller's frame is never touched.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +15,16 @@ from pyspark.sql import types as st
 
 from perseid.errors import EventDataError, TypeMismatchError, nearest
 from perseid.lang import expressions as ex
-from perseid.local.rows import Events
+from perseid.local.rows import EARLIEST, LATEST, Events
 from perseid.semantics import types as t
-from perseid.spark.expressions import spark_type, sql_text
+from perseid.spark.expressions import sql_text
 from perseid.spark.identity import hash_text, identity_text
+from perseid.spark.sql.columns import spark_type
 from perseid.spark.worker import OURS
 
-_FIRST_MICRO, _LAST_MICRO = -62_135_596_800_000_000, 253_402_300_799_999_999
 _DAY = 86_400_000_000
 _DENSE = 2**33
 """Below this many seconds doubles lie closer together than microseconds."""
-_ROLES = ("time", "key", "id", "order_by")
 
 
 @dataclass(frozen=True)
@@ -54,35 +53,12 @@ class Input:
 
 def inputs_of(stream: Events) -> list[Input]:
     """Every DataFrame of a declared stream, checked for the columns that were named."""
-    if not isinstance(stream.data, Mapping):
-        _refuse_other_types(stream, ())
-        return [_input(stream, stream.data, None, 0)]
-    if not stream.data:
-        raise EventDataError(
-            "A stream of several inputs has none.", hint="Give them by event type: {'Login': logins, …}."
-        )
-    _refuse_other_types(stream, stream.data)
-    return [_input(stream, frame, name, i) for i, (name, frame) in enumerate(stream.data.items())]
+    names = stream.key_names()
+    return [_input(one, event_type, i, names) for i, (event_type, one) in enumerate(stream.inputs())]
 
 
-def _refuse_other_types(stream: Events, known: Iterable[str]) -> None:
-    """A dict of columns is by event type, and there must be an input of that type."""
-    there = list(known)
-    for role in _ROLES:
-        named = getattr(stream, role)
-        for name in named if isinstance(named, Mapping) else ():
-            if name not in there:
-                near = nearest(str(name), there)
-                raise EventDataError(
-                    f"{role}= names the event type {name!r}, and there is no such input."
-                    + (f" Did you mean {near!r}?" if near else ""),
-                    hint=f"There is: {', '.join(there)}."
-                    if there
-                    else "Several inputs are given by event type: ps.events({'Login': logins, …}, …).",
-                )
-
-
-def _input(stream: Events, frame: Any, event_type: str | None, place: int) -> Input:
+def _input(stream: Events, event_type: str | None, place: int, key_names: Sequence[str]) -> Input:
+    frame = stream.data
     fields = [(field.name, field.dataType) for field in frame.schema.fields]
     own = dict(fields)
     where = "" if event_type is None else f" of {event_type}"
@@ -91,15 +67,13 @@ def _input(stream: Events, frame: Any, event_type: str | None, place: int) -> In
         raise EventDataError(
             f"The DataFrame{where} has several columns named {twice[0]!r}.", hint="Rename or drop all but one."
         )
-    time = _chosen(stream.time, event_type)
-    roles: list[tuple[str, str]] = [("time", time)]
-    kind = None if event_type is not None else _chosen(stream.type, event_type)
+    roles: list[tuple[str, str]] = [("time", stream.time)]
+    kind = stream.type if event_type is None else None
     if kind is not None:
         roles.append(("type", kind))
-    ids, ranks = stream.columns("id", event_type), stream.columns("order_by", event_type)
-    keys = _keys(stream, event_type)
+    ids, ranks, keys = (stream.columns(role) for role in ("id", "order_by", "key"))
     roles += [*(("id", name) for name in ids), *(("order_by", name) for name in ranks)]
-    roles += [("key", name.split(".")[0] if name not in own else name) for _, name in keys]
+    roles += [("key", name.split(".")[0] if name not in own else name) for name in keys]
     for role, name in roles:
         if name not in own:
             near = nearest(name, own)
@@ -108,20 +82,14 @@ def _input(stream: Events, frame: Any, event_type: str | None, place: int) -> In
                 + (f" Did you mean {near!r}?" if near else ""),
                 hint=f"It has: {', '.join(own)}. Say which: ps.events(df, {role}=…).",
             )
-    renamed = {there: here for there, here in keys if there != here}
-    for there, here in renamed.items():
-        if "." in there or here not in own:
-            raise EventDataError(
-                f"The key {here!r}{where} cannot go by the name {there!r}, because one of them is inside a struct.",
-                hint="Give each input a plain column with the key: df.withColumn('user', 'device.user').",
-            )
+    renamed = {there: here for there, here in zip(key_names, keys, strict=True) if there != here}
     frame, here_names = _framed(frame, [name for name, _ in fields], renamed)
     names = {name: here for name, here in here_names.items() if name != here}
     columns = {**own, **{there: own[here] for there, here in renamed.items()}}
     for there in renamed:
         names.pop(there, None)  # the key, and no longer the caller's own column of that name
     return Input(
-        frame, place, event_type, time, kind, ids, ranks, columns, names,
+        frame, place, event_type, stream.time, kind, ids, ranks, columns, names,
         tuple((name, here_names[name], data_type) for name, data_type in fields),
     )  # fmt: skip
 
@@ -139,30 +107,6 @@ def _framed(frame: Any, fields: list[str], renamed: Mapping[str, str]) -> tuple[
     if renamed:
         frame = frame.selectExpr("*", *(f"{quoted(here[old])} as {quoted(new)}" for new, old in renamed.items()))
     return frame, here
-
-
-def _keys(stream: Events, event_type: str | None) -> list[tuple[str, str]]:
-    """Key columns: what patterns call them, and what they are called here."""
-    there, here = stream.key_names(), stream.columns("key", event_type)
-    if isinstance(stream.key, Mapping) and event_type not in stream.key:
-        here = there
-    if len(there) != len(here):
-        raise EventDataError(
-            f"The key of {event_type} has {len(here)} columns, that of the first input {len(there)}.",
-            hint="Name as many, in the same order.",
-        )
-    return list(zip(there, here, strict=True))
-
-
-def _chosen(name: Any, event_type: str | None) -> str:
-    if isinstance(name, Mapping):
-        if event_type not in name:
-            raise EventDataError(
-                f"Nothing is said of the time column of the input {event_type!r}.",
-                hint=f"There is: {', '.join(map(str, name))}.",
-            )
-        return str(name[event_type])
-    return str(name)
 
 
 def types_of(inputs: Sequence[Input]) -> tuple[dict[str, t.Type], dict[str, st.DataType]]:
@@ -318,7 +262,7 @@ def time_text(one: Input) -> str:
             )
     if isinstance(kind, st.StringType):
         return found  # what is read from text lies in these years
-    return f"case when {found} between {_FIRST_MICRO}L and {_LAST_MICRO}L then {found} end"
+    return f"case when {found} between {EARLIEST}L and {LATEST}L then {found} end"
 
 
 def _moment(kind: st.DataType, text: str) -> str:

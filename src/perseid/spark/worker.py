@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 
 from perseid._version import __version__
 from perseid.engines.contract import Clock, Rows
+from perseid.engines.hashing import identities
 from perseid.engines.registry import engines
 from perseid.errors import VersionMismatchError
 from perseid.local.tables import read_table, type_codes
@@ -21,7 +23,6 @@ OURS = "__perseid_"
 """What our own columns begin with, between Catalyst and the executors."""
 TIME, KIND, HITS, IDENTITY, ROUTE = (OURS + name for name in ("time", "kind", "hits", "identity", "route"))
 COUNTERS = ("events", "bad", "matches", "timed_out", "suppressed", "evidence_dropped", "capped", "duplicates")
-COUNTER_ROW = "counter"
 _HIDDEN = "\0rows"
 """A column that is no column of the data; it says how many rows there are where no other crosses."""
 
@@ -46,16 +47,15 @@ class Job:
     schema: Any
     counted: bool
     dedupe: bool = False
+    one_kind: bool = False
+    """All rows are of the one type that steps name, so their types need not come along."""
+    identity: str | None = None
+    """The column of the data that is the identity too; None where identity is a column of its own."""
     relations: Mapping[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     version: str = __version__
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that ``mapInArrow`` is given."""
-        if self.version != __version__:
-            raise VersionMismatchError(
-                f"The driver runs perseid {self.version}, this executor {__version__}.",
-                hint="Install the same version everywhere; `perseid doctor` shows who has which.",
-            )
         received = [batch for batch in batches if batch.num_rows]
         if not received:
             return
@@ -66,8 +66,14 @@ class Job:
             bad = table.num_rows - int(pc.sum(timed).as_py() or 0)
             table = table.filter(timed) if bad else table
         done = engines()[self.engine].step(self.plan, self.rows(table), None, Clock(ended=True))
-        out = done.rows.cast(self.schema) if not self.counted else self._counted(done.rows, done.counters, table, bad)
+        # Under the names the driver gave them: in order, the columns are the engine's.
+        named = done.rows.rename_columns(self.schema.names[: done.rows.num_columns])
+        out = named.cast(self.schema) if not self.counted else self._counted(named, done.counters, table, bad)
         yield from out.to_batches(max_chunksize=65_536)
+
+    def __reduce__(self) -> tuple[Callable[[str, bytes], Job], tuple[str, bytes]]:
+        """Sealed: what another version wrote may not even be readable, and has to say so first."""
+        return open_job, (self.version, pickle.dumps({part.name: getattr(self, part.name) for part in fields(self)}))
 
     def rows(self, table: pa.Table) -> Rows:
         """A shard's table as an engine knows rows."""
@@ -79,6 +85,8 @@ class Job:
         hits = np.asarray(_whole(table[HITS])) if self.predicates else None
         if self.kind_names is None:
             kinds, kind_names = type_codes(read, KIND)
+        elif self.one_kind:
+            kinds, kind_names = np.zeros(table.num_rows, np.int32), list(self.kind_names)
         else:
             kinds, kind_names = np.asarray(_whole(table[KIND])).astype(np.int32), list(self.kind_names)
         return Rows(
@@ -87,7 +95,9 @@ class Job:
             kind_names=kind_names,
             columns=columns,
             keys={route: {there: read.columns[here] for there, here in keys} for route, keys in self.keys.items()},
-            identity=np.asarray(_whole(table[IDENTITY])),
+            identity=np.asarray(_whole(table[IDENTITY]))
+            if self.identity is None
+            else identities([columns[self.identity]], {}),
             ranks=[read.columns[name] for name in self.ranks],
             route=np.asarray(_whole(table[ROUTE])) if len(self.keys) > 1 else None,
             decided={}
@@ -106,10 +116,19 @@ class Job:
         counts["events"] = int(once) + bad
         extra = pa.array([{name: counts[name] for name in COUNTERS}], self.schema.field(HITS).type)
         single = {f.name: pa.nulls(1, f.type) for f in self.schema if f.name != HITS}
-        single["kind"] = pa.array([COUNTER_ROW])
         single[HITS] = extra
         whole = rows.append_column(HITS, pa.nulls(rows.num_rows, extra.type)).cast(self.schema)
         return pa.concat_tables([whole, pa.table([single[f.name] for f in self.schema], schema=self.schema)])
+
+
+def open_job(version: str, body: bytes) -> Job:
+    """A job as it arrives on an executor; one that another version planned is refused unread."""
+    if version != __version__:
+        raise VersionMismatchError(
+            f"The driver runs perseid {version}, this executor {__version__}.",
+            hint="Install the same version everywhere; `perseid doctor` shows who has which.",
+        )
+    return Job(**pickle.loads(body))  # noqa: S301  It comes from the driver, as every function that Spark runs.
 
 
 def _whole(column: Any) -> Any:

@@ -74,8 +74,7 @@ def find_all(
     out = []
     for numbered in plan.patterns:
         route = numbered.pattern.route
-        first = route not in places
-        if first:
+        if route not in places:
             order, offsets, occurrence, duplicates = _arranged(rows, route, chosen)
             places[route] = order, offsets, occurrence, rows.time[order], rows.kinds[order], duplicates
         order, offsets, occurrence, time, kinds, duplicates = places[route]
@@ -90,7 +89,7 @@ def find_all(
             made=rows.made,
         )
         raw, arrays = find(numbered, batch, offsets, horizon=horizon, threads=threads, compiled=compiled)
-        out.append(Found(numbered, raw, batch, offsets, occurrence, arrays, duplicates if first else 0))
+        out.append(Found(numbered, raw, batch, offsets, occurrence, arrays, duplicates))
     return out
 
 
@@ -132,7 +131,8 @@ def step(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> S
 
     found = find_all(plan, rows)
     table, counters = match_table(found, rows, plan.schema)
-    duplicates = sum(one.duplicates for one in found)
+    # A row that goes several ways is one event: it is counted on the first.
+    duplicates = next((one.duplicates for one in found if one.numbered.pattern.route == min(rows.keys)), 0)
     return Step(table, None, None, {"events": len(rows), "duplicates": duplicates, **counters})
 
 

@@ -13,6 +13,7 @@ from perseid.compile.plan import Plan
 from perseid.engines.sequence.columns import Batch, unified_values
 from perseid.engines.sequence.plan import number
 from perseid.engines.sequence.run import find
+from perseid.engines.sequence.schema import MOMENT
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import Matcher, Partition, RawMatch
 from perseid.semantics.events import Event
@@ -23,7 +24,7 @@ _ARROW: tuple[tuple[type, Any], ...] = (
     (int, pa.int64()),
     (float, pa.float64()),
     (str, pa.string()),
-    (datetime, pa.timestamp("us", "UTC")),
+    (datetime, MOMENT),
     (date, pa.date32()),
     (timedelta, pa.duration("us")),
 )

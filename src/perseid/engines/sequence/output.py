@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.contract import Rows
-from perseid.engines.hashing import hex_ids, key_words, match_words
+from perseid.engines.hashing import hex_ids, id_bytes, key_words, match_words
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, unified_values, value_at
 from perseid.engines.sequence.measures import last_of_step, measure
@@ -28,6 +28,7 @@ from perseid.semantics.hashing import key_words as reference_words
 from perseid.semantics.hashing import match_seeds
 from perseid.semantics.scope import MatchScope
 
+STANDARD_SCHEMA = pa.schema(STANDARD)
 _LATEST = 253_402_300_799_999_999
 """The last microsecond of the year 9999: an end later than that has no timestamp and is null."""
 
@@ -55,7 +56,7 @@ def match_table(found: Sequence[Found], rows: Rows, schema: pa.Schema) -> tuple[
     counted: Counter[str] = Counter(matches=0, timed_out=0, suppressed=0, evidence_dropped=0, capped=0)
     for one in found:
         # A frame has no order of its own: rows stay as they were found.
-        listing, kept = listed(one, rows, counted, ordered=False)
+        listing, kept = listed(one, rows, counted, wanted=schema)
         counted["timed_out"] += int(one.raw.timed_out[kept].sum())
         whole = len(kept) == len(one.raw)
         tables.append(_fitted(listing.table if whole else listing.table.take(pa.array(kept)), schema))
@@ -65,11 +66,15 @@ def match_table(found: Sequence[Found], rows: Rows, schema: pa.Schema) -> tuple[
 
 
 def listed(
-    one: Found, rows: Rows, counted: Counter[str], horizon: int | None = None, *, ordered: bool = True
+    one: Found, rows: Rows, counted: Counter[str], horizon: int | None = None, wanted: pa.Schema | None = None
 ) -> tuple[Listing, Any]:
-    """One pattern's matches, and which of them stay, by end, start and id; what is left out is counted."""
-    listing = rows_of(one, rows)
-    order = _order(one, listing.lanes) if ordered or one.pattern.suppress is not None else np.arange(len(one.raw))
+    """One pattern's matches, and which of them stay, by end, start and id; what is left out is counted.
+
+    Where only some columns are ``wanted``, those are made, in no order unless matches depend on it.
+    """
+    listing = rows_of(one, rows, STANDARD_SCHEMA if wanted is None else wanted)
+    ordered = wanted is None or one.pattern.suppress is not None
+    order = _order(one, listing.lanes) if ordered else np.arange(len(one.raw))
     if one.pattern.suppress is not None and horizon is not None:
         # An earlier match that is not decided yet may suppress a later one that is.
         frontier = min([horizon, *one.raw.frontiers.tolist()])
@@ -121,8 +126,8 @@ def cast_column(column: Any, kind: Any) -> Any:
         )
 
 
-def rows_of(one: Found, rows: Rows) -> Listing:
-    """One pattern's matches."""
+def rows_of(one: Found, rows: Rows, wanted: pa.Schema) -> Listing:
+    """One pattern's matches, with those columns that every match has which are wanted."""
     raw, batch, core = one.raw, one.batch, one.pattern
     count = len(raw)
     first_rows = _rows_at(batch, raw.starts)
@@ -130,25 +135,24 @@ def rows_of(one: Found, rows: Rows) -> Listing:
     names = list(keys)
     key_columns = [take(keys[name], first_rows) for name in names]
     lanes = match_lanes(one, rows, _key_words([keys[name] for name in names], key_columns, first_rows))
-    columns: dict[str, Any] = {
-        "pattern": _constant(core.name, count),
-        "match_id": hex_ids(lanes),
-        "kind": pa.array(np.where(raw.timed_out, "timed out", "match"))
-        if raw.timed_out.any()
-        else _constant("match", count),
-        "op": _constant("+", count),
-        "revision": pa.array(np.zeros(count, np.int32)),
-        "start": pa.array(batch.time[raw.starts]).cast(MOMENT),
-        "end": pa.array(raw.end, mask=raw.end > _LATEST).cast(MOMENT),
+    standard: dict[str, Callable[[], Any]] = {
+        "pattern": lambda: _constant(core.name, count),
+        "match_id": lambda: hex_ids(lanes) if pa.types.is_string(wanted.field("match_id").type) else id_bytes(lanes),
+        "kind": lambda: _kinds(raw),
+        "op": lambda: _constant("+", count),
+        "revision": lambda: pa.array(np.zeros(count, np.int32)),
+        "start": lambda: pa.array(batch.time[raw.starts]).cast(MOMENT),
+        "end": lambda: pa.array(raw.end, mask=raw.end > _LATEST).cast(MOMENT),
     }
-    taken = set(columns)
+    columns = {name: make() for name, make in standard.items() if name in wanted.names}
+    taken = set(standard)
     loose: dict[str, list[Any]] = {}
     for path, name, column in zip(core.partition, names, key_columns, strict=True):
         shown = key_name(".".join(path.parts), taken)
         columns[shown] = column
         if isinstance(keys[name], list):
             loose[shown] = [v.plain(keys[name][row]) for row in first_rows.tolist()]
-    taken = set(columns)
+    taken |= set(columns)
     for name, values in returned(one).items():
         shown = returned_name(name, taken)
         columns[shown] = loose_array(values) if isinstance(values, list) else values
@@ -171,6 +175,12 @@ def _order(one: Found, lanes: Any) -> Any:
         ids, start = lanes.view(np.uint64)[some], one.batch.time[one.raw.starts[some]]
         order[among] = some[np.lexsort((ids[:, 1], ids[:, 0], start, end[some]))]
     return order
+
+
+def _kinds(raw: Raw) -> Any:
+    if raw.timed_out.any():
+        return pa.array(np.where(raw.timed_out, "timed out", "match"))
+    return _constant("match", len(raw))
 
 
 def _constant(text: str, count: int) -> Any:

@@ -10,12 +10,14 @@ import pyarrow as pa
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.formulas import ColumnTypes
 from perseid.engines.sequence.plan import Numbered
+from perseid.errors import PatternError, TypeMismatchError
 from perseid.lang import expressions as ex
 from perseid.semantics import types as t
 from perseid.semantics.core import CorePattern
 from perseid.semantics.typing import infer
 
 MOMENT = pa.timestamp("us", "UTC")
+"""What a time is, wherever it is a column."""
 ARROW = {
     y.INTEGER: pa.int64(),
     y.DOUBLE: pa.float64(),
@@ -71,13 +73,12 @@ def arrow_of(type_: t.Type) -> Any:
 
 def output_schema(patterns: Sequence[Numbered], types: Mapping[str, t.Type], arrow: Mapping[str, Any]) -> pa.Schema:
     """The rows of a set: what every row has, every key column, every returned column; absent ones are null."""
-    fields: dict[str, Any] = dict(STANDARD)
+    fields = _Fields()
     for numbered in patterns:
         core = numbered.pattern.pattern
         for path in core.partition:
             name = key_name(".".join(path.parts), {n for n, _ in STANDARD})
-            if fields.get(name) is None:
-                fields[name] = _key_type(path.parts, types, arrow)
+            fields.add(name, _key_type(path.parts, types, arrow), core)
         for (name, formula, family), (_, expr) in zip(numbered.outputs, core.returns, strict=True):
             column = numbered.output_columns.get(name)
             if column is not None:
@@ -85,17 +86,41 @@ def output_schema(patterns: Sequence[Numbered], types: Mapping[str, t.Type], arr
             else:
                 kind = ARROW[family] if formula is not None else arrow_of(_inferred(expr, core, types))
             shown = returned_name(name, {n for n, _ in STANDARD} | {".".join(path.parts) for path in core.partition})
-            before = fields.get(shown)
-            if before is None:
-                fields[shown] = kind
-            elif kind is not None and kind != before:
-                fields[shown] = common_type(before, kind)
+            fields.add(shown, kind, core)
+    kinds = fields.kinds
     if any(numbered.pattern.pattern.evidence is not None for numbered in patterns):
         columns = [(name, arrow.get(name) or arrow_of(kind)) for name, kind in types.items()]
         known = all(kind is not None for _, kind in columns)
-        fields["evidence"] = pa.list_(pa.struct(columns)) if known else None
-        fields["evidence_dropped"] = pa.int64()
-    return pa.schema([pa.field(name, pa.null() if kind is None else kind) for name, kind in fields.items()])
+        kinds["evidence"] = pa.list_(pa.struct(columns)) if known else pa.null()
+        kinds["evidence_dropped"] = pa.int64()
+    return pa.schema(list(kinds.items()))
+
+
+class _Fields:
+    """The columns of a set while its patterns are gone through."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, Any] = dict(STANDARD)
+        self.owners: dict[str, str] = {}
+
+    def add(self, name: str, kind: Any, core: CorePattern) -> None:
+        """A column of one more pattern; None is a type that is not known."""
+        kind = pa.null() if kind is None else kind
+        before = self.kinds.get(name, pa.null())
+        if pa.types.is_null(before):
+            self.kinds[name], self.owners[name] = kind, core.name
+        elif kind != before and not pa.types.is_null(kind):
+            if not (_has_text(before) and _has_text(kind)):
+                raise TypeMismatchError(
+                    f"Patterns {self.owners[name]} and {core.name} both give a column {name!r}, "
+                    f"one as {before}, the other as {kind}; no column holds both.",
+                    hint=f"Give it another name in one of them: return … as {name}_{core.name}.",
+                )
+            self.kinds[name] = common_type(before, kind)
+
+
+def _has_text(kind: Any) -> bool:
+    return not (pa.types.is_nested(kind) or pa.types.is_binary(kind))
 
 
 def common_type(left: Any, right: Any) -> Any:
@@ -117,9 +142,18 @@ def _key_type(parts: Sequence[str], types: Mapping[str, t.Type], arrow: Mapping[
 
 def _inferred(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type]) -> t.Type:
     try:
-        return infer(expr, ColumnTypes(types, {s.name for s in core.steps if s.name is not None}))
-    except Exception:  # what cannot be typed before it is seen
-        return t.Unknown()
+        return returned_type(expr, core, types)
+    except PatternError:  # what cannot be computed is null
+        return t.Null()
+
+
+def returned_type(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type]) -> t.Type:
+    """The type of what a pattern returns; raises what is wrong with it."""
+    unified: dict[str, t.Type] = {}
+    for path, name in (pair for step in core.steps for pair in step.unify):
+        found = ColumnTypes(types).ref(path)
+        unified[name] = t.wider(unified.get(name, found), found) or t.Unknown()
+    return infer(expr, ColumnTypes({**types, **unified}, {s.name for s in core.steps if s.name is not None}))
 
 
 def key_name(name: str, taken: set[str]) -> str:
