@@ -679,3 +679,55 @@ def test_times_at_the_ends_of_the_calendar() -> None:
 
 def test_strictly_later() -> None:
     same_as_oracle(LOGIN, Events(some_rows(120), strictly_later=True))
+
+
+# Events nobody wants are left out while files are read
+
+
+@pytest.fixture
+def mixed_file(tmp_path: Path) -> tuple[pa.Table, str]:
+    """Events of five types, one of them null, in row groups of seven."""
+    rows = 200
+    table = pa.table(
+        {
+            "ts": pa.array([i * 1_000_000 for i in range(rows)], pa.timestamp("us", "UTC")),
+            "type": [("A", "x", "B", None, "b")[i * 7 % 5] for i in range(rows)],
+            "id": list(range(rows)),
+        }
+    )
+    path = tmp_path / "mixed.parquet"
+    pq.write_table(table, path, row_group_size=7)
+    return table, str(path)
+
+
+PAIRS = "pattern p match A a -> B b within 1 minute return a.id as first, b.id as last"
+
+
+def test_unwanted_events_in_files_change_nothing(mixed_file: tuple[pa.Table, str]) -> None:
+    table, path = mixed_file
+    there, here = (ps.pattern(PAIRS).match(ps.events(data, id="id")) for data in (path, table))
+    assert there.to_arrow() == here.to_arrow()
+    assert len(here) == 40
+
+
+def test_types_that_nobody_wants_are_still_known(mixed_file: tuple[pa.Table, str]) -> None:
+    table, path = mixed_file
+    text = PAIRS.replace("A a", "X a")
+    there, here = (ps.pattern(text).match(ps.events(data, id="id")).notes for data in (path, table))
+    assert there == here
+    assert "did you mean 'x'" in " ".join(there)
+
+
+@pytest.mark.parametrize("wrong", [None, 2**62])
+def test_an_unwanted_event_without_a_time_is_refused_by_its_row(
+    wrong: int | None, mixed_file: tuple[pa.Table, str], tmp_path: Path
+) -> None:
+    table, _ = mixed_file
+    times = table["ts"].cast(pa.int64()).to_pylist()
+    times[103] = wrong
+    assert table["type"][103].as_py() == "x"
+    bad = table.set_column(0, "ts", pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC")))
+    pq.write_table(bad, tmp_path / "bad.parquet", row_group_size=7)
+    for data in (bad, str(tmp_path / "bad.parquet")):
+        with pytest.raises(ps.EventDataError, match="Row 104"):
+            ps.pattern(PAIRS).match(ps.events(data, id="id"))

@@ -9,20 +9,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
-from perseid.engines.order import arrange
 from perseid.engines.sequence.columns import Batch, column_type, kernel_arrays, value_at
 from perseid.engines.sequence.counting import Chain, chain_of, count_matches
-from perseid.engines.sequence.engine import comparable, find_all, make_plan
+from perseid.engines.sequence.engine import arranged, find_all, make_plan
 from perseid.engines.sequence.output import Found
-from perseid.engines.sequence.plan import Numbered
+from perseid.engines.sequence.plan import MATCH_CAP, Numbered
 from perseid.engines.sequence.run import make_space
+from perseid.errors import LimitError
+from perseid.lang.expressions import Ref
 from perseid.local.inputs import row_pieces
 from perseid.local.rows import Events
 from perseid.semantics import values as v
 from perseid.semantics.detection import check_relations
+from perseid.semantics.scope import attribute_path
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,9 @@ def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[An
         for one in numbered.patterns:
             chain = chains[one.pattern.name]
             why[one.pattern.name] = chain if isinstance(chain, str) else None
-            found = _counted(one, chain, rows) if isinstance(chain, Chain) else _enumerated(made[one.pattern.name])
+            found = (
+                _counted(one, chain, rows) if isinstance(chain, Chain) else _enumerated(made[one.pattern.name], chain)
+            )
             keys = list(rows.keys[one.pattern.route].values())
             for row, count in found:
                 if count:
@@ -63,8 +68,14 @@ def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[An
     return [Counts(name, sum(by_key.values()), by_key, why.get(name)) for name, by_key in totals.items()]
 
 
-def _enumerated(found: Found) -> Iterator[tuple[int, int]]:
+def _enumerated(found: Found, why: str) -> Iterator[tuple[int, int]]:
     """For each partition with matches a row of it, and how many were made."""
+    if found.raw.capped:
+        raise LimitError(
+            f"Pattern {found.pattern.name} has starts with more than {MATCH_CAP:,} matches, which have to be made to be "
+            f"counted, because {why}.",
+            hint="Narrow the window or the conditions; chains of ->> whose steps are decided alone need no such limit.",
+        )
     parts, counts = np.unique(found.raw.partition[~found.raw.timed_out], return_counts=True)
     yield from zip(found.batch.order[found.offsets[parts]].tolist(), counts.tolist(), strict=True)
 
@@ -76,18 +87,15 @@ def _shown(value: Any) -> Any:
 
 def _counted(one: Numbered, chain: Chain, rows: Rows) -> Iterator[tuple[int, int]]:
     """For each partition a row of it, and its number of matches."""
-    keys = list(rows.keys[one.pattern.route].values())
-    chosen = np.arange(len(rows))
+    route, chosen = one.pattern.route, None
     if chain.variable is not None:
         path = one.columns[chain.variable].expr
-        column = rows.columns[path.parts[0]]  # type: ignore[union-attr]
-        if isinstance(column, list):
-            column = pa.array([repr(v.identity(v.plain(x))) if x is not None else None for x in column])
+        assert isinstance(path, Ref)
+        column = _field(rows.columns[path.parts[0]], path.parts[1:])
         chosen = np.flatnonzero(np.asarray(column.is_valid()))
-        keys = [*keys, column]
-    keys = [comparable(key).take(pa.array(chosen)) for key in keys]
-    arrangement = arrange(keys, rows.time[chosen], [], rows.identity[chosen])
-    order = chosen[arrangement.order]
+        # Its values are a key more: each is a stream of its own.
+        rows = replace(rows, keys={route: {**rows.keys[route], "\0value": column}})
+    order, offsets, _, _ = arranged(rows, route, chosen)
     batch = Batch(
         rows.time[order],
         rows.kinds[order],
@@ -99,6 +107,16 @@ def _counted(one: Numbered, chain: Chain, rows: Rows) -> Iterator[tuple[int, int
         rows.made,
     )
     arrays = kernel_arrays(one, batch, *make_space(one))
-    counts = count_matches(chain, arrays, np.ascontiguousarray(arrangement.offsets, np.int64), arrays.tables)
-    for first, count in zip(arrangement.offsets[:-1].tolist(), counts, strict=True):
+    counts = count_matches(chain, arrays, np.ascontiguousarray(offsets, np.int64), arrays.tables)
+    for first, count in zip(offsets[:-1].tolist(), counts, strict=True):
         yield int(order[first]), count
+
+
+def _field(column: Any, inside: tuple[str, ...]) -> Any:
+    """A column, or a field inside one, as an array; values of several kinds by what tells them apart."""
+    if not isinstance(column, list):
+        for name in inside:
+            column = pc.struct_field(column, name)
+        return column
+    values = [v.plain(attribute_path(v.plain(x), inside)) for x in column]
+    return pa.array([None if x is None else repr(v.identity(x)) for x in values], pa.string())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,20 @@ from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns, identities
 from perseid.engines.sequence.columns import value_at
+from perseid.errors import EventDataError
 from perseid.local.keys import key_column
 from perseid.local.parquet import partitioned
 from perseid.local.rows import Events, rank
-from perseid.local.tables import Table, are_paths, read_table, require, time_column, type_codes
+from perseid.local.tables import (
+    Table,
+    are_paths,
+    encoded,
+    read_table,
+    require,
+    time_column,
+    times_are_readable,
+    type_codes,
+)
 from perseid.semantics import values as v
 from perseid.semantics.hashing import hash_values, identity_of
 
@@ -32,7 +43,14 @@ def row_pieces(
     if not isinstance(stream.data, Mapping):
         [(_, only)] = stream.inputs()
         for table in _pieces(plan, only, memory_limit):
-            yield _rows(plan, only, table, relations), set(table.names or table.columns)
+            try:
+                rows = _rows(plan, only, table, relations)
+            except EventDataError:
+                # It names a row, and events that nobody wants were not counted.
+                for whole in _pieces(plan, only, memory_limit, narrow=False):
+                    _rows(plan, only, whole, relations)
+                raise
+            yield rows, set(table.names or table.columns)
         return
     parts, names = [], set()
     for event_type, one in stream.inputs():
@@ -43,7 +61,7 @@ def row_pieces(
     yield _joined(parts), names
 
 
-def _pieces(plan: Plan, stream: Events, memory_limit: int | None) -> Iterator[Table]:
+def _pieces(plan: Plan, stream: Events, memory_limit: int | None, narrow: bool = True) -> Iterator[Table]:
     if not are_paths(stream.data):
         yield read_table(stream.data, None)
         return
@@ -56,8 +74,24 @@ def _pieces(plan: Plan, stream: Events, memory_limit: int | None) -> Iterator[Ta
     shared = [path for path in keys[0] if all(path in other for other in keys)] if keys else []
     limit = memory_limit if memory_limit is not None else _memory() // MEMORY_SHARE
     split = [path[0] for path in shared if len(path) == 1]
-    for piece in partitioned(stream.data, split, needed, limit, [stream.type]):
+    keep = partial(_wanted, plan.event_types, stream) if narrow and plan.event_types is not None else None
+    for piece in partitioned(stream.data, split, needed, limit, [stream.type], keep):
         yield read_table(piece, needed)
+
+
+def _wanted(types: Sequence[str], stream: Events, table: pa.Table) -> pa.Table:
+    """A piece of a file without the events of types that no step names, save one of each: that they occur is known."""
+    if not {stream.type, stream.time} <= set(table.column_names):
+        return table
+    if not times_are_readable(table[stream.time]):
+        return table  # Events without a time are refused, whatever their type.
+    codes, distinct = encoded(table[stream.type])
+    names = [v.text(v.plain(value)) for value in distinct]
+    kept = np.array([*(name in types for name in names), False])[codes]  # -1, null, is the last place
+    first = np.zeros(len(names) + 1, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # what is written last stays
+    kept[first[:-1]] = True
+    return table if kept.all() else table.filter(pa.array(kept))
 
 
 def _memory() -> int:

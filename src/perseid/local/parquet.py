@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -64,21 +65,21 @@ def partitioned(
     needed: Collection[str] | None,
     memory_limit: int,
     coded: Sequence[str] = (),
+    keep: Callable[[pa.Table], pa.Table] | None = None,
 ) -> Iterator[pa.Table]:
     """Tables that each hold all rows of the keys in them; one table where everything fits ``memory_limit`` bytes.
 
     What does not fit is split by key in one pass through temporary files. Rows of a table stay in the order of the
-    files. A table may be above the limit where a single key is.
+    files. A table may be above the limit where a single key is. What ``keep`` leaves out of a piece is let go at once.
     """
-    dataset = open_parquet(paths)
+    dataset = open_parquet(paths, coded)
     columns = _present(dataset, None if needed is None else {*needed, *key_columns})
     # A key column that is nowhere is null in every row: it splits nothing.
     keys = [name for name in dict.fromkeys(key_columns) if name in dataset.schema.names]
     size = _decoded_size(dataset, columns)
     if size <= memory_limit:
         with _readable("The Parquet files"):
-            whole = open_parquet(paths, coded) if coded else dataset
-            table = whole.to_table(columns=columns)
+            table = _read(dataset, columns, keep)
         yield table
         return
     if not keys:
@@ -87,7 +88,22 @@ def partitioned(
             "and there is no key to split them by.",
             hint="Write 'partition by' in the pattern, raise the memory limit, or run the pattern on Spark.",
         )
-    yield from _split(dataset, columns, keys, size, memory_limit)
+    yield from _split(open_parquet(paths), columns, keys, size, memory_limit)
+
+
+def _read(dataset: Any, columns: list[str], keep: Callable[[pa.Table], pa.Table] | None) -> pa.Table:
+    """All rows, a row group at a time on each core: what is not kept never leaves the core's cache."""
+    groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
+    cores = min(len(groups), os.cpu_count() or 1)
+    if keep is None or cores <= 1:
+        table = dataset.to_table(columns=columns)
+        return table if keep is None else keep(table)
+
+    def read(group: Any) -> pa.Table:
+        return keep(group.to_table(schema=dataset.schema, columns=columns, use_threads=False))
+
+    with ThreadPoolExecutor(cores) as pool:
+        return pa.concat_tables(list(pool.map(read, groups)))
 
 
 def _open(path: str | os.PathLike[str], coded: Sequence[str]) -> Any:

@@ -129,6 +129,15 @@ def time_column(table: Table, name: str) -> Ints:
     return found
 
 
+def times_are_readable(column: Column) -> bool:
+    """Are these moments, every one there and in the years 1 to 9999?"""
+    if not pa.types.is_timestamp(column.type) or column.null_count:
+        return False
+    least, most = pc.min_max(column.cast(pa.int64())).values()
+    micros = {"s": _SECOND, "ms": 1_000, "us": 1, "ns": 0.001}[column.type.unit]
+    return not len(column) or bool(least.as_py() * micros >= _FIRST and most.as_py() * micros <= _LAST)
+
+
 def type_codes(table: Table, name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Each row's type as a place in the list of their names; -1 for null."""
     column = require(table, name, "type")
@@ -139,7 +148,7 @@ def type_codes(table: Table, name: str) -> tuple[npt.NDArray[np.int32], list[str
         seen: dict[str, int] = {}
         codes = np.array([-1 if x is None else seen.setdefault(x, len(seen)) for x in texts], np.int32)
         return codes, list(seen)
-    codes, distinct = _encoded(column)
+    codes, distinct = encoded(column)
     names: dict[str, int] = {}
     mapped = np.full(len(distinct) + 1, -1, np.int32)
     # Only names that occur: a dictionary may hold others, or one of them twice.
@@ -411,7 +420,7 @@ def _times(column: Column, name: str) -> tuple[Ints, int | None]:
     if pa.types.is_floating(kind):
         return _times_of_doubles(np.asarray(column.cast(pa.float64()).fill_null(math.nan)), name)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
-        codes, distinct = _encoded(column)
+        codes, distinct = encoded(column)
         found = np.zeros(len(distinct) + 1, np.int64)
         unreadable = np.zeros(len(distinct) + 1, np.bool_)
         unreadable[-1] = True  # where the code is -1: null
@@ -462,7 +471,7 @@ def _contiguous(column: Column) -> Ints:
     return np.asarray(numbers)
 
 
-def _encoded(column: Column) -> tuple[npt.NDArray[Any], list[Any]]:
+def encoded(column: Column) -> tuple[npt.NDArray[Any], list[Any]]:
     """Codes, -1 for null, and what they stand for."""
     if pa.types.is_dictionary(column.type) and isinstance(column, pa.ChunkedArray) and column.num_chunks != 1:
         try:

@@ -19,6 +19,7 @@ from perseid.engines.jit import jit
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.plan import Numbered
 from perseid.lang.ast import Contiguity
+from perseid.lang.expressions import Ref
 
 OVERFLOW = -1
 
@@ -110,6 +111,8 @@ def _variable(numbered: Numbered, steps: list[int]) -> int | str | None:
                 return "a condition looks at more than its own event"
             if len(posting.own) > 1:
                 return "several values are equal"
+            if not isinstance(numbered.columns[posting.own[0]].expr, Ref):
+                return "a value is computed"
             found.append((-1, posting.own[0]))
             continue
         if count > 1:

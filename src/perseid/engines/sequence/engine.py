@@ -75,7 +75,7 @@ def find_all(
     for numbered in plan.patterns:
         route = numbered.pattern.route
         if route not in places:
-            order, offsets, occurrence, duplicates = _arranged(rows, route, chosen)
+            order, offsets, occurrence, duplicates = arranged(rows, route, chosen)
             places[route] = order, offsets, occurrence, rows.time[order], rows.kinds[order], duplicates
         order, offsets, occurrence, time, kinds, duplicates = places[route]
         batch = Batch(
@@ -93,7 +93,7 @@ def find_all(
     return out
 
 
-def _arranged(rows: Rows, route: int, chosen: Any) -> tuple[Any, Any, Any, int]:
+def arranged(rows: Rows, route: int, chosen: Any) -> tuple[Any, Any, Any, int]:
     """Row numbers in order, where partitions begin, occurrence numbers and how many rows were duplicates."""
     from perseid.engines.order import arrange
 

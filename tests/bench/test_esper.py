@@ -1,0 +1,159 @@
+"""The part of the contest with Esper that needs no Java: refusals, the conversation, the verdict."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import ours, truth
+from bench.__main__ import main
+from bench.esper import contest, rival
+from bench.esper.queries import FORMS
+from bench.harness import Clock, MissingToolError, Report, Timed, targets_of
+from bench.truth import Answer
+from bench.workload import QUERIES, Query, generate
+
+RIGHT = Answer(3, 12)
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def python(source: str) -> list[str]:
+    return [sys.executable, "-c", source]
+
+
+def meet(esper: Callable[[], Timed]) -> Report:
+    report = Report("esper", "standard")
+    contest.meet(
+        report,
+        "Q1",
+        kernel=lambda: Timed(0.25, RIGHT),
+        ordered=lambda: Timed(0.5, RIGHT),
+        esper=esper,
+        right=RIGHT,
+        clock=Clock(3600, 60),
+    )
+    return report
+
+
+def test_a_round_is_a_line() -> None:
+    assert rival.parse_round("round 0.912345678 12645 12407377963\n") == Timed(0.912345678, Answer(12645, 12407377963))
+
+
+@pytest.mark.parametrize("line", ["", "round", "round 0.9 12645", "Picked up JAVA_TOOL_OPTIONS: -Xint", "round x 1 2"])
+def test_other_lines_are_no_rounds(line: str) -> None:
+    assert rival.parse_round(line) is None
+
+
+def test_rounds_are_asked_one_by_one_and_the_process_ends_with_its_input() -> None:
+    answering = "import sys\nprint('a warning')\nfor n, _ in enumerate(sys.stdin): print('round 0.5', n, 7, flush=True)"
+    with rival.Rival(python(answering)) as process:
+        assert process.round() == Timed(0.5, Answer(0, 7))
+        assert process.round() == Timed(0.5, Answer(1, 7))
+    assert process._process.returncode == 0
+
+
+def test_a_process_that_dies_is_quoted() -> None:
+    with rival.Rival(python("raise SystemExit('no such stream')")) as process:
+        process._process.wait()
+        with pytest.raises(rival.EsperError, match="no such stream"):
+            process.round()
+
+
+def test_a_process_that_does_not_answer_is_ended() -> None:
+    with pytest.raises(KeyboardInterrupt), rival.Rival(python("import time; time.sleep(60)")) as process:
+        raise KeyboardInterrupt
+    assert process._process.returncode is not None
+
+
+def test_without_java_the_call_says_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["esper", "--size", "quick", "--data", str(tmp_path / "data")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "`java` was not found" in said.err
+    assert "apt-get install" in said.err
+
+
+@pytest.mark.parametrize(
+    ("version", "tools", "complaint"),
+    [
+        ("11.0.2", ("java", "mvn"), "is version 11"),
+        ("17.0.15", ("java",), "`mvn` is not on the path"),
+    ],
+)
+def test_an_old_java_and_a_missing_maven_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, tools: tuple[str, ...], complaint: str
+) -> None:
+    for tool in tools:
+        script(tmp_path / tool, f"echo 'openjdk version \"{version}\"' >&2")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError, match=complaint):
+        rival.build(tmp_path / "build")
+
+
+def test_what_maven_complains_about_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script(tmp_path / "java", "echo 'openjdk version \"21\"' >&2")
+    script(tmp_path / "mvn", "echo '[ERROR] no such artifact'; exit 1")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), "/bin")))
+    with pytest.raises(MissingToolError, match="no such artifact"):
+        rival.build(tmp_path / "build")
+
+
+def test_events_go_over_as_columns(tmp_path: Path) -> None:
+    events = generate("plain", 50, keys=5)
+    rival.write_events(events, tmp_path / "events")
+    content = (tmp_path / "events").read_bytes()
+    assert len(content) == 29 * 50
+    assert (np.frombuffer(content, "<i8", 50, 8 * 50) == events.ts).all()
+    assert (np.frombuffer(content, "<i4", 50, 16 * 50) == events.key).all()
+    assert (np.frombuffer(content, "<i1", 50, 20 * 50) == events.type).all()
+    assert (np.frombuffer(content, "<f8", 50, 21 * 50) == events.v).all()
+
+
+def test_the_kernel_and_the_kernel_with_ordering_are_both_compared() -> None:
+    report = meet(lambda: Timed(5.0, RIGHT))
+    assert report.figures == {"Q1.esper": 20.0, "Q1.esper_with_ordering": 10.0}
+    assert len(report.records["Q1 esper"].seconds) == contest.ROUNDS
+
+
+def test_other_matches_equal_in_number_give_no_figure() -> None:
+    report = meet(lambda: Timed(5.0, Answer(3, 13)))
+    assert report.figures == {"Q1.esper": None, "Q1.esper_with_ordering": None}
+    assert report.reasons["Q1.esper"] == "other matches: 3 (ids 13), right is 3 (ids 12)"
+    assert "other matches" in report.table({})
+
+
+def test_a_rival_that_fails_gives_no_figure() -> None:
+    def fail() -> Timed:
+        raise rival.EsperError("out of memory")
+
+    report = meet(fail)
+    assert report.reasons["Q1.esper"] == "theirs: out of memory"
+    assert report.short({"Q1.esper": 10.0}) == ["Q1.esper"]
+
+
+def test_every_form_has_a_target_and_no_other_query_has() -> None:
+    assert set(targets_of("esper", "standard")) == {f"{name}.esper" for name in FORMS}
+
+
+@pytest.mark.parametrize("query", [QUERIES[name] for name in FORMS], ids=lambda q: q.name)
+def test_the_engine_that_orders_by_itself_finds_what_the_truth_says(query: Query) -> None:
+    events = generate("plain", 20_000, keys=50)
+    rate, found = ours.engine_rate(query, events)
+    assert rate > 0
+    assert found == truth.answer(query.name, events.by_key())
