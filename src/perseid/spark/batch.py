@@ -135,14 +135,15 @@ def detect(
     job = projection.job
     shaped = None
     for one, select, wanted in zip(projection.inputs, projection.selects, projection.wanted, strict=True):
-        frame = one.frame
-        if wanted is not None:
-            frame = frame.where(
-                _shielded(wanted if observation is None else f"({wanted}) or ({time_text(one)}) is null")
-            )
-        frame = frame.selectExpr(*select)
+        # Rows without a time are dropped or, where somebody counts, kept whatever they are.
+        untimed = f"({time_text(one)}) is null"
         if observation is None:
-            frame = frame.where(f"{quoted(TIME)} is not null")
+            conditions = [wanted, f"not {untimed}"]
+        else:
+            conditions = [None if wanted is None else f"({wanted}) or {untimed}"]
+        frame = one.frame
+        given = " and ".join(f"({_shielded(text)})" for text in conditions if text is not None)
+        frame = (frame.where(given) if given else frame).selectExpr(*select)
         shaped = frame if shaped is None else shaped.unionByName(frame)
     assert shaped is not None
     shaped = _routed(shaped, job)
@@ -156,7 +157,7 @@ def detect(
         sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in COUNTERS]
         matches = matches.observe(observation, *sums).where(counted.isNull())
     # Names are the caller's, and some read as more than a name in SQL.
-    return matches.select(*(f.expr(text).alias(name) for text, name in projection.returned))
+    return matches.selectExpr(*(text for text, _ in projection.returned)).toDF(*(n for _, n in projection.returned))
 
 
 def _shielded(condition: str) -> str:
