@@ -1,6 +1,7 @@
 """``python -m bench NAME [--size quick|standard|full]``: a table for people, then one line of JSON.
 
-The exit status is 1 when a figure is below ``bench/targets.toml``, 2 when the call is wrong.
+The exit status is 1 when a figure is below ``bench/targets.toml``, 2 when the call is wrong or the machine lacks
+something that the benchmark needs.
 """
 
 from __future__ import annotations
@@ -21,11 +22,18 @@ def _sequence(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, data, args.only)
 
 
+def _esper(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.esper.contest import run
+
+    return run(args.size, data, args.only)
+
+
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
         "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
         _sequence,
     ),
+    "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
 }
 
 
@@ -54,7 +62,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="perseid-bench-") as scratch:
         data = args.data or Path(scratch)
         data.mkdir(parents=True, exist_ok=True)
-        report = BENCHES[args.name][1](args, data)
+        try:
+            report = BENCHES[args.name][1](args, data)
+        except harness.MissingToolError as error:
+            harness.say(f"{args.name}: {error}", "stderr")
+            return 2
         targets = harness.targets_of(args.name, args.size)
         if args.only:
             targets = {name: least for name, least in targets.items() if name.split(".")[0] in args.only}

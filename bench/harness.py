@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 TARGETS = Path(__file__).with_name("targets.toml")
 ROUNDS = 3
@@ -24,6 +25,10 @@ _BEGIN = time.monotonic()
 
 class TimeUp(BaseException):
     """The time allowed is over; not an Exception, so that nothing on the way takes it for a failure of its own."""
+
+
+class MissingToolError(Exception):
+    """A benchmark needs something that this machine does not have; says what, and how to get it."""
 
 
 @contextmanager
@@ -71,6 +76,13 @@ def _stopped_from_outside(seconds: float, stop: Callable[[], object]) -> Iterato
     finally:
         ended.set()
         watcher.join()
+
+
+class Timed(NamedTuple):
+    """What was found, and the seconds that count: given by a call that does more than is to be timed."""
+
+    seconds: float
+    answer: object
 
 
 @dataclass(frozen=True)
@@ -145,6 +157,8 @@ def _attempt(
     except Exception as error:
         return 0.0, f"{type(error).__name__}: {(str(error).strip() or 'no reason given').splitlines()[0]}"
     taken = time.perf_counter() - start
+    if isinstance(found, Timed):
+        taken, found = found
     return taken, None if found == expected else f"wrong answer: {_plain(found)}, right is {_plain(expected)}"
 
 
@@ -202,6 +216,20 @@ class Report:
             aim = "" if target is None else f"{target:g}"
             lines.append(f"{name:<{width}}  {value:>10}  {aim:>7}  {verdict}".rstrip())
         return "\n".join(lines)
+
+    def times(self, count: int) -> str:
+        """For people: what everybody took for so many events, whatever the ratios."""
+        width = max((len(name) for name in self.records), default=0)
+        rounds = max((len(record.seconds) for record in self.records.values()), default=0)
+        lines = [f"{count:,} events; medians of {rounds} rounds"]
+        for name, record in self.records.items():
+            if record.failure is not None:
+                lines.append(f"{name:<{width}}  {record.failure}")
+            elif record.seconds:
+                middle = statistics.median(record.seconds)
+                rate = count / middle / 1000
+                lines.append(f"{name:<{width}}  {middle:9.3f} s  {rate:10,.0f} thousand events/s")
+        return "\n".join(lines) + "\n"
 
     def write(self, folder: Path, targets: Mapping[str, float]) -> Path:
         """Keep the run, with every time and the machine it was taken on, as JSON."""

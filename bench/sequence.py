@@ -57,7 +57,7 @@ def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
     ):
         frames = {dataset: spark.read.parquet(str(path)) for dataset, path in files.items()}
         _on_spark(report, queries, spark, frames, truth, clock)
-    _rates(report, count)
+    say(report.times(count))
     return report
 
 
@@ -194,16 +194,3 @@ def _held(
 
 def _compare(report: Report, name: str, mine: Record, theirs: Record) -> None:
     report.add(name, *paired_ratio(mine, theirs))
-
-
-def _rates(report: Report, count: int) -> None:
-    """For people: what everybody took, whatever the ratios."""
-    width = max((len(name) for name in report.records), default=0)
-    say(f"{count:,} events; medians of {ROUNDS} rounds")
-    for name, record in report.records.items():
-        if record.failure is not None:
-            say(f"{name:<{width}}  {record.failure}")
-        elif record.seconds:
-            middle = statistics.median(record.seconds)
-            say(f"{name:<{width}}  {middle:8.2f} s  {count / middle / 1000:10,.0f} thousand events/s")
-    say("")
