@@ -274,13 +274,9 @@ def _aggregate(function: Function, expr: Call, scope: Scope) -> Value:
     return function.run(found, *(evaluate(arg, scope) for arg in expr.args[1:]))
 
 
-@lru_cache(maxsize=512)
-def _like_parts(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...] | None:
-    """The stretches between ``%`` and how long each is; None when an escape has nothing to escape.
-
-    A fixed-length expression cannot backtrack, so matching takes at most text times pattern steps.
-    """
-    stretches: list[list[str]] = [[]]
+def like_stretches(pattern: str) -> list[list[str | None]] | None:
+    """The characters between the ``%`` of a pattern, None for any one; None when an escape has nothing to escape."""
+    found: list[list[str | None]] = [[]]
     at = 0
     while at < len(pattern):
         char = pattern[at]
@@ -288,13 +284,26 @@ def _like_parts(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...] | None:
             at += 1
             if at == len(pattern) or pattern[at] not in "\\%_":
                 return None
-            stretches[-1].append(re.escape(pattern[at]))
+            found[-1].append(pattern[at])
         elif char == "%":
-            stretches.append([])
+            found.append([])
         else:
-            stretches[-1].append("." if char == "_" else re.escape(char))
+            found[-1].append(None if char == "_" else char)
         at += 1
-    return tuple((re.compile("".join(stretch), re.DOTALL), len(stretch)) for stretch in stretches)
+    return found
+
+
+@lru_cache(maxsize=512)
+def _like_parts(pattern: str) -> tuple[tuple[re.Pattern[str], int], ...] | None:
+    """An expression for each stretch between ``%``, and how long it is.
+
+    A fixed-length expression cannot backtrack, so matching takes at most text times pattern steps.
+    """
+    stretches = like_stretches(pattern)
+    if stretches is None:
+        return None
+    texts = ["".join("." if char is None else re.escape(char) for char in stretch) for stretch in stretches]
+    return tuple((re.compile(text, re.DOTALL), len(stretch)) for text, stretch in zip(texts, stretches, strict=True))
 
 
 def like(value: Value, pattern: Value) -> bool | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perseid.lang.expressions import Expr, Literal
 from perseid.semantics import types as t
 from perseid.semantics import values as v
-from perseid.semantics.evaluate import MAX_LIKE
+from perseid.semantics.evaluate import MAX_LIKE, like_stretches
 from perseid.semantics.functions import literal_integer
 from perseid.spark.sql.literals import constant
 from perseid.spark.sql.numbers import MAX_INT, digits
@@ -91,7 +91,7 @@ def like(names: Names, value: Sql, written: Expr) -> str:
     if isinstance(value.type, t.Null) or len(pattern) > MAX_LIKE:
         return NO_TRUTH
     need(value, t.String)
-    stretches = _stretches(pattern)
+    stretches = like_stretches(pattern)
     if stretches is None:
         return NO_TRUTH
     if any(one is None for stretch in stretches for one in stretch):
@@ -122,22 +122,3 @@ def _search(text: str, head: str, wanted: Sequence[str], tail: str) -> str:
         # A miss is null on a string, and must be false; on null all of it stays null.
         tests.append(f"if({text} is null, null, coalesce({at} + {len(tail) - 1} <= length({text}), false))")
     return f"({' and '.join(tests)})"
-
-
-def _stretches(pattern: str) -> list[list[str | None]] | None:
-    """The characters between ``%``, None for any one; None when an escape has nothing to escape."""
-    found: list[list[str | None]] = [[]]
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        if char == "\\":
-            at += 1
-            if at == len(pattern) or pattern[at] not in "\\%_":
-                return None
-            found[-1].append(pattern[at])
-        elif char == "%":
-            found.append([])
-        else:
-            found[-1].append(None if char == "_" else char)
-        at += 1
-    return found
