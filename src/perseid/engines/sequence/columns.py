@@ -30,6 +30,16 @@ Loose = list[Any]
 """A column whose values are of several kinds: only the evaluator can work with it."""
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A column in the order of events: numbers, or codes of the texts in a dictionary; and which are null."""
+
+    values: Any
+    missing: Any
+    """Truth values; None where nothing is."""
+    texts: Any = None
+
+
 @dataclass
 class Batch:
     """Events in order: times and types are, columns are as they came and ``order`` says which row stands where."""
@@ -46,6 +56,9 @@ class Batch:
     """Predicates decided before, by number: truth values by row."""
     made: Mapping[str, pa.Array] = field(default_factory=dict)
     """Columns computed before, by the text of their expression."""
+
+    loaded: dict[tuple[str, int], Loaded] = field(default_factory=dict)
+    """Columns in the order of events, by expression and family: patterns over the same events share them."""
 
     texts: Any = None
     """Every text that a code stands for, once the columns were made."""
@@ -135,25 +148,20 @@ def kernel_arrays(numbered: Numbered, batch: Batch, space: Any, reals: Any, *, p
     doubles = np.zeros((last_double + 1, n) if last_double >= 0 else (1, 1), np.float64)
     nulls = events[y.E_NULLS]
     events[y.E_TIME] = batch.time
-    texts: dict[int, pa.Array] = {}
+    texts: dict[int, Loaded] = {}
     opaque: dict[object, int] = {}
     for i, column in enumerate(numbered.columns):
         if column.formula is not None:
             continue
-        array = read_column(column, batch) if column.family != y.OPAQUE else _opaque(column, batch, opaque)
-        missing = array.null_count
-        if missing:
-            nulls |= batch.arranged(np.asarray(array.is_null())).astype(np.int64) << i
+        found = _load(column, batch, opaque)
+        if found.missing is not None:
+            nulls |= found.missing.astype(np.int64) << i
         if column.family == y.STRING:
-            texts[i] = array
-            continue
-        filled = array.fill_null(0) if missing else array
-        target = doubles[i] if column.family == y.DOUBLE else events[y.E_COLUMNS + i]
-        found = np.asarray(filled)
-        if batch.order is None:
-            target[:] = found
+            texts[i] = found
+        elif column.family == y.DOUBLE:
+            doubles[i] = found.values
         else:
-            np.take(found, batch.order, out=target)
+            events[y.E_COLUMNS + i] = found.values
     blocks = np.zeros((n >> 6) + (n >> 12) + 4, np.int64)
     blocks[0] = (n >> 6) + 2
     arrays = Arrays(
@@ -209,6 +217,25 @@ def _missing(events: Any, columns: Sequence[int]) -> Any:
     """1 for each event that is null in one of the columns."""
     bits = sum(1 << column for column in set(columns))
     return (events[y.E_NULLS] & bits != 0).astype(np.int64)
+
+
+def _load(column: Column, batch: Batch, opaque: dict[object, int]) -> Loaded:
+    if column.family == y.OPAQUE:
+        return _arrange(_opaque(column, batch, opaque), batch)  # numbered anew for each pattern
+    key = print_expr(column.expr), column.family
+    if key not in batch.loaded:
+        batch.loaded[key] = _arrange(read_column(column, batch), batch)
+    return batch.loaded[key]
+
+
+def _arrange(array: pa.Array, batch: Batch) -> Loaded:
+    missing = batch.arranged(np.asarray(array.is_null())) if array.null_count else None
+    texts = None
+    if not pa.types.is_integer(array.type) and not pa.types.is_floating(array.type):
+        coded = array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()).dictionary_encode()
+        texts, array = coded.dictionary.cast(pa.large_string()), coded.indices
+    filled = array.fill_null(0) if array.null_count else array
+    return Loaded(batch.arranged(np.asarray(filled)), missing, texts)
 
 
 def read_column(column: Column, batch: Batch) -> pa.Array:
@@ -326,15 +353,11 @@ def _array(values: list[Any], family: int) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _encode_texts(numbered: Numbered, texts: Mapping[int, pa.Array], events: Any, batch: Batch) -> Any:
+def _encode_texts(numbered: Numbered, texts: Mapping[int, Loaded], events: Any, batch: Batch) -> Any:
     """Give every text a number, the same in all columns; in the order of the texts where conditions compare by it."""
     if not texts and not numbered.texts:
         return numbered.tables
-    coded = {
-        i: array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()).dictionary_encode()
-        for i, array in texts.items()
-    }
-    dictionaries = [array.dictionary.cast(pa.large_string()) for array in coded.values()]
+    dictionaries = [column.texts for column in texts.values()]
     constants = pa.array(list(numbered.texts.values()), pa.large_string())
     everything = pa.concat_arrays([*dictionaries, constants])
     if numbered.sorted_texts:
@@ -345,11 +368,10 @@ def _encode_texts(numbered: Numbered, texts: Mapping[int, pa.Array], events: Any
     batch.texts = unique
     codes = pc.index_in(everything, unique).to_numpy(zero_copy_only=False).astype(np.int64)
     at = 0
-    for i, array in coded.items():
-        size = len(array.dictionary)
-        indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    for i, column in texts.items():
+        size = len(column.texts)
         if size:
-            events[y.E_COLUMNS + i] = batch.arranged(codes[at : at + size][indices])
+            np.take(codes[at : at + size], column.values, out=events[y.E_COLUMNS + i])
         at += size
     tables = numbered.tables.copy()
     for place, code in zip(numbered.texts, codes[at:], strict=True):

@@ -6,7 +6,7 @@ A driver only plans: what is compiled is imported where it runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,24 +70,25 @@ def find_all(
     from perseid.engines.sequence.run import find
 
     chosen = wanted_rows(plan, rows)
-    places: dict[int, tuple[Any, Any, Any, Any, Any, int]] = {}
+    places: dict[int, tuple[Batch, Any, Any, int]] = {}
     out = []
     for numbered in plan.patterns:
         route = numbered.pattern.route
         if route not in places:
             order, offsets, occurrence, duplicates = arranged(rows, route, chosen)
-            places[route] = order, offsets, occurrence, rows.time[order], rows.kinds[order], duplicates
-        order, offsets, occurrence, time, kinds, duplicates = places[route]
-        batch = Batch(
-            time=time,
-            kinds=kinds,
-            kind_names=rows.kind_names,
-            columns=rows.columns,
-            order=order,
-            relations=rows.relations,
-            decided=rows.decided,
-            made=rows.made,
-        )
+            batch = Batch(
+                time=rows.time[order],
+                kinds=rows.kinds[order],
+                kind_names=rows.kind_names,
+                columns=rows.columns,
+                order=order,
+                relations=rows.relations,
+                decided=rows.decided,
+                made=rows.made,
+            )
+            places[route] = batch, offsets, occurrence, duplicates
+        shared, offsets, occurrence, duplicates = places[route]
+        batch = replace(shared)  # what was loaded serves all patterns; the codes of texts are each pattern's own
         raw, arrays = find(numbered, batch, offsets, horizon=horizon, threads=threads, compiled=compiled)
         out.append(Found(numbered, raw, batch, offsets, occurrence, arrays, duplicates))
     return out
