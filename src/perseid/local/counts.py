@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
@@ -22,10 +20,10 @@ from perseid.engines.sequence.run import make_space
 from perseid.errors import LimitError
 from perseid.lang.expressions import Ref
 from perseid.local.inputs import row_pieces
+from perseid.local.keys import field_inside
 from perseid.local.rows import Events
 from perseid.semantics import values as v
 from perseid.semantics.detection import check_relations
-from perseid.semantics.scope import attribute_path
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,9 @@ def _counted(one: Numbered, chain: Chain, rows: Rows) -> Iterator[tuple[int, int
     if chain.variable is not None:
         path = one.columns[chain.variable].expr
         assert isinstance(path, Ref)
-        column = _field(rows.columns[path.parts[0]], path.parts[1:])
-        chosen = np.flatnonzero(np.asarray(column.is_valid()))
+        column = field_inside(rows.columns[path.parts[0]], path.parts[1:])
+        there = [v.plain(x) is not None for x in column] if isinstance(column, list) else np.asarray(column.is_valid())
+        chosen = np.flatnonzero(there)
         # Its values are a key more: each is a stream of its own.
         rows = replace(rows, keys={route: {**rows.keys[route], "\0value": column}})
     order, offsets, _, _ = arranged(rows, route, chosen)
@@ -110,13 +109,3 @@ def _counted(one: Numbered, chain: Chain, rows: Rows) -> Iterator[tuple[int, int
     counts = count_matches(chain, arrays, np.ascontiguousarray(offsets, np.int64), arrays.tables)
     for first, count in zip(offsets[:-1].tolist(), counts, strict=True):
         yield int(order[first]), count
-
-
-def _field(column: Any, inside: tuple[str, ...]) -> Any:
-    """A column, or a field inside one, as an array; values of several kinds by what tells them apart."""
-    if not isinstance(column, list):
-        for name in inside:
-            column = pc.struct_field(column, name)
-        return column
-    values = [v.plain(attribute_path(v.plain(x), inside)) for x in column]
-    return pa.array([None if x is None else repr(v.identity(x)) for x in values], pa.string())

@@ -15,6 +15,7 @@ from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns, identities
 from perseid.engines.sequence.columns import value_at
+from perseid.engines.sequence.engine import are_of
 from perseid.errors import EventDataError
 from perseid.local.keys import key_column
 from perseid.local.parquet import partitioned
@@ -22,7 +23,6 @@ from perseid.local.rows import Events, rank
 from perseid.local.tables import (
     Table,
     are_paths,
-    encoded,
     read_table,
     require,
     time_column,
@@ -85,11 +85,10 @@ def _wanted(types: Sequence[str], stream: Events, table: pa.Table) -> pa.Table:
         return table
     if not times_are_readable(table[stream.time]):
         return table  # Events without a time are refused, whatever their type.
-    codes, distinct = encoded(table[stream.type])
-    names = [v.text(v.plain(value)) for value in distinct]
-    kept = np.array([*(name in types for name in names), False])[codes]  # -1, null, is the last place
-    first = np.zeros(len(names) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # what is written last stays
+    kinds, names = type_codes(Table({stream.type: table[stream.type]}, table.num_rows), stream.type)
+    kept = are_of(types, kinds, names)
+    first = np.empty(len(names) + 1, np.int64)
+    first[kinds[::-1]] = np.arange(len(kinds))[::-1]  # what is written last stays
     kept[first[:-1]] = True
     return table if kept.all() else table.filter(pa.array(kept))
 

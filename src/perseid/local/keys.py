@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,14 +33,18 @@ def key_paths(stream: Events) -> tuple[tuple[str, ...], ...]:
 
 def key_column(table: Table, path: Sequence[str]) -> Column:
     """A key column; one that no row has is null for all, and one with values of several kinds stays a list."""
-    column: Any = table.columns.get(path[0])
-    if column is None:
-        return pa.nulls(table.rows)
-    for part in path[1:]:
+    column = table.columns.get(path[0])
+    return pa.nulls(table.rows) if column is None else field_inside(column, path[1:])
+
+
+def field_inside(column: Column, path: Sequence[str]) -> Column:
+    """The field that a way through structs leads to; null where there is none."""
+    rows = len(column)
+    for part in path:
         if isinstance(column, list):
             column = [value.get(part) if isinstance(value, Mapping) else None for value in column]
         elif pa.types.is_struct(column.type) and column.type.get_field_index(part) >= 0:
             column = pc.struct_field(column, part)
         else:
-            return pa.nulls(table.rows)
+            return pa.nulls(rows)
     return column

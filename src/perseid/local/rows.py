@@ -15,10 +15,6 @@ from perseid.semantics.events import Event, content_id
 from perseid.semantics.hashing import hash_values, identity_of
 
 _MICROS = 1_000_000
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-EARLIEST = (dt.datetime.min.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
-LATEST = (dt.datetime.max.replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
-"""The first and the last microsecond of the years 1 to 9999."""
 _BY_TYPE = ("time", "key", "id", "order_by")
 """What may be said for each of several inputs."""
 
@@ -221,15 +217,15 @@ def read_time(value: Any, number: int, column: str) -> int:
             return _seconds(Decimal(repr(value)), number, column)
         case dt.datetime():
             moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-            return (moment - _EPOCH) // dt.timedelta(microseconds=1)
+            return (moment - v.EPOCH) // dt.timedelta(microseconds=1)
         case dt.date():
-            return (dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(
+            return (dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC) - v.EPOCH) // dt.timedelta(
                 microseconds=1
             )
         case str():
             read = v.read_timestamp(value)
             if read is not None:
-                return (read - _EPOCH) // dt.timedelta(microseconds=1)
+                return (read - v.EPOCH) // dt.timedelta(microseconds=1)
     raise EventDataError(
         f"Row {number} has no readable time: {column} is {value!r}.",
         hint="A time is a datetime, an ISO 8601 text, or a number of seconds since 1970.",
@@ -238,7 +234,7 @@ def read_time(value: Any, number: int, column: str) -> int:
 
 def _seconds(value: Decimal, number: int, column: str) -> int:
     micros = value * _MICROS
-    if not EARLIEST <= micros <= LATEST:
+    if not v.EARLIEST <= micros <= v.LATEST:
         raise EventDataError(
             f"Row {number} has a time outside the years 1 to 9999: {column} is {value}.",
             hint="A number is seconds since 1970; divide milliseconds by 1000.",

@@ -31,7 +31,7 @@ Column: TypeAlias = Any
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _SECOND, _DAY = 1_000_000, 86_400_000_000
-_FIRST, _LAST = row_reader.EARLIEST, row_reader.LATEST
+_FIRST, _LAST = v.EARLIEST, v.LATEST
 _SIMPLE: dict[type, Any] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -148,7 +148,7 @@ def type_codes(table: Table, name: str) -> tuple[npt.NDArray[np.int32], list[str
         seen: dict[str, int] = {}
         codes = np.array([-1 if x is None else seen.setdefault(x, len(seen)) for x in texts], np.int32)
         return codes, list(seen)
-    codes, distinct = encoded(column)
+    codes, distinct = _encoded(column)
     names: dict[str, int] = {}
     mapped = np.full(len(distinct) + 1, -1, np.int32)
     # Only names that occur: a dictionary may hold others, or one of them twice.
@@ -420,7 +420,7 @@ def _times(column: Column, name: str) -> tuple[Ints, int | None]:
     if pa.types.is_floating(kind):
         return _times_of_doubles(np.asarray(column.cast(pa.float64()).fill_null(math.nan)), name)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
-        codes, distinct = encoded(column)
+        codes, distinct = _encoded(column)
         found = np.zeros(len(distinct) + 1, np.int64)
         unreadable = np.zeros(len(distinct) + 1, np.bool_)
         unreadable[-1] = True  # where the code is -1: null
@@ -471,7 +471,7 @@ def _contiguous(column: Column) -> Ints:
     return np.asarray(numbers)
 
 
-def encoded(column: Column) -> tuple[npt.NDArray[Any], list[Any]]:
+def _encoded(column: Column) -> tuple[npt.NDArray[Any], list[Any]]:
     """Codes, -1 for null, and what they stand for."""
     if pa.types.is_dictionary(column.type) and isinstance(column, pa.ChunkedArray) and column.num_chunks != 1:
         try:

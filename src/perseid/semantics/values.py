@@ -22,6 +22,9 @@ Value: TypeAlias = object
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
+LATEST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
+"""The first and the last microsecond of the years 1 to 9999: what lies outside has no timestamp and is null."""
 MAX_STRING = 1_000_000
 """A string an expression would make longer than this is null: hostile patterns must not eat the memory."""
 MAX_NESTING = 64

@@ -15,8 +15,9 @@ from pyspark.sql import types as st
 
 from perseid.errors import EventDataError, TypeMismatchError, nearest
 from perseid.lang import expressions as ex
-from perseid.local.rows import EARLIEST, LATEST, Events
+from perseid.local.rows import Events
 from perseid.semantics import types as t
+from perseid.semantics import values as v
 from perseid.spark.expressions import sql_text
 from perseid.spark.identity import hash_text, identity_text
 from perseid.spark.sql.columns import spark_type
@@ -262,7 +263,7 @@ def time_text(one: Input) -> str:
             )
     if isinstance(kind, st.StringType):
         return found  # what is read from text lies in these years
-    return f"case when {found} between {EARLIEST}L and {LATEST}L then {found} end"
+    return f"case when {found} between {v.EARLIEST}L and {v.LATEST}L then {found} end"
 
 
 def _moment(kind: st.DataType, text: str) -> str:

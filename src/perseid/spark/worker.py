@@ -94,7 +94,9 @@ class Job:
             kinds=kinds,
             kind_names=kind_names,
             columns=columns,
-            keys={route: {there: read.columns[here] for there, here in keys} for route, keys in self.keys.items()},
+            keys={
+                route: {there: _whole(read.columns[here]) for there, here in keys} for route, keys in self.keys.items()
+            },
             identity=np.asarray(_whole(table[IDENTITY]))
             if self.identity is None
             else identities([columns[self.identity]], {}),

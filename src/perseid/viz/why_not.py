@@ -154,12 +154,13 @@ def why_not(
     wanted = key_of(own.pattern, key)
     if len(events) > MAX_EVENTS:
         raise too_many(wanted is None)
-    asked = _Question(plan, own, events, wanted, dedupe, max_work)
+    asked = _Question(plan, own, events, wanted, max_work)
     detection = detect(
         [pattern.pattern for pattern in plan.patterns],
         events,
         asked.matcher,
         strictly_later=strictly_later,
+        dedupe=dedupe,
         relations=relations,
     )
     attempts = sorted(asked.attempts, key=lambda a: (a.start.time, a.start.rank))
@@ -229,10 +230,9 @@ class _Question:
         own: PatternPlan,
         events: Sequence[Event],
         wanted: Mapping[str, Any] | None,
-        dedupe: bool,
         max_work: int,
     ) -> None:
-        self.plan, self.own, self.wanted, self.dedupe = plan, own, wanted, dedupe
+        self.plan, self.own, self.wanted = plan, own, wanted
         self.census = Census(events)
         self.others = plan_matcher(plan)
         self.attempts: list[Attempt] = []
@@ -260,7 +260,7 @@ class _Question:
             v.identity(key[name]) != v.identity(value) for name, value in self.wanted.items()
         ):
             return Partition([], horizon)
-        rows = _once(events) if self.dedupe else list(events)
+        rows = list(events)
         self.partitions += 1
         self.events += len(rows)
         self.types.update(event.type or "null" for event in rows)
@@ -285,10 +285,6 @@ class _Question:
                 f"bounded: {many(self.bounded, 'start')} not followed, because following all of them would take long. "
                 "Ask for one key, or for a shorter stretch of time."
             )
-
-
-def _once(events: Sequence[Event]) -> list[Event]:
-    return list({(event.time, event.id): event for event in reversed(events)}.values())[::-1]
 
 
 def _funnel(own: PatternPlan, attempts: Sequence[Attempt], reached: Counter[int]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ A driver only plans: what is compiled is imported where it runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +51,13 @@ def wanted_rows(plan: SequencePlan, rows: Rows) -> Any:
     """Rows some step may want, where events that fit no step may be dropped; None for all."""
     if plan.plan.event_types is None or len(rows.kind_names) == 0:
         return None
-    wanted = np.array([*(name in plan.plan.event_types for name in rows.kind_names), False])
-    hits = wanted[rows.kinds]  # -1 is the last place
+    hits = are_of(plan.plan.event_types, rows.kinds, rows.kind_names)
     return None if hits.all() else np.flatnonzero(hits)
+
+
+def are_of(types: Collection[str], kinds: Any, kind_names: Sequence[str]) -> Any:
+    """Which rows are of one of these types, by the codes of theirs."""
+    return np.array([*(name in types for name in kind_names), False])[kinds]  # -1, null, is the last place
 
 
 def find_all(

@@ -22,6 +22,13 @@ def index_blocks(M: Arrays) -> None:
 
 
 @compiled
+def bit_of(M: Arrays, step: int) -> int:
+    """The mask of events that are of a step's kind."""
+    t = M.tables
+    return 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT]
+
+
+@compiled
 def next_until(M: Arrays, position: int, end: int, wanted: int, closing: int) -> int:
     """Like :func:`next_event`; may give up early where only events later than ``closing`` are left."""
     e, b = M.events, M.blocks
@@ -96,7 +103,7 @@ def holder_of(M: Arrays, at: int, step: int) -> int:
 
 
 @compiled
-def place_in(M: Arrays, step: int, holder: int, position: int, before: int) -> int:
+def place_in(M: Arrays, step: int, holder: int, position: int, before: bool) -> int:
     """The first event from ``position`` on that has the holder's values or, where ``before``, the last one before it.
 
     -1 where there is none.
@@ -123,9 +130,8 @@ def place_in(M: Arrays, step: int, holder: int, position: int, before: int) -> i
 @compiled
 def next_for(M: Arrays, at: int, step: int, position: int, end: int, closing: int) -> int:
     """The first event from ``position`` to before ``end`` that the path's step may fit, by its values where it can."""
-    t = M.tables
     holder = holder_of(M, at, step)
     if holder < 0:
-        return next_until(M, position, end, 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT], closing)
-    found = place_in(M, step, holder, position, 0)
+        return next_until(M, position, end, bit_of(M, step), closing)
+    found = place_in(M, step, holder, position, False)
     return end if found < 0 else min(found, end)

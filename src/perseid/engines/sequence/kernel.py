@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from perseid.engines.sequence.endings import accepted_end, write_match
 from perseid.engines.sequence.frames import bounds, clear_frame, fits, in_time, take, window_end
-from perseid.engines.sequence.jumps import first_at, next_event, next_for, next_until
+from perseid.engines.sequence.jumps import bit_of, first_at, next_event, next_for, next_until
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, Ints2, compiled, entry
-from perseid.engines.sequence.options import options
+from perseid.engines.sequence.options import options, wanted_by
 from perseid.engines.sequence.search import needed, search
 
 
@@ -96,17 +96,13 @@ def attempts(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
     root = seed + (1 + ways) * width
     if root + width > w[A_FRAMES_END]:
         return FULL
-    wanted = 0
-    for k in range(ways):
-        step = w[seed + (1 + k) * width + STEP]
-        if step >= 0:
-            wanted |= 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT]
+    wanted = wanted_by(M, seed + width, ways)
     ahead = 0
     if ways == 1 and wanted and horizon == NONE and not t[S_TIMEOUTS]:
         # Most attempts end where the events that they need do not follow: a look at their kinds spares those.
         ahead = needed(M, seed + width, seed, HEAD // 2)
         for k in range(seed, seed + 2 * ahead, 2):
-            w[k] = 1 << t[t[S_STEP_TABLE] + w[k] * STEP_WIDTH + ST_BIT]
+            w[k] = bit_of(M, w[k])
     straight = t[S_STRAIGHT] == 1 and horizon == NONE and not t[S_TIMEOUTS]
     mode = t[S_SKIP]
     partition, start, resume = w[C_PARTITION], w[C_START], w[C_RESUME]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perseid.engines.sequence.frames import all_hold, copy_words, stop_since
+from perseid.engines.sequence.jumps import bit_of
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, compiled
 
@@ -44,6 +45,17 @@ def close_zone(M: Arrays, at: int) -> bool:
             w[at + CLOCK] = closing
             w[at + BARRIER] = closing
     return not (w[zone + Z_HOLDS] >= 0 and w[at + CLOCK] - begin < w[zone + Z_HOLDS])
+
+
+@compiled
+def wanted_by(M: Arrays, first: int, count: int) -> int:
+    """The mask of events that one of some options could take."""
+    t, w = M.tables, M.space
+    wanted = 0
+    for at in range(first, first + count * t[S_FRAME], t[S_FRAME]):
+        if w[at + STEP] >= 0:
+            wanted |= bit_of(M, w[at + STEP])
+    return wanted
 
 
 @compiled

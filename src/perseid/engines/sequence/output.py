@@ -29,8 +29,6 @@ from perseid.semantics.hashing import match_seeds
 from perseid.semantics.scope import MatchScope
 
 STANDARD_SCHEMA = pa.schema(STANDARD)
-_LATEST = 253_402_300_799_999_999
-"""The last microsecond of the year 9999: an end later than that has no timestamp and is null."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def rows_of(one: Found, rows: Rows, wanted: pa.Schema) -> Listing:
         "op": lambda: _constant("+", count),
         "revision": lambda: pa.array(np.zeros(count, np.int32)),
         "start": lambda: pa.array(batch.time[raw.starts]).cast(MOMENT),
-        "end": lambda: pa.array(raw.end, mask=raw.end > _LATEST).cast(MOMENT),
+        "end": lambda: pa.array(raw.end, mask=raw.end > v.LATEST).cast(MOMENT),
     }
     columns = {name: make() for name, make in standard.items() if name in wanted.names}
     taken = set(standard)

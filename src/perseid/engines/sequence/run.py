@@ -152,7 +152,8 @@ def _run(
     numbered: Numbered, batch: Batch, arrays: y.Arrays, offsets: Any, horizon: int | None, fast: bool
 ) -> tuple[list[Any], Any, int]:
     """The kernel over some partitions, with as much room as it turns out to need."""
-    space, reals = make_space(numbered, events=int(offsets[-1] - offsets[0]) if len(offsets) else 0)
+    events = int(offsets[-1] - offsets[0]) if len(offsets) else 0
+    space, reals = make_space(numbered, events=events)
     arrays = arrays._replace(space=space, reals=reals)
     frontiers = np.full(len(offsets), y.FOREVER, np.int64)
     contextual = arrays.tables[y.S_CONTEXT] >= 0
@@ -175,7 +176,7 @@ def _run(
             return written, frontiers, int(space[y.C_CAPPED])
         # Asked again where it stopped, with more room; what was written is kept, and the start it failed at is redone.
         scale *= 2 if not len(out) or scale >= MOST_OUT else 8
-        larger, reals = make_space(numbered, scale)
+        larger, reals = make_space(numbered, scale, events)
         for counter in (y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_HELD):
             larger[counter] = space[counter]
         arrays = arrays._replace(space=larger, reals=reals)

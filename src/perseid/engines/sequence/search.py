@@ -19,10 +19,19 @@ from perseid.engines.sequence.frames import (
     take,
     window_end,
 )
-from perseid.engines.sequence.jumps import first_at, holder_of, last_event, next_event, next_for, next_until, place_in
+from perseid.engines.sequence.jumps import (
+    bit_of,
+    first_at,
+    holder_of,
+    last_event,
+    next_event,
+    next_for,
+    next_until,
+    place_in,
+)
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, compiled
-from perseid.engines.sequence.options import options
+from perseid.engines.sequence.options import options, wanted_by
 from perseid.engines.sequence.seen import combination_key, point_key, taken_key
 
 # where a search goes on: in a path that waits, and among the events where something negated could begin
@@ -124,9 +133,9 @@ def latest_start(M: Arrays, at: int, start: int, end: int, inner: bool) -> int:
                 break
             holder = holder_of(M, at, known)
         if holder < 0:
-            end = last_event(M, low, end, 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT])
+            end = last_event(M, low, end, bit_of(M, step))
         else:
-            end = place_in(M, step, holder, end, 1)
+            end = place_in(M, step, holder, end, True)
     return end
 
 
@@ -137,7 +146,7 @@ def steps_of(M: Arrays, program: int) -> int:
     i, bits = t[t[S_PROGRAMS] + 2 * program], 0
     while t[i] != ACCEPT:
         if t[i] == TAKE:
-            bits |= 1 << t[t[S_STEP_TABLE] + t[i + 1] * STEP_WIDTH + ST_BIT]
+            bits |= bit_of(M, t[i + 1])
         i += OP_WIDTH
     return bits
 
@@ -355,7 +364,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                 else:
                     pending += 1
                     only = k
-                    wanted |= 1 << t[t[S_STEP_TABLE] + w[o + STEP] * STEP_WIDTH + ST_BIT]
+                    wanted |= bit_of(M, w[o + STEP])
                     most = max(most, w[o + HIGH])
                     latest = max(latest, w[o + CLOSING])
                 k += 1
@@ -517,11 +526,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             ways = options(M, seed, seed + width)
             if ways < 0:
                 return FULL
-            wanted = 0
-            for m in range(ways):
-                step = w[seed + (1 + m) * width + STEP]
-                if step >= 0:
-                    wanted |= 1 << t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_BIT]
+            wanted = wanted_by(M, seed + width, ways)
             totals, position, way = w[C_TOTALS], start - 1, ways
             phase = CANDIDATE
 
