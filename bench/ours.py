@@ -63,8 +63,9 @@ def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     offsets = arrays.key_bounds()
     raw, _ = find(numbered, batch, offsets)
     prepared = kernel_arrays(numbered, batch, *make_space(numbered, ROOM))
+    none = np.zeros(0, np.int64)
     started = time.perf_counter()
-    answer = kernel.attempts(prepared, offsets, np.zeros(len(offsets), np.int64), y.NONE)
+    answer = kernel.attempts(prepared, offsets, offsets[1:], np.zeros(len(offsets), np.int64), none, none)
     taken = time.perf_counter() - started
     if answer != y.GOES_ON:
         raise RuntimeError("the room made for the kernel was too small")

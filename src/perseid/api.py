@@ -22,7 +22,7 @@ from perseid.errors import (
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.builder import PatternBuilder
-from perseid.lang.parser import parse_file, parse_pattern
+from perseid.lang.parser import parse_duration, parse_file, parse_pattern
 from perseid.lang.printer import print_file, print_pattern
 from perseid.local.matches import Matches
 from perseid.local.rows import Events, read_relation
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from perseid.local.counts import Counts
 
 T = TypeVar("T")
+MAX_SHARDS = 4_096
+MIN_STATE = 1 << 16
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _KINDS = {
     ast.TreeMatch: "tree patterns over documents",
@@ -61,6 +63,10 @@ def events(
     strictly_later: bool = False,
     key: str | Iterable[str] | Mapping[str, Any] = (),
     dedupe: bool = False,
+    order: str = "watermark",
+    idle: str | dt.timedelta | None = None,
+    shards: int = 16,
+    max_state: int = 1 << 28,
 ) -> Events:
     """Declare a stream of events once: rows and which of their columns mean what.
 
@@ -72,10 +78,43 @@ def events(
 
     Several inputs are given by event type, ``{"Login": logins, "Transfer": transfers}``; then ``time``, ``key``, ``id``
     and ``order_by`` may be dicts by event type too.
+
+    The rest is for streaming DataFrames, and changes no answer of a finished one. ``order`` says what time goes by:
+    ``"watermark"`` puts events in order and reports what the watermark has made final; ``"arrival"`` trusts that the events
+    of each key arrive in order, and reports at once. With ``idle``, as in ``"1 minute"``, time goes on by the clock once the
+    source has been silent for so long. Keys share ``shards`` states of at most ``max_state`` bytes each.
     """
+    if order not in ("watermark", "arrival"):
+        raise EventDataError(f"order={order!r} is neither 'watermark' nor 'arrival'.")
+    if not isinstance(shards, int) or not 1 <= shards <= MAX_SHARDS:
+        raise EventDataError(f"shards={shards!r}: it is a number from 1 to {MAX_SHARDS}.")
+    if not isinstance(max_state, int) or max_state < MIN_STATE:
+        raise EventDataError(f"max_state={max_state!r}: it is a number of bytes, {MIN_STATE} at least.")
     several = isinstance(data, Mapping)
     kept = {kind: _kept(rows) for kind, rows in data.items()} if several else _kept(data)
-    return Events(kept, time, type, _names(id), _names(order_by), strictly_later, _names(key), dedupe)
+    return Events(
+        kept,
+        time,
+        type,
+        _names(id),
+        _names(order_by),
+        strictly_later,
+        _names(key),
+        dedupe,
+        order,
+        _idle(idle),
+        shards,
+        max_state,
+    )
+
+
+def _idle(given: str | dt.timedelta | None) -> int | None:
+    if given is None:
+        return None
+    micros = given // dt.timedelta(microseconds=1) if isinstance(given, dt.timedelta) else parse_duration(str(given))
+    if not isinstance(micros, int) or micros < 1_000_000:
+        raise EventDataError(f"idle={given!r}: it is a duration of a second at least, such as '1 minute'.")
+    return micros
 
 
 def _kept(data: Any) -> Any:
@@ -231,17 +270,39 @@ class PatternSet:
 
         return count_here(self._plan_for(declared), declared, tables)
 
-    def detect(self, stream: Any, *, relations: Relations | None = None, observation: Any = None) -> Any:
+    def detect(
+        self, stream: Any, *, relations: Relations | None = None, observation: Any = None, rejected: bool = False
+    ) -> Any:
         """Find all matches of a Spark DataFrame, or of several: a DataFrame of matches, made when it is acted upon.
 
-        ``stream`` comes from :func:`events`. ``relations`` are the tables that ``in Name`` asks for. What is counted
-        beside the matches (events, bad rows, suppressed matches, …) goes to an ``Observation`` where one is given.
+        ``stream`` comes from :func:`events`; of a streaming DataFrame the matches are one too. ``relations`` are the tables
+        that ``in Name`` asks for. What is counted beside the matches (events, bad rows, suppressed matches, …) goes to an
+        ``Observation`` where one is given; of a stream, :func:`perseid.progress` has it. With ``rejected`` the late and bad
+        rows of a stream are rows of the output, of the kind ``late`` and ``bad``, with all they hold as JSON in ``row``.
         """
         declared = _declared(stream)
-        spark = _spark(declared)
+        streaming = _streaming(declared)
         plan = self._plan_for(declared)
-        tables = spark.read_relations(_mapping(relations))
-        return self._located(lambda: spark.detect(plan, declared, tables, observation))
+        from perseid.spark.projection import read_relations
+
+        tables = read_relations(_mapping(relations))
+        if not streaming:
+            if rejected:
+                raise UnsupportedError(
+                    "rejected=True is for streams: nothing of a finished DataFrame is late.",
+                    hint="Rows without a time are counted: detect(…, observation=Observation()).",
+                )
+            from perseid.spark.batch import detect
+
+            return self._located(lambda: detect(plan, declared, tables, observation))
+        if observation is not None:
+            raise UnsupportedError(
+                "An Observation is for one action; a stream counts in every batch.",
+                hint="Ask the running query: ps.progress(query).",
+            )
+        from perseid.spark.stream import detect_stream
+
+        return self._located(lambda: detect_stream(plan, declared, tables, rejected))
 
     def why_not(self, stream: Any, *, key: object = None, relations: Relations | None = None, shown: int = 3) -> WhyNot:
         """How far attempts got and what ended them: for the moment when a match was expected and none came.
@@ -297,7 +358,7 @@ class PatternSet:
         cores: dict[str, CorePattern] = {}
         wanted = list(self.names)
         while wanted:
-            name = wanted.pop()
+            name = wanted.pop(0)
             if name not in cores:
                 cores[name] = resolve(bind(by_name[name]))
                 wanted.extend(feeds(cores[name], by_name))
@@ -375,8 +436,8 @@ def _keyed(pattern: ast.Pattern, key: tuple[tuple[str, ...], ...]) -> ast.Patter
     return pattern if pattern.partition_by else replace(pattern, partition_by=tuple(ex.Ref(path) for path in key))
 
 
-def _spark(stream: Events) -> Any:
-    """The batch driver, where Spark is there and the data is Spark's."""
+def _streaming(stream: Events) -> bool:
+    """Is the data a stream of Spark's? Other data than Spark's is refused."""
     inputs = list(stream.data.values()) if isinstance(stream.data, Mapping) else [stream.data]
     for data in inputs:
         if not hasattr(data, "mapInArrow"):
@@ -385,11 +446,7 @@ def _spark(stream: Events) -> Any:
                 f"detect works on Spark DataFrames, and this is {kind.__module__.split('.')[0]}.{kind.__name__}.",
                 hint="For lists, pandas, Arrow and Parquet use pattern.match(…): no cluster is needed.",
             )
-        if getattr(data, "isStreaming", False):
-            raise NotYetError("Streaming DataFrames are still to come; this one can be read as a batch.")
-    from perseid.spark import batch
-
-    return batch
+    return any(data.isStreaming for data in inputs)
 
 
 def _is_spark(stream: Events) -> bool:

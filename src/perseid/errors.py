@@ -141,8 +141,16 @@ class VersionMismatchError(PerseidError):
     """Driver and executor run different versions."""
 
 
+class StateError(PerseidError):
+    """State from a checkpoint that cannot be gone on with: damaged, of another layout, or of another query."""
+
+
 class MissingExtraError(PerseidError):
     """An optional part is not installed; the message is the line that installs it."""
+
+
+class PerseidWarning(UserWarning):
+    """Something that works, and works badly: the text says what to set."""
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

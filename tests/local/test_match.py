@@ -275,11 +275,9 @@ def test_returned_columns_that_no_column_can_be() -> None:
     one = "pattern p match A a -> B+ b -> C c within 9 seconds return collect(b.i) as x"
     for other in ("c.s as x", "c.i as x"):
         text = f"{one} pattern q match B b -> C c within 9 seconds return {other}"
-        with pytest.raises(
-            TypeMismatchError, match=r"Patterns q and p both give a column 'x', .* the other as list<"
-        ) as caught:
+        with pytest.raises(TypeMismatchError, match=r"Patterns p and q both give a column 'x', one as list<") as caught:
             ps.patterns(text).match(some_rows())
-        assert "return … as x_p" in str(caught.value)
+        assert "return … as x_q" in str(caught.value)
     nothing = f"{one} pattern q match B b -> C c within 9 seconds return null as x"
     assert ps.patterns(nothing).match(some_rows()).to_arrow()["x"].type == pa.list_(pa.int64())
 

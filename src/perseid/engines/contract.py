@@ -69,6 +69,8 @@ class Step:
     wake: int | None = None
     """The earliest event time at which the shard must be called without rows."""
     counters: Mapping[str, int] = field(default_factory=dict)
+    late: Any = ()
+    """The numbers of rows that came after their time had passed, and were left out."""
 
 
 @dataclass(frozen=True)

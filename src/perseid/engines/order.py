@@ -102,6 +102,12 @@ def _key_codes(keys: Sequence[Column], rows: int) -> tuple[Codes, int]:
     return codes.astype(kind, copy=False), size
 
 
+def distinct(keys: Sequence[Column], rows: int) -> int:
+    """How many different keys there are."""
+    codes, size = _key_codes(keys, rows)
+    return int(np.count_nonzero(np.bincount(codes, minlength=size))) if rows else 0
+
+
 def _codes(column: Column) -> tuple[Codes, int]:
     column = _one_chunk(column)
     kind = column.type

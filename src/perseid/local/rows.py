@@ -38,6 +38,14 @@ class Events:
     """Columns that partition the events for patterns that do not say ``partition by``; by event type in a dict."""
     dedupe: bool = False
     """Events with equal time, key and identity are one event."""
+    order: str = "watermark"
+    """What a stream goes by: its watermark, or the order in which the events of a key arrive."""
+    idle: int | None = None
+    """Microseconds of a silent stream after which time goes on by the clock."""
+    shards: int = 16
+    """How many states a stream has; keys share them."""
+    max_state: int = 1 << 28
+    """How many bytes one of them may have."""
 
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]:
         """The columns named for a role, for one of several inputs where each has its own."""

@@ -20,9 +20,9 @@ from perseid.local.rows import Events, read_events
 from perseid.semantics.detection import expressions_of
 from perseid.semantics.events import Event
 from perseid.spark.arrow import to_arrow
-from perseid.spark.batch import MAX_HITS, Projection, columns_seen, project
 from perseid.spark.expressions import predicate_text
 from perseid.spark.inputs import Input, field_type, inputs_of, key_text, quoted, time_text, types_of
+from perseid.spark.projection import MAX_HITS, Projection, columns_seen, project
 from perseid.spark.worker import ROUTE
 from perseid.viz.detection import Row, all_needed, caps, engines, kernels, routes, section
 

@@ -27,8 +27,29 @@ _HIDDEN = "\0rows"
 """A column that is no column of the data; it says how many rows there are where no other crosses."""
 
 
+class Sent:
+    """What travels to executors. It is sealed: what another version wrote may not even be readable, and has to say so."""
+
+    version: str
+
+    def __reduce__(self) -> tuple[Callable[[str, bytes], Sent], tuple[str, bytes]]:
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
+        return open_sent, (self.version, pickle.dumps((type(self), parts)))
+
+
+def open_sent(version: str, body: bytes) -> Sent:
+    """What arrives on an executor; what another version planned is refused unread."""
+    if version != __version__:
+        raise VersionMismatchError(
+            f"The driver runs perseid {version}, this executor {__version__}.",
+            hint="Install the same version everywhere; `perseid doctor` shows who has which.",
+        )
+    kind, parts = pickle.loads(body)  # noqa: S301  It comes from the driver, as every function that Spark runs.
+    return kind(**parts)  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True)
-class Job:
+class Job(Sent):
     """Everything an executor has to know; plain data."""
 
     engine: str
@@ -70,10 +91,6 @@ class Job:
         named = done.rows.rename_columns(self.schema.names[: done.rows.num_columns])
         out = named.cast(self.schema) if not self.counted else self._counted(named, done.counters, table, bad)
         yield from out.to_batches(max_chunksize=65_536)
-
-    def __reduce__(self) -> tuple[Callable[[str, bytes], Job], tuple[str, bytes]]:
-        """Sealed: what another version wrote may not even be readable, and has to say so first."""
-        return open_job, (self.version, pickle.dumps({part.name: getattr(self, part.name) for part in fields(self)}))
 
     def rows(self, table: pa.Table) -> Rows:
         """A shard's table as an engine knows rows."""
@@ -121,16 +138,6 @@ class Job:
         single[HITS] = extra
         whole = rows.append_column(HITS, pa.nulls(rows.num_rows, extra.type)).cast(self.schema)
         return pa.concat_tables([whole, pa.table([single[f.name] for f in self.schema], schema=self.schema)])
-
-
-def open_job(version: str, body: bytes) -> Job:
-    """A job as it arrives on an executor; one that another version planned is refused unread."""
-    if version != __version__:
-        raise VersionMismatchError(
-            f"The driver runs perseid {version}, this executor {__version__}.",
-            hint="Install the same version everywhere; `perseid doctor` shows who has which.",
-        )
-    return Job(**pickle.loads(body))  # noqa: S301  It comes from the driver, as every function that Spark runs.
 
 
 def _whole(column: Any) -> Any:

@@ -477,8 +477,11 @@ def held_until(M: Arrays, partials: int, count: int) -> int:
 
 
 @entry
-def simulate(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
-    """Every partition from where the counters say on, event by event; FULL asks for more room for the partition."""
+def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints) -> int:
+    """Every partition from where the counters say on, event by event; FULL asks for more room for the partition.
+
+    On a stream ``opens`` is 1 from the first event on that counts; it stays so from where no partial match was open.
+    """
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
     size = pool_size(M)
@@ -496,15 +499,18 @@ def simulate(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
         return FULL
     while w[C_PARTITION] < len(offsets) - 1:
         partition = w[C_PARTITION]
-        low, end = offsets[partition], offsets[partition + 1]
-        if horizon != NONE:
-            end = first_at(M, low, end, horizon + 1)
+        low, end = offsets[partition], ends[partition]
+        horizon = horizons[partition] if len(horizons) else NONE
+        begins = low
+        while len(opens) and begins < end and not opens[begins]:
+            begins += 1
+        clean = begins
         written, capped = w[C_OUT], w[C_CAPPED]
         w[C_KEYS] = w[A_KEYS]
         for k in range(size):
             w[partials + k] = pool + k * width
         count = 0
-        for position in range(low, end + 1):
+        for position in range(begins, end + 1):
             now = FOREVER
             if position < end:
                 now = e[E_TIME, position]
@@ -527,6 +533,8 @@ def simulate(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
                 forget(M, partials, 0, count)
                 w[C_CAPPED] += 1
                 count -= 1
+            if count == 0:
+                clean = position + 1
         if count >= 0 and horizon != NONE:
             held = held_until(M, partials, count)
             if held < 0 and held == FULL:
@@ -537,5 +545,10 @@ def simulate(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
             w[C_OUT] = written
             w[C_CAPPED] = capped
             return FULL
+        if len(opens):
+            for k in range(low, end if count == 0 else clean):
+                opens[k] = 0
+            if count:
+                w[C_WAKE] = min(w[C_WAKE], horizon + 1)
         w[C_PARTITION] = partition + 1
     return GOES_ON

@@ -16,7 +16,6 @@ from perseid.compile.plan import Plan
 from perseid.engines.contract import Clock, Engine, Rows, Step
 from perseid.engines.sequence.plan import Numbered, number
 from perseid.engines.sequence.schema import output_schema
-from perseid.errors import NotYetError
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 
@@ -33,6 +32,11 @@ class SequencePlan:
     schema: Any
     """The Arrow schema of the rows that come out."""
     strictly_later: bool = False
+    order: str = "watermark"
+    """What a stream is searched by: the watermark, or the order in which events of a key arrive."""
+    shards: int = 1
+    max_state: int = 1 << 28
+    """Bytes of state that one shard may have."""
 
 
 def make_plan(
@@ -129,9 +133,11 @@ def comparable(key: Any) -> Any:
 
 
 def step(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
-    """All matches of a shard whose rows have all come; streams are the next step of this engine."""
+    """The matches of a shard: of all its rows where they have all come, else what is decided by now."""
     if not clock.ended or state is not None:
-        raise NotYetError("The sequence engine runs on finite data so far; streams are still to come.")
+        from perseid.engines.sequence.stream import advance
+
+        return advance(plan, rows, state, clock)
     from perseid.engines.sequence.output import match_table
 
     found = find_all(plan, rows)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from perseid.engines.sequence.endings import accepted_end, write_match
+from perseid.engines.sequence.endings import accepted_end, waited, write_match
 from perseid.engines.sequence.frames import bounds, clear_frame, fits, in_time, take, window_end
-from perseid.engines.sequence.jumps import bit_of, first_at, next_event, next_for, next_until
+from perseid.engines.sequence.jumps import bit_of, next_event, next_for, next_until
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, Ints2, compiled, entry
 from perseid.engines.sequence.options import options, wanted_by
@@ -12,7 +12,7 @@ from perseid.engines.sequence.search import needed, search
 
 
 @compiled
-def follow(M: Arrays, at: int, start: int, end: int) -> int:
+def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
     """The one path of a pattern that leaves nothing to choose; its frame ``at`` goes along, nothing is gone back to."""
     t, e, w = M.tables, M.events, M.space
     i = w[at + PC]
@@ -28,6 +28,9 @@ def follow(M: Arrays, at: int, start: int, end: int) -> int:
             while True:
                 position = next_for(M, at, step, position + 1, high, closing)
                 if position >= high or e[E_TIME, position] > closing:
+                    if horizon != NONE and waited(M, at, start, end, horizon) == FOREVER:
+                        w[C_OPEN] = 1
+                        w[C_WAKE] = min(w[C_WAKE], closing)
                     return GOES_ON
                 if in_time(M, at, e[E_TIME, position]) and fits(M, at, step, position):
                     break
@@ -82,8 +85,12 @@ def may_match(M: Arrays, first: int, count: int, start: int, end: int) -> bool:
 
 
 @entry
-def attempts(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
-    """Every partition from where the counters say on; GOES_ON when all is done, FULL to be asked again with more room."""
+def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints) -> int:
+    """Every partition from where the counters say on; GOES_ON when all is done, FULL to be asked again with more room.
+
+    A stream has a horizon in each partition (none: all has come) and ``opens``: 1 at each event that may start a match;
+    what is not decided stays 1.
+    """
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
     seed = w[A_FRAMES]
@@ -98,28 +105,40 @@ def attempts(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
         return FULL
     wanted = wanted_by(M, seed + width, ways)
     ahead = 0
-    if ways == 1 and wanted and horizon == NONE and not t[S_TIMEOUTS]:
+    if ways == 1 and wanted and not t[S_TIMEOUTS]:
         # Most attempts end where the events that they need do not follow: a look at their kinds spares those.
         ahead = needed(M, seed + width, seed, HEAD // 2)
         for k in range(seed, seed + 2 * ahead, 2):
             w[k] = bit_of(M, w[k])
-    straight = t[S_STRAIGHT] == 1 and horizon == NONE and not t[S_TIMEOUTS]
+    straight = t[S_STRAIGHT] == 1 and not t[S_TIMEOUTS]
+    streams = len(opens) > 0
     mode = t[S_SKIP]
     partition, start, resume = w[C_PARTITION], w[C_START], w[C_RESUME]
     while partition < len(offsets) - 1:
-        low, end = offsets[partition], offsets[partition + 1]
-        if horizon != NONE:
-            end = first_at(M, low, end, horizon + 1)
+        low, end = offsets[partition], ends[partition]
+        known = horizons[partition] if len(horizons) else NONE
         if start < low:
             start = low
             resume = low
             w[C_HELD] = FOREVER
         w[C_PARTITION] = partition
         while True:
+            passed = start
             start = next_event(M, max(start, resume), end, wanted)
+            if streams:
+                for k in range(passed, min(start, end)):
+                    opens[k] = 0
             if start >= end:
                 break
-            if ahead and not may_match(M, seed, ahead, start, end):
+            if streams and not opens[start]:
+                start += 1
+                continue
+            # Once all it may span lies behind the horizon, an attempt is as decided as it will ever be.
+            spanned = t[S_BOUND] >= 0 and e[E_TIME, start] + t[S_BOUND] <= known
+            horizon = NONE if spanned else known
+            if ahead and horizon == NONE and not may_match(M, seed, ahead, start, end):
+                if streams:
+                    opens[start] = 0
                 start += 1
                 continue
             # Everything that starts with this event.
@@ -151,7 +170,7 @@ def attempts(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
                     if answer == 0:
                         answer = 1
                 if answer > 0 and straight:
-                    answer = follow(M, root, start, end)
+                    answer = follow(M, root, start, end, horizon)
                 elif answer > 0:
                     answer = search(M, OUTER, root, start, end, 0, 0, horizon)
                 if answer != GOES_ON:
@@ -165,6 +184,8 @@ def attempts(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
                 return FULL
             if w[C_STUCK] >= 0 and (w[C_FOUND] or w[C_OPEN]):
                 w[w[C_STUCK] + 1] = -1  # It did not time out after all.
+            if streams and not w[C_OPEN]:
+                opens[start] = 0
             if mode != SKIP_NONE and mode != SKIP_TO_NEXT:
                 if w[C_FOUND]:
                     # One match at most, and a timed-out attempt before it is struck out.
@@ -176,8 +197,8 @@ def attempts(M: Arrays, offsets: Ints, frontiers: Ints, horizon: int) -> int:
                     w[C_HELD] = min(w[C_HELD], e[E_TIME, start])
                     break
             start += 1
-        if horizon != NONE:
-            frontiers[partition] = horizon if w[C_HELD] == FOREVER else min(horizon, w[C_HELD] - 1)
+        if known != NONE:
+            frontiers[partition] = known if w[C_HELD] == FOREVER else min(known, w[C_HELD] - 1)
         partition += 1
         start = offsets[partition]
         resume = start

@@ -48,13 +48,19 @@ class Found:
         return self.numbered.pattern.pattern
 
 
-def match_table(found: Sequence[Found], rows: Rows, schema: pa.Schema) -> tuple[pa.Table, Counter[str]]:
-    """The rows of every pattern in one schema, and what was counted beside them."""
+def match_table(
+    found: Sequence[Found], rows: Rows, schema: pa.Schema, told: Mapping[str, dict[tuple[int, int], int]] | None = None
+) -> tuple[pa.Table, Counter[str]]:
+    """The rows of every pattern in one schema, and what was counted beside them.
+
+    ``told`` has, by pattern, what was told before and may suppress what comes now.
+    """
     tables = []
     counted: Counter[str] = Counter(matches=0, timed_out=0, suppressed=0, evidence_dropped=0, capped=0)
     for one in found:
         # A frame has no order of its own: rows stay as they were found.
-        listing, kept = listed(one, rows, counted, wanted=schema)
+        last = None if told is None else told[one.pattern.semantic_hash]
+        listing, kept = listed(one, rows, counted, wanted=schema, last=last)
         counted["timed_out"] += int(one.raw.timed_out[kept].sum())
         whole = len(kept) == len(one.raw)
         tables.append(_fitted(listing.table if whole else listing.table.take(pa.array(kept)), schema))
@@ -64,7 +70,12 @@ def match_table(found: Sequence[Found], rows: Rows, schema: pa.Schema) -> tuple[
 
 
 def listed(
-    one: Found, rows: Rows, counted: Counter[str], horizon: int | None = None, wanted: pa.Schema | None = None
+    one: Found,
+    rows: Rows,
+    counted: Counter[str],
+    horizon: int | None = None,
+    wanted: pa.Schema | None = None,
+    last: dict[tuple[int, int], int] | None = None,
 ) -> tuple[Listing, Any]:
     """One pattern's matches, and which of them stay, by end, start and id; what is left out is counted.
 
@@ -77,7 +88,7 @@ def listed(
         # An earlier match that is not decided yet may suppress a later one that is.
         frontier = min([horizon, *one.raw.frontiers.tolist()])
         order = order[one.raw.timed_out[order] | (one.raw.end[order] <= frontier)]
-    kept = suppress(one, listing, order)
+    kept = suppress(one, listing, order, last)
     counted["suppressed"] += len(order) - len(kept)
     counted["capped"] += one.raw.capped
     if "evidence_dropped" in listing.table.column_names:
@@ -314,8 +325,11 @@ def evidence(one: Found, limit: int) -> tuple[Any, Any]:
     return lists, pa.array(counts - shown)
 
 
-def suppress(one: Found, listing: Listing, order: Any) -> Any:
-    """Rows in order without matches that come too soon after one with equal values; timed-out ones stay."""
+def suppress(one: Found, listing: Listing, order: Any, last: dict[tuple[int, int], int] | None = None) -> Any:
+    """Rows in order without matches that come too soon after one with equal values; timed-out ones stay.
+
+    ``last`` has, by those values, when the last match ended that was told before; what is told now is added.
+    """
     about = one.pattern.suppress
     if about is None:
         return order
@@ -327,15 +341,21 @@ def suppress(one: Found, listing: Listing, order: Any) -> Any:
     for name in about.by or tuple(key_names):
         shown = key_name(name, taken) if name in key_names else name
         column = listing.values(shown if shown in known else returned_name(name, known))
-        values.append([v.identity(x) for x in column])
-    last: dict[object, int] = {}
+        values.append(column)
+    # What is kept between calls is a hash; a whole answer goes by the values themselves, which may be of several kinds.
+    group_of: Callable[[list[Any]], Any] = reference_words if last is not None else _identities
+    last = {} if last is None else last
     kept = []
     for i in order.tolist():
         if not one.raw.timed_out[i]:
-            group = tuple(column[i] for column in values)
+            group = group_of([column[i] for column in values])
             end = int(one.raw.end[i])
             if group in last and end - last[group] < about.duration:
                 continue
             last[group] = end
         kept.append(i)
     return np.array(kept, np.int64)
+
+
+def _identities(values: list[Any]) -> tuple[object, ...]:
+    return tuple(v.identity(value) for value in values)

@@ -423,6 +423,7 @@ class _Numberer:
         shape[y.S_UNIFIED_COUNT] = len(self.formulas.variables)
         shape[y.S_TOTALS] = len(self.formulas.totals)
         shape[y.S_WITHIN], shape[y.S_WITHIN_COUNT] = _window(core.within)
+        shape[y.S_BOUND] = -1 if self.pattern.facts.bound is None else self.pattern.facts.bound
         shape[y.S_HOLDS] = -1 if core.holds_for is None else core.holds_for
         shape[y.S_GUARDS], shape[y.S_GUARDS_COUNT] = guards
         shape[y.S_LEADS], shape[y.S_LEADS_COUNT] = self._list(leads), len(leads) // 2

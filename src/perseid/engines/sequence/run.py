@@ -47,6 +47,8 @@ class Raw:
     """(position, column) for each unified name, -1 where it has none."""
     frontiers: Any
     capped: int
+    wake: int = y.FOREVER
+    """The first time at which an open attempt may be decided without a further event."""
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -102,6 +104,7 @@ def make_space(numbered: Numbered, scale: int = 1, events: int = 0) -> tuple[Any
     space[y.A_TABLE_SIZE] = 1024 * scale if keyed else 1
     space[y.C_OUT] = space[y.A_OUT]
     space[y.C_HELD] = y.FOREVER
+    space[y.C_WAKE] = y.FOREVER
     return space, np.zeros(y.STACK + slots * totals * y.TOTAL_DOUBLES, np.float64)
 
 
@@ -110,21 +113,31 @@ def find(
     batch: Batch,
     offsets: Any,
     *,
-    horizon: int | None = None,
+    horizon: Any = None,
+    opens: Any = None,
     compiled: bool = True,
     threads: int = 1,
 ) -> tuple[Raw, y.Arrays]:
-    """All matches of a pattern in every partition of a batch; ``compiled`` False runs the source as plain Python."""
+    """All matches of a pattern in every partition of a batch; ``compiled`` False runs the source as plain Python.
+
+    A ``horizon`` is a time, and events after it have not come yet; or one for each partition, of which all events have
+    come. ``opens`` says which events may start a match (1), and is changed to those whose attempts are still open.
+    """
     with np.errstate(all="ignore"):
         offsets = np.ascontiguousarray(offsets, np.int64)
         longest = int(np.diff(offsets).max()) if len(offsets) > 1 else 0
         posted = bool(numbered.postings) and longest >= POSTED
         arrays = kernel_arrays(numbered, batch, *make_space(numbered), posted=posted)
+        bounds = _bounds(batch.time, offsets, horizon)
+        flags = np.zeros(0, np.int64) if opens is None else opens
     fast = compiled and numbered.compiled
     parts = _shares(offsets, threads) if fast and COMPILED else [(0, len(offsets) - 1)]
 
-    def run(part: tuple[int, int]) -> tuple[list[Any], Any, int]:
-        return _run(numbered, batch, arrays, offsets[part[0] : part[1] + 1], horizon, fast)
+    def run(part: tuple[int, int]) -> tuple[list[Any], Any, int, int]:
+        here = slice(part[0], part[1])
+        return _run(
+            numbered, batch, arrays, offsets[part[0] : part[1] + 1], bounds[0][here], bounds[1][here], flags, fast
+        )
 
     if len(parts) == 1:
         results = [run(parts[0])]
@@ -132,9 +145,20 @@ def find(
         with ThreadPoolExecutor(len(parts)) as pool:
             results = list(pool.map(run, parts))
     raws = []
-    for (first, _), (written, frontiers, capped) in zip(parts, results, strict=True):
-        raws.append(_gather(numbered, written, frontiers, capped, first))
+    for (first, _), (written, frontiers, capped, wake) in zip(parts, results, strict=True):
+        raws.append(_gather(numbered, written, frontiers, capped, wake, first))
     return _joined(raws), arrays
+
+
+def _bounds(time: Any, offsets: Any, horizon: Any) -> tuple[Any, Any]:
+    """Where the events of each partition that have come end, and the horizon of each; none where all has come."""
+    if horizon is None:
+        return offsets[1:], np.zeros(0, np.int64)
+    if not isinstance(horizon, int):
+        return offsets[1:], np.ascontiguousarray(horizon, np.int64)
+    come = np.concatenate([[0], np.cumsum(time <= horizon)])
+    ends = offsets[:-1] + come[offsets[1:]] - come[offsets[:-1]]
+    return np.ascontiguousarray(ends, np.int64), np.full(len(ends), horizon, np.int64)
 
 
 def _shares(offsets: Any, threads: int) -> list[tuple[int, int]]:
@@ -149,8 +173,8 @@ def _shares(offsets: Any, threads: int) -> list[tuple[int, int]]:
 
 
 def _run(
-    numbered: Numbered, batch: Batch, arrays: y.Arrays, offsets: Any, horizon: int | None, fast: bool
-) -> tuple[list[Any], Any, int]:
+    numbered: Numbered, batch: Batch, arrays: y.Arrays, offsets: Any, ends: Any, horizons: Any, opens: Any, fast: bool
+) -> tuple[list[Any], Any, int, int]:
     """The kernel over some partitions, with as much room as it turns out to need."""
     events = int(offsets[-1] - offsets[0]) if len(offsets) else 0
     space, reals = make_space(numbered, events=events)
@@ -167,17 +191,17 @@ def _run(
         if not fast:
             names["outside_hook"][0] = _evaluator(numbered, batch, arrays)
         with np.errstate(all="ignore"):  # plain Python warns where doubles overflow, compiled code does not
-            answer = names[entry](arrays, offsets, frontiers, y.NONE if horizon is None else horizon)
+            answer = names[entry](arrays, offsets, ends, frontiers, horizons, opens)
         space = arrays.space
         out = space[space[y.A_OUT] : space[y.C_OUT]]
         if len(out):
             written.append(out)
         if answer == y.GOES_ON:
-            return written, frontiers, int(space[y.C_CAPPED])
+            return written, frontiers, int(space[y.C_CAPPED]), int(space[y.C_WAKE])
         # Asked again where it stopped, with more room; what was written is kept, and the start it failed at is redone.
         scale *= 2 if not len(out) or scale >= MOST_OUT else 8
         larger, reals = make_space(numbered, scale, events)
-        for counter in (y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_HELD):
+        for counter in (y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_HELD, y.C_WAKE):
             larger[counter] = space[counter]
         arrays = arrays._replace(space=larger, reals=reals)
 
@@ -197,10 +221,11 @@ def _joined(raws: list[Raw]) -> Raw:
         unified=np.concatenate([raw.unified for raw in raws]),
         frontiers=np.concatenate([raw.frontiers for raw in raws]),
         capped=sum(raw.capped for raw in raws),
+        wake=min(raw.wake for raw in raws),
     )
 
 
-def _gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: int, first: int) -> Raw:
+def _gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: int, wake: int, first: int) -> Raw:
     flat = written[0] if len(written) == 1 else np.concatenate([np.zeros(0, np.int64), *written])
     unified = int(numbered.tables[y.S_UNIFIED_COUNT])
     starts = np.empty(kernel.match_starts(flat, unified, flat[:0]), np.int64)
@@ -222,6 +247,7 @@ def _gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: 
         unified=bound,
         frontiers=frontiers,
         capped=capped,
+        wake=wake,
     )
 
 

@@ -276,6 +276,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             over = waited(M, o, start, end, horizon)
             if over == FOREVER:
                 w[C_OPEN] = 1
+                w[C_WAKE] = min(w[C_WAKE], w[o + CLOSING])
                 if combines and not any_later and not t[S_PLAIN]:
                     answer = combination_key(M, w[o + COUNT], -1, True)
                     if answer == 1:
@@ -471,6 +472,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                 continue
             if w[o + WATCHES] and horizon != NONE and horizon < over:
                 w[C_OPEN] = 1
+                w[C_WAKE] = min(w[C_WAKE], over)
                 if combines and not t[S_PLAIN]:
                     answer = combination_key(M, w[o + COUNT], -1, True)
                     if answer == 1 and combination_key(M, w[o + COUNT], -2, True) < 0:

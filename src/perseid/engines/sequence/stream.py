@@ -1,0 +1,420 @@
+"""A shard of a stream: what has come is searched as far as time is known, what is open is kept, the rest forgotten.
+
+State is raw events, so a call is a search over what was kept and what came. An attempt that is decided is never made
+again; one that is open is, from its first event, until the horizon has passed all it may span. Matches are told once:
+what was told before is known from where the horizon stood then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.hashing import match_words
+from perseid.engines.order import arrange, distinct
+from perseid.engines.rows import join_rows, take_rows
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.columns import Batch
+from perseid.engines.sequence.output import Found, match_table
+from perseid.engines.sequence.plan import Numbered
+from perseid.engines.sequence.run import Raw, find
+from perseid.engines.sequence.state import Kept, Memory, nothing, read_state, write_state
+from perseid.errors import LimitError
+
+if TYPE_CHECKING:
+    from perseid.engines.sequence.engine import SequencePlan
+
+ARRIVAL, WATERMARK = "arrival", "watermark"
+_BEFORE_ALL = y.NONE
+
+
+def advance(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call of a shard that lives on: rows in, matches that are decided now out, and what has to be kept."""
+    shape = rows
+    kept = nothing(shape) if state is None else read_state(plan.plan, shape, state, plan.shards, plan.order)
+    shard = _Shard(plan, kept, rows, clock)
+    found = list(shard.search())
+    told: dict[str, dict[tuple[int, int], int]] = {}
+    for one in found:
+        name = one.pattern.semantic_hash
+        told[name] = dict(shard.memory(name).groups)
+    table, counters = match_table(found, shard.rows, plan.schema, told)
+    counters.update(shard.counters)
+    left = None if clock.ended else shard.left(found, told)
+    written, lost = _written(plan, left)
+    counters["capped"] += lost
+    counters["live_keys"] = _live(plan, left)
+    counters["kept_events"] = 0 if left is None else len(left.rows)
+    counters["state_bytes"] = 0 if written is None else len(written)
+    return Step(table, written, shard.wake(left), dict(counters), shard.late)
+
+
+def _written(plan: SequencePlan, left: Kept | None) -> tuple[bytes | None, int]:
+    """The state, no larger than it may be: where it would, the oldest open attempts are given up, and counted."""
+    given_up = 0
+    while True:
+        if left is None or (not len(left.rows) and not any(memory.groups for memory in left.memories.values())):
+            return None, given_up
+        written = write_state(plan.plan, left, plan.shards, plan.order)
+        if len(written) <= plan.max_state:
+            return written, given_up
+        old = left.rows.time[left.searched]
+        if not len(old):
+            raise LimitError(
+                f"Events that wait for the watermark take {len(written):,} bytes in one shard; "
+                f"{plan.max_state:,} are allowed.",
+                hint="Use more shards, a shorter delay of the watermark, or ps.events(…, max_state=…).",
+            )
+        newer = np.flatnonzero(~left.searched | (left.rows.time > np.median(old)))
+        given_up += sum(int(flags.sum() - flags[newer].sum()) for flags in left.opens.values())
+        left = Kept(
+            take_rows(left.rows, newer),
+            left.searched[newer],
+            left.occurrence[newer],
+            {name: flags[newer] for name, flags in left.opens.items()},
+            left.horizon,
+            left.memories,
+        )
+
+
+def _live(plan: SequencePlan, left: Kept | None) -> int:
+    if left is None or not len(left.rows):
+        return 0
+    rows = left.rows
+    if rows.route is None:
+        return max(distinct(list(keys.values()), len(rows)) for keys in rows.keys.values())
+    counts = []
+    for route, keys in rows.keys.items():
+        chosen = pa.array(np.flatnonzero(rows.route == route))
+        counts.append(distinct([key.take(chosen) for key in keys.values()], len(chosen)))
+    return max(counts)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """Rows of one way of partitioning in their order, as far as they can be searched."""
+
+    batch: Batch
+    order: Any
+    offsets: Any
+    occurrence: Any
+    duplicates: int
+    horizons: Any
+    """What is known of each partition; None where all has come."""
+    searched: Any
+    """By place: searched before."""
+
+    @property
+    def partition(self) -> Any:
+        """By place: its partition."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+
+class _Shard:
+    def __init__(self, plan: SequencePlan, kept: Kept, rows: Rows, clock: Clock) -> None:
+        self.plan, self.kept, self.clock = plan, kept, clock
+        self.arrival = plan.order == ARRIVAL
+        behind = np.zeros(len(rows), bool) if clock.now is None else rows.time <= clock.now
+        if self.arrival and len(kept.rows):
+            behind |= _behind(kept.rows, rows)
+        self.late = np.flatnonzero(behind)
+        accepted = take_rows(rows, np.flatnonzero(~behind)) if len(self.late) else rows
+        self.rows = join_rows(kept.rows, accepted)
+        self.old = len(kept.rows)
+        new = len(self.rows) - self.old
+        self.searched = np.concatenate([kept.searched, np.zeros(new, bool)])
+        self.counters: Counter[str] = Counter(events=new, late=len(self.late), duplicates=0, capped=0)
+        self.opens: dict[str, Any] = {}
+        """By pattern: rows whose attempts are open after this call."""
+        self.keep = np.zeros(len(self.rows), bool)
+        self.occurrence = np.concatenate([kept.occurrence, np.zeros(new, np.int64)])
+        self.memories: dict[str, Memory] = {}
+        self.wakes: list[int] = []
+        self.arranged: Any = None
+        """Rows in the order in which they were searched."""
+        self.frontier = y.FOREVER
+        """Matches that end up to here are decided, of all patterns that suppress some."""
+        if clock.ended or self.arrival:
+            self.ready = np.ones(len(self.rows), bool)
+        elif clock.now is None:
+            self.ready = np.zeros(len(self.rows), bool)
+        else:
+            self.ready = self.rows.time <= clock.now
+        self.idle = not clock.ended and not (self.ready & ~self.searched).any() and kept.horizon == clock.now
+        """Nothing came and no time passed: what was open still is."""
+
+    def memory(self, name: str) -> Memory:
+        return self.kept.memories.get(name, Memory())
+
+    # searching
+
+    def search(self) -> Iterator[Found]:
+        """What every pattern finds that was not found before."""
+        if self.idle:
+            new = np.zeros(len(self.rows) - self.old, bool)
+            self.opens = {name: np.concatenate([flags, new]) for name, flags in self.kept.opens.items()}
+            self.memories = dict(self.kept.memories)
+            self.keep[: self.old] = self.searched[: self.old]
+            return
+        places: dict[tuple[int, int | None], _Placed] = {}
+        for numbered in self.plan.patterns:
+            name, route = numbered.pattern.pattern.semantic_hash, numbered.pattern.route
+            since = self._since(numbered)
+            if (route, since) not in places:
+                places[route, since] = self._place(route, since)
+                if since is None and route == min(self.rows.keys):
+                    self.counters["duplicates"] += places[route, since].duplicates
+            yield self._found(numbered, name, places[route, since])
+
+    def _since(self, numbered: Numbered) -> int | None:
+        """From which time on a pattern counts, as long as events from before it are there."""
+        memory = self.memory(numbered.pattern.pattern.semantic_hash)
+        since = memory.since
+        if since is not None and self._passed(since, numbered.pattern.facts.bound):
+            since = None
+        self.memories[numbered.pattern.pattern.semantic_hash] = replace(memory, since=since)
+        if since is not None:
+            self.counters["incomplete"] += 1
+        return since
+
+    def _passed(self, since: int, bound: int | None) -> bool:
+        now = self.clock.now
+        return self.clock.ended or (now is not None and since + (bound or 0) < now)
+
+    def _place(self, route: int, since: int | None) -> _Placed:
+        from perseid.engines.sequence.engine import arranged, wanted_rows
+
+        rows = self.rows
+        chosen = self.ready if since is None else self.ready & (rows.time > since)
+        wanted = wanted_rows(self.plan, rows)
+        if wanted is not None:
+            mask = np.zeros(len(rows), bool)
+            mask[wanted] = True
+            chosen = chosen & mask
+        order, offsets, occurrence, duplicates = arranged(self._ranked(), route, np.flatnonzero(chosen))
+        self.arranged = order
+        searched = self.searched[order]
+        if occurrence is None:
+            occurrence = np.zeros(len(order), np.int64)
+        occurrence = np.where(searched, self.occurrence[order], occurrence)
+        self.occurrence[order] = occurrence
+        time = rows.time[order]
+        batch = Batch(
+            time=time,
+            kinds=rows.kinds[order],
+            kind_names=rows.kind_names,
+            columns=rows.columns,
+            order=order,
+            relations=rows.relations,
+            decided=rows.decided,
+            made=rows.made,
+        )
+        horizons = None if self.clock.ended else self._horizons(time, offsets, self.clock.now)
+        return _Placed(batch, order, offsets, occurrence, duplicates, horizons, searched)
+
+    def _ranked(self) -> Rows:
+        """The rows, where arrival decides among equal times with their place in it: those searched before come first."""
+        if not self.arrival:
+            return self.rows
+        arrived = np.full(len(self.rows), self.old, np.int64)
+        arrived[: self.old] = np.arange(self.old)
+        return replace(self.rows, ranks=[pa.array(arrived), *self.rows.ranks])
+
+    def _horizons(self, time: Any, offsets: Any, now: int | None) -> Any:
+        """Up to when each partition is known: the watermark, or what came last where order is trusted."""
+        known = np.full(len(offsets) - 1, _BEFORE_ALL if now is None else now, np.int64)
+        if not self.arrival or not len(time):
+            return known
+        some = np.diff(offsets) > 0
+        last = np.where(some, time[np.maximum(offsets[1:] - 1, 0)], _BEFORE_ALL)
+        # Others of its time may follow; what must come later than it cannot have come before.
+        return np.maximum(known, last - 1)
+
+    def _found(self, numbered: Numbered, name: str, placed: _Placed) -> Found:
+        opens = np.ones(len(placed.order), np.int64)
+        if placed.searched.any():
+            before = self.kept.opens.get(name)
+            rows = placed.order[placed.searched]
+            opens[placed.searched] = 0 if before is None else before[rows]
+        asked = opens.copy()
+        batch = replace(placed.batch)
+        raw, arrays = find(numbered, batch, placed.offsets, horizon=placed.horizons, opens=opens)
+        raw = self._new(numbered, placed, raw, asked)
+        if numbered.pattern.pattern.suppress is not None:
+            raw = self._tellable(raw, opens)
+        self.counters["capped"] += self._give_up(numbered, placed, opens)
+        if raw.wake != y.FOREVER:
+            self.wakes.append(raw.wake)
+        self._keep(numbered, placed, arrays, opens, name)
+        return Found(numbered, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
+
+    def _new(self, numbered: Numbered, placed: _Placed, raw: Raw, asked: Any) -> Raw:
+        """Without matches that were told before: an attempt that is still open may have some already."""
+        tables = numbered.tables
+        contextual, suppresses = tables[y.S_CONTEXT] >= 0, numbered.pattern.pattern.suppress is not None
+        if not contextual and not suppresses and (not tables[y.S_COMBINES] or tables[y.S_ONE]):
+            return raw  # one match a start, and told ones are over
+        if not (asked[placed.searched] == 1).any():
+            return raw
+        if tables[y.S_PLAIN] and not contextual and not suppresses and not self.arrival:
+            assert self.kept.horizon is not None
+            return chosen_of(raw, np.flatnonzero(raw.timed_out | (raw.end > self.kept.horizon)))
+        told = _names(numbered, raw, placed.order)
+        before = np.flatnonzero(placed.searched)
+        counts = np.concatenate([[0], np.cumsum(placed.searched)])
+        offsets = counts[placed.offsets]
+        order = placed.order[before]
+        batch = replace(
+            placed.batch, time=placed.batch.time[before], kinds=placed.batch.kinds[before], order=order, loaded={}
+        )
+        horizons = self._horizons(batch.time, offsets, self.kept.horizon)
+        earlier, _ = find(numbered, batch, offsets, horizon=horizons, opens=asked[before])
+        if suppresses:
+            due = earlier.timed_out | (earlier.end <= earlier.frontiers[earlier.partition])
+            earlier = chosen_of(earlier, np.flatnonzero(due))
+        known = _names(numbered, earlier, order)
+        return chosen_of(raw, np.flatnonzero(~np.isin(told, known)))
+
+    def _tellable(self, raw: Raw, opens: Any) -> Raw:
+        """What can be told in order of its end: an earlier match that is not decided yet may suppress a later one."""
+        upto = raw.frontiers[raw.partition]
+        due = raw.timed_out | (raw.end <= upto)
+        opens[raw.starts[~due]] = 1
+        self.frontier = min([self.frontier, *raw.frontiers[:-1].tolist()])
+        return chosen_of(raw, np.flatnonzero(due))
+
+    # keeping
+
+    def _give_up(self, numbered: Numbered, placed: _Placed, opens: Any) -> int:
+        """Where nothing bounds a pattern, the oldest open attempts beyond the cap of a key are given up."""
+        cap = numbered.pattern.retention.cap
+        if cap is None or self.clock.ended:
+            return 0
+        places = np.flatnonzero(opens)
+        partition = placed.partition[places]
+        surplus = np.bincount(partition, minlength=len(placed.offsets) - 1) - cap
+        if not (surplus > 0).any():
+            return 0
+        first = np.searchsorted(partition, partition)  # where the partition begins among these
+        gone = np.arange(len(places)) - first < surplus[partition]
+        opens[places[gone]] = 0
+        return int(gone.sum())
+
+    def _keep(self, numbered: Numbered, placed: _Placed, arrays: y.Arrays, opens: Any, name: str) -> None:
+        """Mark the rows that the pattern may still ask for."""
+        flags = np.zeros(len(self.rows), bool)
+        flags[placed.order] = opens != 0
+        self.opens[name] = flags
+        if self.clock.ended or not len(placed.order):
+            return
+        partition, time = placed.partition, placed.batch.time
+        count = len(placed.offsets) - 1
+        first = np.full(count, len(time), np.int64)
+        places = np.flatnonzero(opens)
+        first[partition[places][::-1]] = places[::-1]
+        asked = np.arange(len(time)) >= first[partition]
+        back = numbered.pattern.facts.lookback
+        if back:
+            # What is looked back at, from open attempts and from those to come.
+            began = np.where(first < len(time), time[np.minimum(first, len(time) - 1)], y.FOREVER)
+            asked |= time >= (np.minimum(began, placed.horizons + 1) - back)[partition]
+        if self.plan.plan.event_types is not None:
+            asked &= arrays.events[y.E_MASK] != 0
+        if back and asked.any():
+            self.wakes.append(int(time[asked].min()) + back)
+        if self.arrival:
+            # What came last says what may still come, until the watermark does.
+            now = _BEFORE_ALL if self.clock.now is None else self.clock.now
+            last = time == time[np.maximum(placed.offsets[1:] - 1, 0)][partition]
+            newest = last & (time > now)
+            asked |= newest
+            if newest.any():
+                self.wakes.append(int(time[newest].min()))
+        self.keep[placed.order[asked]] = True
+
+    def left(self, found: list[Found], told: dict[str, dict[tuple[int, int], int]]) -> Kept:
+        """What is kept after this call."""
+        memories = dict(self.memories)
+        for one in found:
+            about, name = one.pattern.suppress, one.pattern.semantic_hash
+            if about is not None:
+                assert isinstance(about.duration, int)
+                upto = self.frontier if self.clock.now is None else min(self.frontier, self.clock.now)
+                over = _BEFORE_ALL if self.clock.now is None else upto + 1 - about.duration
+                groups = {group: end for group, end in told[name].items() if end > over}
+                memories[name] = replace(memories[name], groups=groups)
+                self.wakes += [end + about.duration for end in groups.values()]
+        chosen = np.flatnonzero(self.keep | ~self.ready)
+        if self.arrival and not self.idle:
+            chosen = self.arranged[self.keep[self.arranged]]  # in the order that was settled
+        rows = take_rows(self.rows, chosen)
+        return Kept(
+            rows,
+            self.ready[chosen],
+            self.occurrence[chosen],
+            {name: flags[chosen] for name, flags in self.opens.items()},
+            self.clock.now,
+            memories,
+        )
+
+    def wake(self, left: Kept | None) -> int | None:
+        """When time alone can change something: a deadline, a window that closes, an event whose time comes."""
+        if left is None:
+            return None
+        waiting = left.rows.time[~left.searched]
+        times = [*self.wakes, *([int(waiting.min())] if len(waiting) else [])]
+        if self.idle and self.kept.horizon is not None and left.searched.any():
+            times.append(self.kept.horizon + 1)
+        if not times:
+            return None
+        return min(times) if self.clock.now is None else max(min(times), self.clock.now + 1)
+
+
+def _behind(kept: Rows, rows: Rows) -> Any:
+    """Rows older than the newest that was kept of their key."""
+    both = join_rows(kept, rows)
+    (keys,) = both.keys.values()
+    arrangement = arrange(list(keys.values()), both.time, [], None)
+    old = arrangement.order < len(kept)
+    partition = np.repeat(np.arange(arrangement.partitions), np.diff(arrangement.offsets))
+    newest = np.full(arrangement.partitions, _BEFORE_ALL, np.int64)
+    np.maximum.at(newest, partition[old], both.time[arrangement.order[old]])
+    behind = np.zeros(len(both), bool)
+    behind[arrangement.order] = ~old & (both.time[arrangement.order] < newest[partition])
+    return behind[len(kept) :]
+
+
+def _names(numbered: Numbered, raw: Raw, order: Any) -> Any:
+    """A name for each match, by the rows it takes."""
+    rows = np.ascontiguousarray(order[raw.positions], np.int64)
+    none = np.zeros((len(raw), 2), np.int64)
+    zeros = np.zeros(len(rows), np.int64)
+    lanes = match_words(0, 1, none, raw.offsets, raw.steps, zeros, zeros, rows)
+    kinds = np.where(raw.timed_out, 1, 0)
+    return np.ascontiguousarray(np.column_stack([lanes, kinds]).astype(np.int64)).view("V24").ravel()
+
+
+def chosen_of(raw: Raw, chosen: Any) -> Raw:
+    """Some of the matches."""
+    if len(chosen) == len(raw):
+        return raw
+    counts = np.diff(raw.offsets)[chosen]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    inside = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], counts) + np.repeat(raw.offsets[:-1][chosen], counts)
+    inside = inside.astype(np.int64)
+    return replace(
+        raw,
+        partition=raw.partition[chosen],
+        timed_out=raw.timed_out[chosen],
+        end=raw.end[chosen],
+        offsets=offsets,
+        steps=raw.steps[inside],
+        positions=raw.positions[inside],
+        unified=raw.unified[chosen],
+    )

@@ -1,0 +1,180 @@
+"""The stream driver: what the batch driver does before the shuffle, then one stateful operator over shards.
+
+Catalyst decides, filters and projects; rows become one packet per shard; the operator keeps one binary state a shard
+and is called with new packets, or when the watermark has passed what a shard waits for. Late rows reach it because the
+only column that Spark knows as event time there is empty; the true watermark is the one the caller set below it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from perseid.compile.plan import Plan
+from perseid.errors import EventDataError, PerseidWarning, UnsupportedError
+from perseid.local.rows import Events
+from perseid.spark.arrow import to_arrow
+from perseid.spark.inputs import Input, quoted
+from perseid.spark.projection import Projection, project, routed, shielded, spark_schema
+from perseid.spark.stream_worker import CLOCK, COUNTERS, LABEL, PACKET, ROW, SHARD, StreamJob
+from perseid.spark.worker import OURS, ROUTE, TIME
+
+DELAY = "spark.watermarkDelayMs"
+"""Where a column's metadata says that it carries a watermark."""
+OBSERVED = "perseid"
+"""What the name of our metrics begins with."""
+MANY_PARTITIONS = 64
+
+
+def detect_stream(
+    plan: Plan, stream: Events, relations: Mapping[str, list[tuple[Any, ...]]], rejected: bool = False
+) -> Any:
+    """The streaming DataFrame of matches."""
+    from pyspark.sql import functions as f
+
+    _refuse(plan, stream)
+    projection = project(plan, stream, relations, counted=False, rejected=rejected)
+    _refuse_untimed(projection.inputs)
+    shaped = _shaped(projection, rejected)
+    frame = next(iter(projection.inputs)).frame
+    _warn(frame.sparkSession, stream.shards)
+    job = StreamJob(
+        job=replace(
+            projection.job,
+            plan=replace(
+                projection.job.plan, order=stream.order, shards=stream.shards, max_state=stream.max_state
+            ),
+        ),
+        crossing=pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema if c.name != SHARD]),
+        shards=stream.shards,
+        idle=stream.idle,
+        rejected=rejected,
+    )  # fmt: skip
+    shaped = shaped.selectExpr("*", f"{_shard(projection, stream.shards)} as {SHARD}")
+    if stream.idle is not None:
+        shaped = shaped.unionByName(_clock(frame.sparkSession, stream.idle), allowMissingColumns=True)
+    packets = shaped.mapInArrow(job.pack, _PACKETS)
+    # Spark drops rows by the column it knows as event time, before anybody can count them; this one says nothing.
+    unknown = f.lit(None).cast("timestamp").alias(f"{OURS}event_time", metadata={DELAY: 0})
+    stepped = (
+        packets.select("*", unknown)
+        .groupBy(LABEL)
+        .applyInPandasWithState(job.step, _STEPPED, _STATE, "append", "EventTimeTimeout")
+    )
+    sums = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in COUNTERS]
+    name = f"{OBSERVED} {', '.join(pattern.name for pattern in plan.patterns)}"
+    # Filtered before anything else: what comes out of the operator cannot be shuffled as it is.
+    found = stepped.observe(name, *sums).where(f.col(PACKET).isNotNull()).select(PACKET)
+    matches = found.mapInArrow(job.unpack, spark_schema(job.job.schema))
+    return matches.selectExpr(*(text for text, _ in projection.returned)).toDF(*(n for _, n in projection.returned))
+
+
+_PACKETS = st.StructType(
+    [
+        st.StructField(LABEL, st.IntegerType(), False),
+        st.StructField(PACKET, st.BinaryType(), False),
+        st.StructField(CLOCK, st.LongType(), False),
+    ]
+)
+_STEPPED = st.StructType(
+    [st.StructField(PACKET, st.BinaryType()), *(st.StructField(name, st.LongType(), False) for name in COUNTERS)]
+)
+_STATE = st.StructType(
+    [
+        st.StructField("body", st.BinaryType(), False),
+        st.StructField("watermark", st.LongType(), False),
+        st.StructField("since", st.LongType(), False),
+        st.StructField("reached", st.LongType(), False),
+    ]
+)
+"""The engine's state; and for the clock: the last watermark, since when it has not changed, how far time went on."""
+
+
+def _shaped(projection: Projection, rejected: bool) -> Any:
+    shaped = None
+    for one, select, wanted in zip(projection.inputs, projection.selects, projection.wanted, strict=True):
+        frame = one.frame
+        if wanted is not None:
+            # A condition that asks for the time as well is not moved below the watermark: dropped rows must move it too.
+            frame = frame.where(shielded(f"({wanted}) or {one.text(one.time)} is null"))
+        whole = f"to_json(struct({', '.join(quoted(here) for _, here, _ in one.own)})) as {ROW}"
+        frame = frame.selectExpr(*select, *([whole] if rejected else []))
+        shaped = frame if shaped is None else shaped.unionByName(frame)
+    return _once(routed(shaped, projection.job), projection)
+
+
+def _once(frame: Any, projection: Projection) -> Any:
+    """What has no time goes one way only."""
+    if len(projection.job.keys) <= 1:
+        return frame
+    return frame.where(f"{TIME} is not null or {ROUTE} = {min(projection.job.keys)}")
+
+
+def _shard(projection: Projection, shards: int) -> str:
+    keys = ", ".join(["0", *(quoted(name) for name in projection.keys)])
+    return f"cast(pmod(xxhash64({keys}), {shards}) as int)"
+
+
+def _clock(session: Any, idle: int) -> Any:
+    """A tick now and then, in microseconds: the source may be silent, and then nothing else says that time goes on."""
+    every = max(1, idle // 10_000_000)
+    ticks = session.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    return ticks.where(f"value % {every} = 0").selectExpr(f"unix_micros(timestamp) as {CLOCK}")
+
+
+# What cannot be run
+
+
+def _refuse(plan: Plan, stream: Events) -> None:
+    frames = list(stream.data.values()) if isinstance(stream.data, Mapping) else [stream.data]
+    if not all(frame.isStreaming for frame in frames):
+        raise EventDataError(
+            "Some inputs are streams and others are not.", hint="Read all of them with readStream, or none."
+        )
+    if stream.order == "arrival" and len(plan.routes) > 1:
+        raise UnsupportedError(
+            f"order='arrival' trusts the order of one key, and these patterns are partitioned in {len(plan.routes)} ways.",
+            hint="Give patterns of each way a query of their own.",
+        )
+
+
+def _refuse_untimed(inputs: Sequence[Input]) -> None:
+    for one in inputs:
+        name = next(here for there, here, _ in one.own if there == one.time)
+        field = one.frame.schema[name]
+        where = "" if one.event_type is None else f" of {one.event_type}"
+        line = f'df.withWatermark("{one.time}", "10 minutes")'
+        if isinstance(field.dataType, st.TimestampNTZType):
+            raise EventDataError(
+                f"The time column {one.time!r}{where} is TIMESTAMP_NTZ, which cannot carry a watermark in Spark.",
+                hint=f'Cast it first: df.withColumn("{one.time}", df["{one.time}"].cast("timestamp")), then {line}.',
+            )
+        if not isinstance(field.dataType, st.TimestampType):
+            raise EventDataError(
+                f"The time column {one.time!r}{where} is {field.dataType.simpleString()}; "
+                "on a stream it has to be a TIMESTAMP with a watermark.",
+                hint=f"Make it one (timestamp_seconds, to_timestamp, cast), then {line}.",
+            )
+        if DELAY not in (field.metadata or {}):
+            raise EventDataError(
+                f"The streaming DataFrame{where} has no watermark on {one.time!r}, so nobody knows how late rows may be.",
+                hint=f"Add it to what you give to ps.events: {line}.",
+            )
+
+
+def _warn(session: Any, shards: int) -> None:
+    """Every partition is a task of every trigger, and a checkpoint keeps their number for good."""
+    partitions = int(session.conf.get("spark.sql.shuffle.partitions"))
+    if partitions > max(shards, MANY_PARTITIONS):
+        warnings.warn(
+            f"spark.sql.shuffle.partitions is {partitions}, and there are {shards} shards: most partitions stay empty and "
+            "every trigger waits for all of them. Set it before the first start, the checkpoint keeps it: "
+            f'spark.conf.set("spark.sql.shuffle.partitions", {shards})',
+            PerseidWarning,
+            stacklevel=5,
+        )
