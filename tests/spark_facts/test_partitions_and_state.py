@@ -1,0 +1,75 @@
+"""Where a group lives, and how its state is read from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from tests.spark_facts.streams import Streams, far_future, operator, state_operator
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+Configure = Callable[[str, str], None]
+
+
+@pytest.fixture
+def configure(spark: SparkSession) -> Iterator[Configure]:
+    """Change settings of the session for one test."""
+    before: dict[str, str | None] = {}
+
+    def change(name: str, value: str) -> None:
+        before.setdefault(name, spark.conf.get(name, None))
+        spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
+
+
+def test_the_number_of_shuffle_partitions_is_frozen_by_the_checkpoint(streams: Streams, configure: Configure) -> None:
+    """Why we warn before the first start: later the setting changes nothing."""
+    frame = operator(streams.read([(1, 100)]), timeouts=False)
+    streams.run(frame, keep=False)
+    configure("spark.sql.shuffle.partitions", "3")
+    streams.add("input", [(2, 200)])
+    again = streams.run(frame, keep=False)
+    assert [batch["numShufflePartitions"] for batch in state_operator(again)] == [2]
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 16])
+def test_the_hash_of_an_int_modulo_the_partitions_is_its_partition(spark: SparkSession, partitions: int) -> None:
+    """The labels of shards are chosen by this, so that each partition gets as many shards as any other."""
+    labels = spark.range(50).select(f.col("id").cast("int").alias("label")).repartition(partitions, "label")
+    placed = labels.select(f.spark_partition_id(), f.pmod(f.hash("label"), f.lit(partitions))).collect()
+    assert [row[0] for row in placed] == [row[1] for row in placed]
+    assert len({row[0] for row in placed}) == partitions
+
+
+@pytest.mark.parametrize("provider", ["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
+def test_the_state_of_a_group_can_be_read_from_the_checkpoint(
+    streams: Streams, spark: SparkSession, configure: Configure, provider: str
+) -> None:
+    """Looking into a stream's state, and its migration, read: key.label, value.groupState.blob, partition_id."""
+    configure(
+        "spark.sql.streaming.stateStore.providerClass", f"org.apache.spark.sql.execution.streaming.state.{provider}"
+    )
+    frame = streams.read([(1, 100), (2, 101)]).withWatermark("ts", "10 seconds")
+    streams.run(operator(frame.select("label", "at", far_future())))
+    state = spark.read.format("statestore").load(streams.checkpoint())
+    assert state.schema["key"].dataType.simpleString() == "struct<label:int>"
+    assert (
+        state.schema["value"].dataType.simpleString()
+        == "struct<groupState:struct<blob:binary>,timeoutTimestamp:bigint>"
+    )
+    columns = ["key.label", "value.groupState.blob", "value.timeoutTimestamp"]
+    found = state.select(*columns, f.col("partition_id") == f.pmod(f.hash("key.label"), f.lit(2))).collect()
+    assert sorted((label, bytes(blob), timeout, placed) for label, blob, timeout, placed in found) == [
+        (1, b"100", 105_000, True),
+        (2, b"101", 106_000, True),
+    ]
