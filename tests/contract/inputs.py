@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,12 @@ from perseid.compile.plan import Plan
 from perseid.engines.contract import Clock, Engine, Rows, Step
 from perseid.engines.hashing import identities
 from perseid.engines.sequence.columns import arrow_type
+from perseid.lang.parser import parse_pattern
 from perseid.local.rows import Events, read_events
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import SeededChooser, make_pattern
 from tests.contract.rich import SCHEMA, make_rich_pattern, make_rows
 
@@ -35,14 +39,17 @@ class Question:
     data: tuple[Mapping[str, Any], ...]
     id: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
+    dedupe: bool = False
+    schema: Any = SCHEMA
+    """What the columns of the data are."""
 
-    @property
+    @cached_property
     def plan(self) -> Plan:
         return compile_set(list(self.patterns))
 
     @property
     def events(self) -> Events:
-        return Events(list(self.data), id=self.id, order_by=self.order_by)
+        return Events(list(self.data), id=self.id, order_by=self.order_by, dedupe=self.dedupe)
 
 
 @dataclass(frozen=True)
@@ -51,10 +58,14 @@ class Inputs:
 
     ask: Callable[[int, bool], Question]
     """(seed, every pattern is partitioned by k)"""
-    types: Callable[[], Mapping[str, Any]]
+    types: Callable[..., Mapping[str, Any]]
+    """(question; without one, any that was asked)"""
     rows: Callable[[Question, Sequence[Mapping[str, Any]]], Rows]
     """Some of a question's data as rows."""
-    expected: Callable[[Question], list[Row]]
+    expected: Callable[..., list[Row]]
+    """(question, the time up to which everything has come; without one, everything has)"""
+    write: Callable[..., Question]
+    """(patterns as text, data, schema): events have a second, a type, and what else the schema says."""
 
 
 # The sequence engine
@@ -77,7 +88,7 @@ def ask_sequence(seed: int, keyed: bool) -> Question:
 
 
 def sequence_rows(question: Question, data: Sequence[Mapping[str, Any]]) -> Rows:
-    table = pa.Table.from_pylist(list(data), schema=SCHEMA).combine_chunks()
+    table = pa.Table.from_pylist(list(data), schema=question.schema).combine_chunks()
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     names = sorted(set(columns["type"].to_pylist()))
     return Rows(
@@ -88,6 +99,7 @@ def sequence_rows(question: Question, data: Sequence[Mapping[str, Any]]) -> Rows
         keys={route.id: {name: _inside(columns, name) for name in route.columns} for route in question.plan.routes},
         identity=identities([columns[name] for name in question.id], columns),
         ranks=[columns[name] for name in question.order_by],
+        dedupe=question.dedupe,
     )
 
 
@@ -99,9 +111,26 @@ def _inside(columns: Mapping[str, Any], name: str) -> Any:
     return found
 
 
-def oracle(question: Question) -> list[Row]:
-    """The same rows as the oracle finds them."""
-    detection = detect(list(question.patterns), read_events(question.events), oracle_matcher())
+def write_sequence(texts: Sequence[str], data: Sequence[Mapping[str, Any]], schema: Any = SCHEMA) -> Question:
+    """Patterns as they are written; a row is ``{"second": 1, "type": "A", …}``, and null in what it does not say."""
+    patterns = [replace(resolve(parse_pattern(f"pattern p{i}\n{text}")), name=f"p{i}") for i, text in enumerate(texts)]
+    rows = []
+    for number, said in enumerate(data):
+        row = {name: said.get(name) for name in schema.names}
+        row["ts"] = EPOCH + dt.timedelta(seconds=said["second"])
+        rows.append({**row, "number": number if row["number"] is None else row["number"]})
+    return Question(tuple(patterns), tuple(rows), ("number",), schema=schema)
+
+
+def oracle(question: Question, horizon: int | None = None) -> list[Row]:
+    """The same rows as the oracle finds them, as far as they are decided at a horizon."""
+    detection = detect(
+        list(question.patterns),
+        read_events(question.events),
+        oracle_matcher(),
+        horizon=horizon,
+        dedupe=question.dedupe,
+    )
     out = []
     for m in detection.matches:
         key, values = (_written(shown.values()) for shown in (m.key, m.values))
@@ -119,6 +148,8 @@ def _number(value: Any) -> Any:
         return [_number(part) for part in value]
     if isinstance(value, Mapping):
         return {name: _number(part) for name, part in value.items()}
+    if isinstance(value, Decimal) or (type(value) is int and abs(value) > 2**53):
+        value = float(value)  # where the column is one of doubles, this is all that is left of it
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -129,9 +160,12 @@ def _micros(moment: Any) -> int | None:
 INPUTS: dict[str, Inputs] = {
     "sequence": Inputs(
         ask=ask_sequence,
-        types=lambda: {field.name: arrow_type(field.type) for field in SCHEMA},
+        types=lambda question=None: {
+            field.name: arrow_type(field.type) for field in (SCHEMA if question is None else question.schema)
+        },
         rows=sequence_rows,
         expected=oracle,
+        write=write_sequence,
     ),
 }
 """By the name of the engine; a new engine adds itself here."""

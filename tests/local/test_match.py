@@ -729,3 +729,12 @@ def test_an_unwanted_event_without_a_time_is_refused_by_its_row(
     for data in (bad, str(tmp_path / "bad.parquet")):
         with pytest.raises(ps.EventDataError, match="Row 104"):
             ps.pattern(PAIRS).match(ps.events(data, id="id"))
+
+
+def test_a_step_that_took_nothing_is_null() -> None:
+    """What is asked of its event alone is a column, and there is no event: then all it has is null."""
+    rows = [{"ts": 1, "type": "A", "i": 5, "v": 0}, {"ts": 2, "type": "C", "i": 3, "v": 0}]
+    for returned, value in (("coalesce(b.i, 7)", 7), ("b.i is null", True), ("hour(time(b))", None)):
+        text = f"pattern p match A a -> B? b -> C c within 9 seconds return {returned} as x"
+        assert [match.values["x"] for match in same_as_oracle(text, rows)] == [value]
+    assert len(same_as_oracle("pattern p match A a -> B? b -> C c [coalesce(b.i, 0) = v] within 9 seconds", rows)) == 1

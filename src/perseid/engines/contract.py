@@ -74,6 +74,24 @@ class Step:
 
 
 @dataclass(frozen=True)
+class StateReport:
+    """What a shard's state holds, for people."""
+
+    shards: int
+    horizon: int | None
+    """Up to when it was searched."""
+    events: int
+    waiting: int
+    """Events whose time has not come."""
+    oldest: int | None
+    open: Mapping[str, int]
+    """By pattern: attempts that are not decided."""
+    keys: Mapping[tuple[tuple[str, Any], ...], int]
+    """By key: events kept."""
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Engine:
     """An engine as drivers and tests know it."""
 
@@ -83,3 +101,5 @@ class Engine:
     step: Callable[[Any, Rows, bytes | None, Clock], Step]
     prepare: Callable[..., Any] | None = None
     finish: Callable[..., Any] | None = None
+    report: Callable[[bytes], StateReport] | None = None
+    """What a state holds; None for an engine that keeps none."""

@@ -91,14 +91,39 @@ def _tables(body: memoryview, count: int) -> list[pa.RecordBatch]:
             raise StateError("A table of the state is longer than the state.", hint=_DAMAGED)
         tables.append(_table(body[at : at + length]))
         at += length
+    if at != len(body):
+        raise StateError("The state is longer than its tables.", hint=_DAMAGED)
     return tables
 
 
 def _table(stream: memoryview) -> pa.RecordBatch:
     try:
+        _refuse_compressed(stream)
         with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
             batch = reader.read_next_batch()
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, StopIteration, MemoryError):
+        batch.schema.names  # noqa: B018  Names that are no text are found here, and not later.
+    except (pa.ArrowException, OSError, ValueError, StopIteration, MemoryError, struct.error):
         raise StateError("A table of the state cannot be read.", hint=_DAMAGED) from None
     return batch
+
+
+def _refuse_compressed(stream: memoryview) -> None:
+    """We write none, and a few bytes of such a table can stand for more than there is memory."""
+    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(stream)):
+        if message.type == "schema":
+            continue
+        said = memoryview(message.metadata)
+        batch = _field(said, struct.unpack_from("<I", said)[0], 2)
+        if batch is not None and message.type == "dictionary":
+            batch = _field(said, batch, 1)
+        if batch is None or _field(said, batch, 3) is not None:
+            raise ValueError("compressed")
+
+
+def _field(said: memoryview, table: int, number: int) -> int | None:
+    """Where the table lies that a table of a flatbuffer has as this field; None where it has none."""
+    places = table - struct.unpack_from("<i", said, table)[0]
+    (size,) = struct.unpack_from("<H", said, places)
+    place = struct.unpack_from("<H", said, places + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
+    return table + place + struct.unpack_from("<I", said, table + place)[0] if place else None

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.contract import Clock, Engine, Rows, Step
+from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.sequence.plan import Numbered, number
 from perseid.engines.sequence.schema import output_schema
 from perseid.semantics import types as t
@@ -34,6 +34,8 @@ class SequencePlan:
     strictly_later: bool = False
     order: str = "watermark"
     """What a stream is searched by: the watermark, or the order in which events of a key arrive."""
+    delay: int = 0
+    """Microseconds that the watermark is behind the newest event."""
     shards: int = 1
     max_state: int = 1 << 28
     """Bytes of state that one shard may have."""
@@ -147,4 +149,11 @@ def step(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> S
     return Step(table, None, None, {"events": len(rows), "duplicates": duplicates, **counters})
 
 
-SEQUENCE = Engine(name="sequence", plan=make_plan, step=step)
+def report(state: bytes) -> StateReport:
+    """What a state of this engine's holds."""
+    from perseid.engines.sequence.report import report as reported
+
+    return reported(state)
+
+
+SEQUENCE = Engine(name="sequence", plan=make_plan, step=step, report=report)

@@ -11,13 +11,16 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
 
 from perseid.engines.sequence import layout as y
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
 from perseid.semantics.core import CorePattern
+from perseid.semantics.evaluate import evaluate
 from perseid.semantics.names import AGGREGATES, STEP_FUNCTIONS, references, without_own
+from perseid.semantics.scope import Bindings, MatchScope
 from perseid.semantics.typing import infer, member_type
 
 MAX_COLUMNS = 62
@@ -200,7 +203,18 @@ class Formulas:
         if step is None:
             raise NoFormula(print_expr(expr))
         name = None if step == -1 else self.pattern.steps[step].name
-        return self._load(self.column(without_own(expr, name)), step, own)
+        alone = without_own(expr, name)
+        code, family = self._load(self.column(alone), step, own)
+        if step in (own, -1):
+            return code, family
+        # A step that took nothing has no event to ask: then the part is what it is where all is null.
+        empty = evaluate(alone, MatchScope(frozenset(), Bindings(), None))
+        if empty is None:
+            return code, family
+        otherwise, other = self._literal(_literal_of(empty))
+        if other != family:
+            raise NoFormula(print_expr(expr))
+        return [(y.F_TIME, step, 0), (y.F_IS_NULL, 0, 0), *otherwise, *code, (y.F_IF, 0, 0)], family
 
     def _owner(self, head: str, own: int | None) -> int | None:
         if head in self.steps:
@@ -558,3 +572,16 @@ class ColumnTypes:
 
     def is_step(self, name: str) -> bool:
         return name in self.steps
+
+
+def _literal_of(value: Any) -> ex.Literal:
+    match value:
+        case bool():
+            return ex.Literal("boolean", value)
+        case int():
+            return ex.Literal("integer", value)
+        case float():
+            return ex.Literal("double", value)
+        case str():
+            return ex.Literal("string", value)
+    raise NoFormula(repr(value))

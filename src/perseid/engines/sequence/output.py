@@ -59,7 +59,7 @@ def match_table(
     counted: Counter[str] = Counter(matches=0, timed_out=0, suppressed=0, evidence_dropped=0, capped=0)
     for one in found:
         # A frame has no order of its own: rows stay as they were found.
-        last = None if told is None else told[one.pattern.semantic_hash]
+        last = None if told is None else told[one.pattern.name]
         listing, kept = listed(one, rows, counted, wanted=schema, last=last)
         counted["timed_out"] += int(one.raw.timed_out[kept].sum())
         whole = len(kept) == len(one.raw)

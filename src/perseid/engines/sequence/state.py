@@ -12,12 +12,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from perseid.compile.plan import Plan
+from perseid.compile.plan import PatternPlan, Plan
 from perseid.engines.contract import Rows
 from perseid.engines.rows import take_rows, whole
 from perseid.engines.state import Sealed, seal, unseal
 from perseid.errors import StateError
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_expr
+from perseid.semantics import values as v
+from perseid.semantics.detection import expressions_of
+from perseid.semantics.names import without_own
 
 ENGINE = "sequence"
 VERSION = 1
@@ -112,15 +118,27 @@ def open_state(state: bytes) -> Sealed:
     facts = sealed.facts
     if facts.get("engine") != ENGINE or facts.get("version") != VERSION:
         raise StateError(
-            f"The state is of the engine {facts.get('engine')!r}, version {facts.get('version')!r}; "
+            f"The state is of the engine {_shown(facts.get('engine'))}, version {_shown(facts.get('version'))}; "
             f"this is {ENGINE!r}, version {VERSION}.",
             hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
         )
     try:
         _believable(sealed)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise StateError("The state lacks a part that every state has.") from None
     return sealed
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60] if isinstance(value, str | int | None) else "of no kind that we know"
+
+
+def _time(value: object) -> bool:
+    return value is None or (type(value) is int and -(2**63) <= value < 2**63)
+
+
+def _names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _believable(sealed: Sealed) -> None:
@@ -129,16 +147,20 @@ def _believable(sealed: Sealed) -> None:
         raise StateError("The state has no table of events.")
     wanted = {"time": pa.int64(), "identity": pa.int64(), "searched": pa.bool_()}
     optional = {"kind": pa.int32(), "occurrence": pa.int64(), "route": pa.int32()}
+    if len(set(table.schema.names)) < len(table.schema.names):
+        raise StateError("The state has some column twice.")
     for field_ in table.schema:
         kind = wanted.pop(field_.name, None) or optional.get(field_.name)
         if field_.name.startswith(("is ", "open ")):
             kind = pa.bool_()
         if kind is not None and (field_.type != kind or table.column(field_.name).null_count):
             raise StateError(f"The state's column {field_.name!r} is not what it should be.")
-    if wanted or len(set(table.schema.names)) < len(table.schema.names):
-        raise StateError("The state has no time of its events, or some column twice.")
-    kinds, horizon = facts["kinds"], facts["horizon"]
-    if not all(isinstance(kind, str) for kind in kinds) or not isinstance(horizon, int | None):
+    if wanted:
+        raise StateError("The state has no time of its events.")
+    if not all(map(_dated, table.columns)):
+        raise StateError("The state has dates that cannot be.")
+    kinds, horizon, routes = facts["kinds"], facts["horizon"], facts["routes"]
+    if not _names(kinds) or not _time(horizon):
         raise StateError("The state's types of events, or its time, are not what they should be.")
     if "kind" in table.schema.names and table.num_rows:
         codes = np.asarray(table.column("kind"))
@@ -146,44 +168,65 @@ def _believable(sealed: Sealed) -> None:
             raise StateError("The state has an event of a type that it does not name.")
     elif table.num_rows and len(kinds) != 1:
         raise StateError("The state does not say of which types its events are.")
-    for about in facts["patterns"].values():
-        if not isinstance(about["since"], int | None):
-            raise StateError("The state's patterns are not what they should be.")
-    if not all(isinstance(name, str) for columns in facts["routes"].values() for name in columns):
+    if type(facts["shards"]) is not int:
+        raise StateError("The state does not say how many shards there are.")
+    if not all(_time(about["since"]) and isinstance(about["name"], str) for about in facts["patterns"].values()):
+        raise StateError("The state's patterns are not what they should be.")
+    if not all(_names(columns) and 0 <= int(n) < 2**31 for n, columns in routes.items()):
         raise StateError("The state's keys are not what they should be.")
-    if len(sealed.tables) == 2 and sealed.tables[1].schema.types != _GROUP_TYPES:
-        raise StateError("The state's suppressed matches are not what they should be.")
+    if "route" in table.schema.names:
+        codes = np.unique(np.asarray(table.column("route")))
+        if not {int(n) for n in routes} >= set(codes.tolist()):
+            raise StateError("The state has an event of a key that it does not name.")
+    searched = np.asarray(table.column("time"))[_truth(table.column("searched"))]
+    if facts["order"] == "watermark" and len(searched) and (horizon is None or searched.max() > horizon):
+        raise StateError("The state has searched events whose time had not come.")
+    if len(sealed.tables) == 2:
+        groups = sealed.tables[1]
+        nulls = any(column.null_count for column in groups.columns)
+        if groups.schema.names != _GROUP_NAMES or groups.schema.types != _GROUP_TYPES or nulls:
+            raise StateError("The state's suppressed matches are not what they should be.")
 
 
-def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str) -> Kept:
-    """The state for this plan: rows in the shape of those that come now, patterns that are new marked as such."""
+def _truth(column: Any) -> Any:
+    return np.asarray(column.cast(pa.int8())).astype(bool)
+
+
+def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, newest: int | None = None) -> Kept:
+    """The state for this plan: rows in the shape of those that come now, patterns that are new marked as such.
+
+    ``newest`` is the newest time that any event may have had before now.
+    """
     sealed = open_state(state)
     facts, table = sealed.facts, sealed.tables[0]
     if facts.get("shards") != shards:
         raise StateError(
-            f"The checkpoint was made with {facts.get('shards')} shards, and the query now has {shards}.",
-            hint=f"Keep ps.events(…, shards={facts.get('shards')}), or start anew with an empty checkpoint.",
+            f"The checkpoint was made with {_shown(facts.get('shards'))} shards, and the query now has {shards}.",
+            hint=f"Keep ps.events(…, shards={_shown(facts.get('shards'))}), or start anew with an empty checkpoint.",
         )
     if facts.get("order") != order:
         raise StateError(
-            f"The checkpoint was made with order={facts.get('order')!r}, and the query now has order={order!r}.",
+            f"The checkpoint was made with order={_shown(facts.get('order'))}, and the query now has order={order!r}.",
             hint="Keep the order, or start anew with an empty checkpoint.",
         )
     reader = _Reader(table, facts, plan, shape)
     rows = reader.rows()
     horizon = facts["horizon"]
     memories, opens = {}, {}
-    last = int(rows.time.max()) if len(rows) else None
+    last = int(rows.time.max()) if len(rows) else horizon
     for pattern in plan.patterns:
         name = pattern.pattern.semantic_hash
         about = facts["patterns"].get(name)
         flags = reader.truth(f"open {name}")
-        if about is not None and flags is not None and not reader.lost:
+        lost = reader.lost(pattern)
+        if about is not None and not lost:
             memories[name] = Memory(about["since"], reader.groups(sealed, name))
-            opens[name] = flags
+            opens[name] = np.zeros(len(rows), bool) if flags is None else flags  # nothing was searched yet
         else:
             # Of events that were searched before nothing can be started again; those that wait can, if all is there.
-            memories[name] = Memory(last if reader.lost else horizon)
+            # Others may have been dropped unseen because nobody wanted them then: none of those is after the newest.
+            starts = [time for time in (last if lost else horizon, newest) if time is not None]
+            memories[name] = Memory(max(starts, default=None))
             opens[name] = np.zeros(len(rows), bool)
     searched, occurrence = np.asarray(table.column("searched")), reader.numbers("occurrence", np.int64)
     mine = reader.mine
@@ -193,13 +236,68 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str) -
     return Kept(rows, searched, occurrence, opens, horizon, memories)
 
 
+def _repeats(kind: Any) -> bool:
+    """May few bytes of the type stand for many? Such a column would be made large by a cast."""
+    few: tuple[Any, ...] = (
+        pa.types.is_dictionary, pa.types.is_run_end_encoded, pa.types.is_list_view, pa.types.is_large_list_view,
+        pa.types.is_string_view, pa.types.is_binary_view,
+    )  # fmt: skip
+    inner = [kind.field(i).type for i in range(kind.num_fields)]
+    return any(is_kind(kind) for is_kind in few) or any(map(_repeats, inner))
+
+
+def _dated(column: Any) -> bool:
+    """Are all dates and moments ones that can be? Those of rows were looked at when they came."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
+        unit = 86_400 * 10**6 if pa.types.is_date32(kind) else {"s": 10**6, "ms": 10**3}.get(kind.unit, 1)
+        ends = pc.min_max(column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())).as_py()
+        found = [end for end in ends.values() if end is not None]
+        return all(v.EARLIEST <= end * unit <= v.LATEST for end in found) or getattr(kind, "unit", None) == "ns"
+    if pa.types.is_struct(kind):
+        return all(map(_dated, column.flatten()))
+    if pa.types.is_map(kind):
+        return _dated(column.keys) and _dated(column.items)
+    return not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or _dated(column.flatten())
+
+
+def _texts(pattern: PatternPlan) -> set[str]:
+    """Every part of what a pattern asks, as text, as an event alone would be asked it."""
+    core = pattern.pattern
+    names = [None, *{step.name for step in core.steps if step.name is not None}]
+    parts = [part for expr in expressions_of(core) for part in ex.walk(expr)]
+    return {print_expr(without_own(part, name)) for part in parts for name in names}
+
+
 class _Reader:
     def __init__(self, table: pa.RecordBatch, facts: Mapping[str, Any], plan: Plan, shape: Rows) -> None:
         self.table, self.facts, self.plan, self.shape = table, facts, plan, shape
-        self.lost = False
-        """Something that is asked for now was not kept."""
+        self.missing: set[tuple[str, Any]] = set()
+        """What is asked for now and was not kept: (kind of thing, which)."""
         self.mine: Any = None
         """Rows of ways of partitioning that are still asked for; None for all."""
+
+    def lost(self, pattern: PatternPlan) -> bool:
+        """Was something not kept that this pattern asks for? What only others ask for does not concern it."""
+        if not self.missing:
+            return False
+        asked = {n for step in pattern.steps for n in (*(k for k, _ in step.choose), *step.must)} | {*pattern.guards}
+        columns = {name for step in pattern.facts.steps for name in step.columns}
+        for what, which in self.missing:
+            match what:
+                case "route":
+                    lost = which == pattern.route
+                case "is":
+                    lost = which in asked
+                case "column":
+                    lost = pattern.facts.all_columns or which in columns
+                case "made":
+                    lost = which in _texts(pattern)
+                case _:
+                    lost = True
+            if lost:
+                return True
+        return False
 
     def rows(self) -> Rows:
         shape, size = self.shape, self.table.num_rows
@@ -207,23 +305,24 @@ class _Reader:
         decided = {}
         for n in shape.decided:
             truth = self.truth(f"is {self.plan.predicates[n].identity}")
-            self.lost |= truth is None
+            if truth is None:
+                self.missing.add(("is", n))
             decided[n] = np.zeros(size, bool) if truth is None else truth
         rows = replace(
             shape,
             time=np.asarray(self.table.column("time")),
             kinds=kinds,
             kind_names=list(self.facts["kinds"]),
-            columns={name: self.column(f"column {name}", like) for name, like in shape.columns.items()},
+            columns={name: self.column("column", name, like) for name, like in shape.columns.items()},
             keys={
-                route: {name: self.column(f"key {name}", like) for name, like in keys.items()}
+                route: {name: self.column("key", name, like, ("route", route)) for name, like in keys.items()}
                 for route, keys in shape.keys.items()
             },
             identity=np.asarray(self.table.column("identity")),
-            ranks=[self.column(f"rank {i}", like) for i, like in enumerate(shape.ranks)],
+            ranks=[self.column("rank", i, like) for i, like in enumerate(shape.ranks)],
             route=self.routes(),
             decided=decided,
-            made={text: self.column(f"made {text}", like) for text, like in shape.made.items()},
+            made={text: self.column("made", text, like) for text, like in shape.made.items()},
         )
         return rows
 
@@ -233,6 +332,8 @@ class _Reader:
             return None
         before = {int(n): tuple(columns) for n, columns in self.facts["routes"].items()}
         now = {route.columns: route.id for route in self.plan.routes}
+        # Events that wait have not gone the ways that are new.
+        self.missing |= {("route", route.id) for route in self.plan.routes if route.columns not in before.values()}
         if "route" in self.table.schema.names:
             codes = np.asarray(self.table.column("route"))
         else:
@@ -252,19 +353,22 @@ class _Reader:
     def truth(self, name: str) -> Any:
         if name not in self.table.schema.names:
             return None
-        return np.asarray(self.table.column(name).cast(pa.int8())).astype(bool)
+        return _truth(self.table.column(name))
 
-    def column(self, name: str, like: Any) -> Any:
-        kind = whole(like).type
+    def column(self, what: str, which: Any, like: Any, lack: tuple[str, Any] | None = None) -> Any:
+        """A column as those that come now are, of nulls where it was not kept."""
+        name, kind = f"{what} {which}", whole(like).type
         if name not in self.table.schema.names:
-            self.lost = True
+            self.missing.add((what, which) if lack is None else lack)
             return pa.nulls(self.table.num_rows, kind)
         found = self.table.column(name)
         if found.type == kind:
             return found
         try:
+            if _repeats(found.type):
+                raise pa.ArrowInvalid("never written")
             return found.cast(kind)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except pa.ArrowException:
             raise StateError(
                 f"The state's {name} is {found.type}, and now it is {kind}.",
                 hint="Cast it to what it was, or start anew with an empty checkpoint.",

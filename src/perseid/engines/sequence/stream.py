@@ -37,17 +37,20 @@ _BEFORE_ALL = y.NONE
 def advance(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard that lives on: rows in, matches that are decided now out, and what has to be kept."""
     shape = rows
-    kept = nothing(shape) if state is None else read_state(plan.plan, shape, state, plan.shards, plan.order)
+    newest = None if clock.now is None else clock.now + plan.delay
+    kept = nothing(shape) if state is None else read_state(plan.plan, shape, state, plan.shards, plan.order, newest)
+    if kept.horizon is not None and not clock.ended and (clock.now is None or clock.now < kept.horizon):
+        clock = replace(clock, now=kept.horizon)  # what has come has come
     shard = _Shard(plan, kept, rows, clock)
     found = list(shard.search())
     told: dict[str, dict[tuple[int, int], int]] = {}
     for one in found:
-        name = one.pattern.semantic_hash
-        told[name] = dict(shard.memory(name).groups)
+        # By name: two patterns of one meaning tell their matches each on its own.
+        told[one.pattern.name] = dict(shard.memory(one.pattern.semantic_hash).groups)
     table, counters = match_table(found, shard.rows, plan.schema, told)
     counters.update(shard.counters)
     left = None if clock.ended else shard.left(found, told)
-    written, lost = _written(plan, left)
+    written, left, lost = _written(plan, left)
     counters["capped"] += lost
     counters["live_keys"] = _live(plan, left)
     counters["kept_events"] = 0 if left is None else len(left.rows)
@@ -55,15 +58,15 @@ def advance(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -
     return Step(table, written, shard.wake(left), dict(counters), shard.late)
 
 
-def _written(plan: SequencePlan, left: Kept | None) -> tuple[bytes | None, int]:
+def _written(plan: SequencePlan, left: Kept | None) -> tuple[bytes | None, Kept | None, int]:
     """The state, no larger than it may be: where it would, the oldest open attempts are given up, and counted."""
     given_up = 0
     while True:
         if left is None or (not len(left.rows) and not any(memory.groups for memory in left.memories.values())):
-            return None, given_up
+            return None, None, given_up
         written = write_state(plan.plan, left, plan.shards, plan.order)
         if len(written) <= plan.max_state:
-            return written, given_up
+            return written, left, given_up
         old = left.rows.time[left.searched]
         if not len(old):
             raise LimitError(
@@ -160,6 +163,7 @@ class _Shard:
             new = np.zeros(len(self.rows) - self.old, bool)
             self.opens = {name: np.concatenate([flags, new]) for name, flags in self.kept.opens.items()}
             self.memories = dict(self.kept.memories)
+            self.counters["incomplete"] += sum(memory.since is not None for memory in self.memories.values())
             self.keep[: self.old] = self.searched[: self.old]
             return
         places: dict[tuple[int, int | None], _Placed] = {}
@@ -174,18 +178,17 @@ class _Shard:
 
     def _since(self, numbered: Numbered) -> int | None:
         """From which time on a pattern counts, as long as events from before it are there."""
+        facts, now = numbered.pattern.facts, self.clock.now
         memory = self.memory(numbered.pattern.pattern.semantic_hash)
         since = memory.since
-        if since is not None and self._passed(since, numbered.pattern.facts.bound):
-            since = None
-        self.memories[numbered.pattern.pattern.semantic_hash] = replace(memory, since=since)
         if since is not None:
-            self.counters["incomplete"] += 1
+            if self.clock.ended or (now is not None and since + (facts.bound or 0) + facts.lookback < now):
+                memory = replace(memory, since=None)
+            else:
+                self.counters["incomplete"] += 1
+        self.memories[numbered.pattern.pattern.semantic_hash] = memory
+        # It still counts in the call that passes it: events from before may have waited to be searched until now.
         return since
-
-    def _passed(self, since: int, bound: int | None) -> bool:
-        now = self.clock.now
-        return self.clock.ended or (now is not None and since + (bound or 0) < now)
 
     def _place(self, route: int, since: int | None) -> _Placed:
         from perseid.engines.sequence.engine import arranged, wanted_rows
@@ -198,7 +201,8 @@ class _Shard:
             mask[wanted] = True
             chosen = chosen & mask
         order, offsets, occurrence, duplicates = arranged(self._ranked(), route, np.flatnonzero(chosen))
-        self.arranged = order
+        if self.arranged is None or len(order) > len(self.arranged):
+            self.arranged = order  # a pattern that starts later sees fewer
         searched = self.searched[order]
         if occurrence is None:
             occurrence = np.zeros(len(order), np.int64)
@@ -247,7 +251,7 @@ class _Shard:
         raw, arrays = find(numbered, batch, placed.offsets, horizon=placed.horizons, opens=opens)
         raw = self._new(numbered, placed, raw, asked)
         if numbered.pattern.pattern.suppress is not None:
-            raw = self._tellable(raw, opens)
+            raw = self._tellable(numbered, raw, opens)
         self.counters["capped"] += self._give_up(numbered, placed, opens)
         if raw.wake != y.FOREVER:
             self.wakes.append(raw.wake)
@@ -276,15 +280,13 @@ class _Shard:
         horizons = self._horizons(batch.time, offsets, self.kept.horizon)
         earlier, _ = find(numbered, batch, offsets, horizon=horizons, opens=asked[before])
         if suppresses:
-            due = earlier.timed_out | (earlier.end <= earlier.frontiers[earlier.partition])
-            earlier = chosen_of(earlier, np.flatnonzero(due))
+            earlier = chosen_of(earlier, np.flatnonzero(_due(numbered, earlier)))
         known = _names(numbered, earlier, order)
         return chosen_of(raw, np.flatnonzero(~np.isin(told, known)))
 
-    def _tellable(self, raw: Raw, opens: Any) -> Raw:
+    def _tellable(self, numbered: Numbered, raw: Raw, opens: Any) -> Raw:
         """What can be told in order of its end: an earlier match that is not decided yet may suppress a later one."""
-        upto = raw.frontiers[raw.partition]
-        due = raw.timed_out | (raw.end <= upto)
+        due = _due(numbered, raw)
         opens[raw.starts[~due]] = 1
         self.frontier = min([self.frontier, *raw.frontiers[:-1].tolist()])
         return chosen_of(raw, np.flatnonzero(due))
@@ -347,7 +349,7 @@ class _Shard:
                 assert isinstance(about.duration, int)
                 upto = self.frontier if self.clock.now is None else min(self.frontier, self.clock.now)
                 over = _BEFORE_ALL if self.clock.now is None else upto + 1 - about.duration
-                groups = {group: end for group, end in told[name].items() if end > over}
+                groups = {group: end for group, end in told[one.pattern.name].items() if end > over}
                 memories[name] = replace(memories[name], groups=groups)
                 self.wakes += [end + about.duration for end in groups.values()]
         chosen = np.flatnonzero(self.keep | ~self.ready)
@@ -369,11 +371,26 @@ class _Shard:
             return None
         waiting = left.rows.time[~left.searched]
         times = [*self.wakes, *([int(waiting.min())] if len(waiting) else [])]
-        if self.idle and self.kept.horizon is not None and left.searched.any():
-            times.append(self.kept.horizon + 1)
-        if not times:
-            return None
-        return min(times) if self.clock.now is None else max(min(times), self.clock.now + 1)
+        now = self.clock.now
+        if self.idle:
+            # Nothing was searched, so nothing says when what was open before is decided: at the next time there is.
+            ends = [end for memory in left.memories.values() for end in memory.groups.values()]
+            some = [*left.rows.time[left.searched].tolist(), *ends]
+            times += [min(some) if now is None else now + 1] if some else []
+        if not times or now is None:
+            return min(times, default=None)
+        # What should be over by now is held by an attempt that is open, and goes when that one is decided.
+        return min((time for time in times if time > now), default=now + 1)
+
+
+def _due(numbered: Numbered, raw: Raw) -> Any:
+    """Matches of a pattern that suppresses some before which no other can end that they would have to give way to."""
+    core = numbered.pattern.pattern
+    assert core.suppress is not None
+    upto = raw.frontiers[raw.partition]
+    if core.suppress.by and not {".".join(path.parts) for path in core.partition} <= set(core.suppress.by):
+        upto = raw.frontiers[:-1].min(initial=y.FOREVER)  # matches of one key give way to those of another
+    return raw.timed_out | (raw.end <= upto)
 
 
 def _behind(kept: Rows, rows: Rows) -> Any:

@@ -1,0 +1,38 @@
+"""What a state says, for people: how much of what, of which keys, and since when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.contract import StateReport
+from perseid.engines.sequence.state import open_state
+
+
+def report(state: bytes) -> StateReport:
+    """What a state of this engine's holds."""
+    sealed = open_state(state)
+    facts, table = sealed.facts, sealed.tables[0]
+    names = table.schema.names
+    time = np.asarray(table.column("time"))
+    searched = np.asarray(table.column("searched").to_numpy(zero_copy_only=False)).astype(bool)
+    keys = [name for name in names if name.startswith("key ")]
+    shown: dict[tuple[tuple[str, Any], ...], int] = {}
+    columns = [table.column(name).to_pylist() for name in keys]
+    for values in zip(*columns, strict=True):
+        key = tuple((name.removeprefix("key "), str(value)) for name, value in zip(keys, values, strict=True))
+        shown[key] = shown.get(key, 0) + 1
+    return StateReport(
+        shards=int(facts["shards"]),
+        horizon=facts["horizon"],
+        events=len(time),
+        waiting=int((~searched).sum()),
+        oldest=int(time.min()) if len(time) else None,
+        open={
+            about["name"]: int(table.column(f"open {pattern}").true_count) if f"open {pattern}" in names else 0
+            for pattern, about in facts["patterns"].items()
+        },
+        keys=shown,
+        bytes=len(state),
+    )

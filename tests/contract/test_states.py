@@ -1,0 +1,203 @@
+"""State as an engine writes it: read back as it was, refused in words where it is damaged or another's, never believed."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from perseid.engines.contract import Clock, Engine, Step
+from perseid.engines.state import LAYOUT, MAX_FACTS, seal, unseal
+from perseid.errors import StateError
+from tests.contract.hostile import HEAD, mutations, nested, reseal
+from tests.contract.inputs import inputs_of
+from tests.contract.streams import SECOND, Shard, calls_of
+from tests.contract.test_contract import every_engine
+
+SUPPRESSED = "match A a -> B+ b\nwithin 10 seconds\npartition by k\nreturn last(b.s) as s\nsuppress 20 seconds"
+PLAIN = "match A a -> B b [v > a.v]\nwithin 10 seconds\npartition by k\nreturn a.s as s1"
+
+
+def shards_of(engine: Engine) -> list[Shard]:
+    """Shards in the middle of their lives: what waits, what was searched, what suppresses, what comes in order."""
+    data = [
+        {"second": i, "type": "ABC"[i % 3], "k": i % 2, "v": i % 4, "s": f"text {i}", "number": i // 2}
+        for i in range(14)
+    ]
+    question = inputs_of(engine).write([SUPPRESSED, PLAIN], data)
+    shards = []
+    for order, now in (("watermark", 9 * SECOND), ("arrival", 9 * SECOND), ("watermark", 3 * SECOND)):
+        shard = Shard(engine, replace(question, id=(), order_by=("s",)), order)
+        shard.call(question.data, None)
+        shard.call((), now)
+        shards.append(shard)
+    quiet = Shard(engine, replace(question, patterns=question.patterns[:1]))
+    quiet.call(question.data, None)
+    quiet.call((), 25 * SECOND)
+    assert quiet.state is not None
+    several = inputs_of(engine).ask(5, False)
+    last = Shard(engine, several)
+    for call in calls_of(engine, several, 5):
+        last.call(call.data, call.now)
+    assert last.state is not None
+    return [*shards, quiet, last]
+
+
+class Reader:
+    """Reads states as a shard would that was restarted; rows are made once, as many states are read."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.rows = shard.inputs.rows(shard.question, shard.question.data[-1:])
+        self.clock = Clock(shard.now, (shard.now or 0) + SECOND, False)
+
+    def read(self, state: bytes, plan: Any = None) -> Step:
+        return self.shard.engine.step(self.shard.plan if plan is None else plan, self.rows, state, self.clock)
+
+    def refuses(self, state: bytes) -> str:
+        with pytest.raises(StateError) as found:
+            self.read(state)
+        return str(found.value)
+
+
+def state_of(shard: Shard) -> bytes:
+    assert shard.state is not None
+    return shard.state
+
+
+@every_engine
+def test_it_is_what_was_written(engine: Engine) -> None:
+    for shard in shards_of(engine):
+        sealed = unseal(state_of(shard))
+        assert seal(sealed.facts, sealed.tables) == shard.state
+        assert sealed.facts["engine"] == engine.name
+
+
+@every_engine
+def test_every_byte_counts(engine: Engine) -> None:
+    """Any one byte that is another is noticed."""
+    for shard in shards_of(engine)[:4:3]:
+        reader, state = Reader(shard), state_of(shard)
+        reader.read(state)
+        changed = bytearray(state)
+        for at in range(len(state)):
+            for flipped in (1 << at % 8, 255):
+                changed[at] ^= flipped
+                with pytest.raises(StateError):
+                    reader.read(bytes(changed))
+                changed[at] ^= flipped
+
+
+@every_engine
+def test_cut_or_extended(engine: Engine) -> None:
+    shard = shards_of(engine)[0]
+    reader, state = Reader(shard), state_of(shard)
+    for size in [*range(0, len(state), 3), len(state) - 1]:
+        reader.refuses(state[:size])
+    for more in (b"\0", b"x", state):
+        reader.refuses(state + more)
+        reader.refuses(more + state)
+        # Also where lengths and checksum were made to fit.
+        reader.refuses(reseal(state, body=state[HEAD.size + HEAD.unpack_from(state)[4] :] + more))
+    for wrong in (b"", b"PRSD", bytes(24), bytes(1000)):
+        reader.refuses(wrong)
+
+
+@every_engine
+def test_of_another(engine: Engine) -> None:
+    """Layout, engine, version, number of shards, order: refused, with what can be done."""
+    shard = shards_of(engine)[0]
+    reader, state = Reader(shard), state_of(shard)
+    layout = bytearray(state)
+    struct.pack_into("<H", layout, 4, LAYOUT + 1)
+    assert f"layout {LAYOUT + 1}" in reader.refuses(bytes(layout))
+    sealed = unseal(state)
+    for name, value in (("engine", "another"), ("version", 999), ("shards", 5), ("order", "arrival")):
+        said = reader.refuses(seal({**sealed.facts, name: value}, sealed.tables))
+        assert str(value) in said
+    for changes in ({"shards": 5}, {"order": "arrival"}):
+        with pytest.raises(StateError):
+            reader.read(state, replace(shard.plan, **changes))
+    for count in range(6):
+        if count != len(sealed.tables):
+            reader.refuses(reseal(state, count=count))
+
+
+def _body(tables: Sequence[bytes]) -> bytes:
+    return b"".join(struct.pack("<Q", len(table)) + table for table in tables)
+
+
+def _stream(batch: pa.RecordBatch, **options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+@every_engine
+def test_bombs(engine: Engine) -> None:
+    """Few bytes that stand for many, or say that they are many, are refused before there is room made for them."""
+    shard = shards_of(engine)[0]
+    reader, state = Reader(shard), state_of(shard)
+    sealed = unseal(state)
+    table = sealed.tables[0]
+    began = time.monotonic()
+    for codec in ("zstd", "lz4"):
+        body = _body([_stream(one, compression=codec) for one in sealed.tables])
+        assert "cannot be read" in reader.refuses(reseal(state, body=body))
+    many = pa.record_batch([pa.array(np.zeros(1 << 24, np.int64))], names=["time"])
+    reader.refuses(reseal(state, body=_body([_stream(many, compression="zstd")]), count=1))
+    for length in (2**64 - 1, 2**63, 2**40, len(state)):
+        reader.refuses(reseal(state, body=struct.pack("<Q", length) + b"x" * 64))
+    for told, size in ((2**32 - 1, 0), (MAX_FACTS + 1, 0), (0, 2**63), (10, 2**64 - 1)):
+        reader.refuses(HEAD.pack(b"PRSD", LAYOUT, 1, 0, told, size) + bytes(100))
+    # One long text that every event refers to, and one run that is all of them.
+    long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(table.num_rows, np.int32)), pa.array(["x" * 1_000_000]))
+    run = pa.RunEndEncodedArray.from_arrays(pa.array([table.num_rows], pa.int32()), pa.array(["x"]))
+    for column in (long, run):
+        at = table.schema.names.index("column s")
+        changed = table.set_column(at, "column s", column)
+        reader.refuses(seal(sealed.facts, (changed, *sealed.tables[1:])))
+    for depth in (100, 900, 100_000):
+        deep = json.dumps(dict(sealed.facts))[:-1] + ', "more": ' + "[" * depth + "]" * depth + "}"
+        try:
+            reader.read(reseal(state, facts=deep.encode()))
+        except StateError:
+            continue
+    for name in sealed.facts:
+        reader.refuses(seal({**sealed.facts, name: nested(800)}, sealed.tables))
+    reader.refuses(reseal(state, facts=b"1" * 100_000))
+    assert time.monotonic() - began < 20
+
+
+@every_engine
+@pytest.mark.parametrize("block", range(5))
+def test_states_that_nobody_wrote(engine: Engine, block: int) -> None:
+    """With the right checksum: each is refused as a state, or read and gone on with; nothing else comes of it."""
+    shard = shards_of(engine)[block]
+    reader = Reader(shard)
+    reader.read(state_of(shard))  # what has to be compiled is, before time counts
+    refused, longest = 0, 0.0
+    for what, state in mutations(state_of(shard), 150, seed=block):
+        began = time.monotonic()
+        try:
+            if engine.report is not None:
+                engine.report(state)
+            step = reader.read(state)
+        except StateError:
+            refused += 1
+        except BaseException as error:
+            raise AssertionError(f"{what}: {error!r}") from error
+        else:
+            if step.state is not None:
+                reader.read(step.state)
+        longest = max(longest, time.monotonic() - began)
+    assert refused > 40
+    assert longest < 30
