@@ -22,6 +22,12 @@ def _sequence(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, data, args.only)
 
 
+def _stream(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.stream import run
+
+    return run(args.size, data, args.only)
+
+
 def _esper(args: argparse.Namespace, data: Path) -> harness.Report:
     from bench.esper.contest import run
 
@@ -33,6 +39,7 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
         "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
         _sequence,
     ),
+    "stream": ("the same on a stream, beside a bare stateful query; small triggers, growing state", _stream),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
 }
 

@@ -103,3 +103,17 @@ def _columns(arrays: EventArrays) -> dict[str, Any]:
         "kind_names": [chr(ord("A") + i) for i in range(10)],
         "columns": {"id": pa.array(arrays.id), "v": pa.array(arrays.v), "key": pa.array(arrays.key)},
     }
+
+
+def streamed(query: Query, frame: DataFrame, shards: int) -> DataFrame:
+    """Matches of a query over a streaming frame."""
+    found: DataFrame = _perseid.pattern(query.text).detect(
+        _perseid.events(frame, time="ts", type="type", id="id", shards=shards)
+    )
+    return found
+
+
+def counters(progress: Any) -> dict[str, int]:
+    """What a stream counted in one batch, by its progress."""
+    (observed,) = (row for name, row in progress["observedMetrics"].items() if name.startswith("perseid"))
+    return {name: int(value) for name, value in observed.asDict().items() if name != "by_shard"}

@@ -17,7 +17,7 @@
 """
 
 from perseid._version import __version__
-from perseid.api import Pattern, PatternSet, events, explode_evidence, load, pattern, patterns
+from perseid.api import Pattern, PatternSet, events, explode_evidence, inspect, load, pattern, patterns, progress
 from perseid.errors import (
     BindingError,
     EventDataError,
@@ -28,7 +28,9 @@ from perseid.errors import (
     PatternError,
     PatternSyntaxError,
     PerseidError,
+    PerseidWarning,
     ScopeError,
+    StateError,
     TypeMismatchError,
     UnknownNameError,
     UnsupportedError,
@@ -55,7 +57,9 @@ __all__ = [
     "PatternSet",
     "PatternSyntaxError",
     "PerseidError",
+    "PerseidWarning",
     "ScopeError",
+    "StateError",
     "TypeMismatchError",
     "UnknownNameError",
     "UnsupportedError",
@@ -63,8 +67,10 @@ __all__ = [
     "__version__",
     "events",
     "explode_evidence",
+    "inspect",
     "load",
     "pattern",
     "patterns",
+    "progress",
     "schema",
 ]

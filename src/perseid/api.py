@@ -39,6 +39,8 @@ from perseid.viz.why_not import MAX_EVENTS, WhyNot, key_of, too_many, why_not
 
 if TYPE_CHECKING:
     from perseid.local.counts import Counts
+    from perseid.spark.inspection import Inspection
+    from perseid.spark.progress import Progress
 
 T = TypeVar("T")
 MAX_SHARDS = 4_096
@@ -414,6 +416,26 @@ def explode_evidence(matches: Any) -> Any:
     from perseid.spark.evidence import explode_evidence as explode
 
     return explode(matches)
+
+
+def progress(query: Any, pattern: str | None = None) -> Progress:
+    """What a running, or ended, stream of matches has counted: rows read, filtered, late and bad, matches, state.
+
+    Where a query holds several detections, ``pattern`` names a pattern of the one that is meant. Print what comes back.
+    """
+    from perseid.spark.progress import progress as read
+
+    return read(query, pattern)
+
+
+def inspect(session: Any, checkpoint: str) -> Inspection:
+    """What a stream keeps in its checkpoint: how many events, of which keys, and which attempts are open.
+
+    Print what comes back; ``busiest`` has the keys with the most events.
+    """
+    from perseid.spark.inspection import inspect as read
+
+    return read(session, checkpoint)
 
 
 def patterns(text: str) -> PatternSet:

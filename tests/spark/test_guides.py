@@ -24,3 +24,12 @@ def test_the_example_of_a_takeover(spark: SparkSession, capsys: pytest.CaptureFi
     assert "|ann |10.0.0.1|93.5.7.2|2        |13000 |2024-05-01 10:00:00|2024-05-01 10:04:00|" in said
     assert all(count in said for count in ("'events': 8", "'bad': 0", "'matches': 1"))
     assert "Logout at 2024-05-01 10:02:00 came, which not Logout rules out." in said
+
+
+def test_the_example_of_a_stream(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert spark is SparkSession.getActiveSession()
+    runpy.run_path(str(GUIDES.parents[1] / "examples" / "unpaid_on_a_stream.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "batch 3: match  ann  20.0" in said
+    assert 'batch 3: late   ann  {"ts":"2026-03-01T09:10:00.000Z"' in said
+    assert "filtered          1" in said

@@ -1,4 +1,4 @@
-"""The guide to Spark batch shows what happens."""
+"""The guides to Spark show what happens."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "spark-batch.md"
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 BLOCK = re.compile(r"^```python spark\n(.*?)^```\n(?:```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
-def test_the_guide(spark: SparkSession) -> None:
+@pytest.mark.parametrize("name", ["spark-batch", "streaming"])
+def test_the_guide(spark: SparkSession, name: str) -> None:
+    guide = GUIDES / f"{name}.md"
     namespace: dict[str, object] = {"__name__": "document", "spark": spark}
-    blocks = BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
+    blocks = BLOCK.findall(guide.read_text(encoding="utf-8"))
     assert blocks
     for code, shown in blocks:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            exec(compile(code, GUIDE.name, "exec"), namespace)
+            exec(compile(code, guide.name, "exec"), namespace)
         assert out.getvalue().rstrip() == shown.rstrip()

@@ -1,4 +1,4 @@
-"""``perseid check | explain | draw | try | doctor``: errors are sentences.
+"""``perseid check | explain | draw | try | doctor | inspect``: errors are sentences.
 
 Exit status 1 is a wrong pattern, or executors that are wrong; 2 is a wrong call.
 """
@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -218,15 +219,28 @@ def doctor_command(
 
 
 def _examined(master: str | None, remote: str | None, settings: Mapping[str, str]) -> Report:
-    """The report of the session that is there, or else of one that lasts as long as the question."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise _misuse("perseid doctor needs pyspark.\nInstall it with: pip install 'perseid[spark]'") from None
+    """What the executors of a session have."""
+    _needs_spark("doctor")
     from perseid.spark.doctor import examine
 
+    with _session("doctor", master, remote, settings) as spark:
+        return examine(spark)
+
+
+def _needs_spark(command: str) -> None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise _misuse(f"perseid {command} needs pyspark.\nInstall it with: pip install 'perseid[spark]'") from None
+
+
+@contextmanager
+def _session(command: str, master: str | None, remote: str | None, settings: Mapping[str, str]) -> Iterator[Any]:
+    """The session that is there, or else one that lasts as long as the question."""
+    from pyspark.sql import SparkSession
+
     active = SparkSession.getActiveSession()
-    builder = SparkSession.builder.appName("perseid doctor")
+    builder = SparkSession.builder.appName(f"perseid {command}")
     if master is not None:
         builder = builder.master(master)
     if remote is not None:
@@ -242,10 +256,33 @@ def _examined(master: str | None, remote: str | None, settings: Mapping[str, str
         typer.echo(f"No Spark session: {first}", err=True)
         raise typer.Exit(1) from None
     try:
-        return examine(spark)
+        yield spark
     finally:
         if active is None:
             spark.stop()
+
+
+@app.command("inspect")
+def inspect_command(
+    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation of a stream.")],
+    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
+    remote: Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server.")] = None,
+) -> None:
+    """Say what a stream keeps in its checkpoint: how many events, of which keys, and which attempts are open.
+
+    Example: perseid inspect /data/checkpoints/takeover
+    """
+    if master is not None and remote is not None:
+        raise _misuse("Give --master or --remote, not both.")
+    _needs_spark("inspect")
+    from perseid.spark.inspection import inspect
+
+    with _session("inspect", master or (None if remote else "local[1]"), remote, {}) as spark:
+        try:
+            typer.echo(str(inspect(spark, checkpoint)))
+        except ps.PerseidError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(1) from None
 
 
 def _holds_objects(path: Path) -> bool:

@@ -11,10 +11,10 @@ from typing import Any
 
 from pyspark.sql import types as st
 
-from perseid.compile.plan import Plan, Predicate
+from perseid.compile.plan import PatternPlan, Plan, Predicate
 from perseid.errors import NotYetError
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_expr
+from perseid.lang.printer import print_duration, print_expr
 from perseid.local.narrow import Key
 from perseid.local.rows import Events, read_events
 from perseid.semantics.detection import expressions_of
@@ -23,6 +23,7 @@ from perseid.spark.arrow import to_arrow
 from perseid.spark.expressions import predicate_text
 from perseid.spark.inputs import Input, field_type, inputs_of, key_text, quoted, time_text, types_of
 from perseid.spark.projection import MAX_HITS, Projection, columns_seen, project
+from perseid.spark.stream import delay_of
 from perseid.spark.worker import ROUTE
 from perseid.viz.detection import Row, all_needed, caps, engines, kernels, routes, section
 
@@ -35,7 +36,7 @@ def explain_detection(plan: Plan, stream: Events) -> str:
     if any(pattern.feeds_on for pattern in plan.patterns):
         fed = next(pattern for pattern in plan.patterns if pattern.feeds_on)
         text = f"{fed.name} takes matches of {', '.join(fed.feeds_on)}; on Spark that is two queries"
-        return "\n".join(section("run on Spark, as a batch", [("not as one", text)])).rstrip() + "\n"
+        return "\n".join(section(_title(stream), [("not as one", text)])).rstrip() + "\n"
     projection = project(plan, stream, _no_rows(plan), counted=False)
     types, _ = types_of(projection.inputs)
     rows: list[Row] = [
@@ -46,12 +47,62 @@ def explain_detection(plan: Plan, stream: Events) -> str:
         *_dropped(plan, projection),
         *(("partitions", text) for text in routes(plan)),
         ("shuffled by", _shuffle(projection)),
+        *(_stream(plan, stream, projection) if _streams(stream) else []),
         ("to Python", _crossing(projection)),
         *kernels(projection.plan, types),
         *_earlier(plan),
         *(("caps", text) for text in caps(plan)),
     ]
-    return "\n".join(section("run on Spark, as a batch", rows)).rstrip() + "\n"
+    return "\n".join(section(_title(stream), rows)).rstrip() + "\n"
+
+
+def _streams(stream: Events) -> bool:
+    return any(one.data.isStreaming for _, one in stream.inputs())
+
+
+def _title(stream: Events) -> str:
+    return "run on Spark, as a stream" if _streams(stream) else "run on Spark, as a batch"
+
+
+def _stream(plan: Plan, stream: Events, projection: Projection) -> list[Row]:
+    """When a stream speaks, what it keeps, and what it leaves out."""
+    delays = [delay_of(one) for one in projection.inputs]
+    known = [delay for delay in delays if delay is not None]
+    slowest: int = max(known, default=0)
+    late = f"{print_duration(slowest * 1000)} behind the newest event" if slowest else "the newest event"
+    speaks = {
+        "watermark": f"what the watermark ({late}) has made final, one batch after it has"
+        if known
+        else "nothing: no watermark",
+        "arrival": "at once what the newest event of its key has made final; absences when the watermark passes",
+    }
+    rows: list[Row] = [("order", f"{stream.order}: tells {speaks[stream.order]}")]
+    if stream.idle is not None:
+        rows.append(
+            ("silence", f"after {print_duration(stream.idle)} without a new watermark, time goes on by the clock")
+        )
+    rows.append(("state", f"{stream.shards} shards, at most {stream.max_state:,} bytes each; raw events"))
+    rows += [("kept", f"{pattern.name}: {_kept(pattern)}") for pattern in plan.patterns]
+    rows.append(
+        (
+            "left out",
+            "rows at or before the watermark (late) and without a time (bad): counted, and rows with rejected=True",
+        )
+    )
+    return rows
+
+
+def _kept(pattern: PatternPlan) -> str:
+    kept = pattern.retention
+    if kept.kind == "empty":
+        return "nothing beyond the watermark"
+    if pattern.pattern.context is not None:
+        return "events since no partial match was open"
+    if kept.micros is not None:
+        return f"events of open attempts, up to {print_duration(kept.micros)} behind the watermark"
+    if kept.events is not None:
+        return f"events of open attempts, up to {kept.events} a key"
+    return f"events of open attempts, without a bound; {kept.cap:,} attempts a key"
 
 
 def _no_rows(plan: Plan) -> dict[str, list[tuple[Any, ...]]]:

@@ -165,6 +165,15 @@ def _refuse(plan: Plan, relations: Mapping[str, list[tuple[Any, ...]]]) -> None:
                 hint="Detect the first set, and give its DataFrame to the second as an input: "
                 f"ps.events({{{pattern.feeds_on[0]!r}: matches, …}}, time='end', …).",
             )
+        keys = {".".join(path.parts) for path in pattern.pattern.partition}
+        about = pattern.pattern.suppress
+        if about is not None and about.by and not keys <= set(about.by):
+            raise UnsupportedError(
+                f"Pattern {pattern.name} suppresses by {', '.join(about.by)}, which matches of different keys have in common; "
+                "on Spark they are found in different places.",
+                hint=f"Suppress by the key too: suppress … by {', '.join([*sorted(keys - set(about.by)), *about.by])}; "
+                "or drop them from the DataFrame of matches.",
+            )
     check_relations([pattern.pattern for pattern in plan.patterns], dict(relations))
 
 

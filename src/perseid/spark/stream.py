@@ -18,10 +18,21 @@ from pyspark.sql import types as st
 from perseid.compile.plan import Plan
 from perseid.errors import EventDataError, PerseidWarning, UnsupportedError
 from perseid.local.rows import Events
-from perseid.spark.arrow import to_arrow
+from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.inputs import Input, quoted
 from perseid.spark.projection import Projection, project, routed, shielded, spark_schema
-from perseid.spark.stream_worker import CLOCK, COUNTERS, LABEL, PACKET, ROW, SHARD, StreamJob
+from perseid.spark.stream_worker import (
+    BY_SHARD,
+    CLOCK,
+    COUNTERS,
+    COUNTS,
+    LABEL,
+    PACKET,
+    ROW,
+    SHARD,
+    StreamJob,
+    crossing_type,
+)
 from perseid.spark.worker import OURS, ROUTE, TIME
 
 DELAY = "spark.watermarkDelayMs"
@@ -47,13 +58,18 @@ def detect_stream(
         job=replace(
             projection.job,
             plan=replace(
-                projection.job.plan, order=stream.order, shards=stream.shards, max_state=stream.max_state
+                projection.job.plan,
+                order=stream.order,
+                delay=1000 * max(delay_of(one) or 0 for one in projection.inputs),
+                shards=stream.shards,
+                max_state=stream.max_state,
             ),
         ),
         crossing=pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema if c.name != SHARD]),
         shards=stream.shards,
         idle=stream.idle,
         rejected=rejected,
+        flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
     )  # fmt: skip
     shaped = shaped.selectExpr("*", f"{_shard(projection, stream.shards)} as {SHARD}")
     if stream.idle is not None:
@@ -64,13 +80,21 @@ def detect_stream(
     stepped = (
         packets.select("*", unknown)
         .groupBy(LABEL)
-        .applyInPandasWithState(job.step, _STEPPED, _STATE, "append", "EventTimeTimeout")
+        .applyInPandasWithState(job.step, _stepped(job), _STATE, "append", "EventTimeTimeout")
     )
-    sums = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in COUNTERS]
+    parts = [f.expr(f"cast(element_at(split({COUNTS}, ','), {i + 1}) as bigint)") for i in range(len(COUNTERS))]
+    sums = [f.coalesce(f.sum(part), f.lit(0)).alias(name) for name, part in zip(COUNTERS, parts, strict=True)]
+    each = f.expr(f"element_at(split({COUNTS}, ','), {len(COUNTERS) + 1})")
+    sums.append(f.concat_ws(" ", f.collect_list(each)).alias(BY_SHARD))
     name = f"{OBSERVED} {', '.join(pattern.name for pattern in plan.patterns)}"
     # Filtered before anything else: what comes out of the operator cannot be shuffled as it is.
-    found = stepped.observe(name, *sums).where(f.col(PACKET).isNotNull()).select(PACKET)
-    matches = found.mapInArrow(job.unpack, spark_schema(job.job.schema))
+    counted = stepped.observe(name, *sums)
+    if job.flat:
+        restored = (f"{_restored(c.type, c.name)} as {c.name}" for c in job.job.schema)
+        matches = counted.where(f"{COUNTS} is null").selectExpr(*restored)
+    else:
+        packed = counted.where(f"{PACKET} is not null").select(PACKET)
+        matches = packed.mapInArrow(job.unpack, spark_schema(job.job.schema))
     return matches.selectExpr(*(text for text, _ in projection.returned)).toDF(*(n for _, n in projection.returned))
 
 
@@ -81,9 +105,6 @@ _PACKETS = st.StructType(
         st.StructField(CLOCK, st.LongType(), False),
     ]
 )
-_STEPPED = st.StructType(
-    [st.StructField(PACKET, st.BinaryType()), *(st.StructField(name, st.LongType(), False) for name in COUNTERS)]
-)
 _STATE = st.StructType(
     [
         st.StructField("body", st.BinaryType(), False),
@@ -93,6 +114,32 @@ _STATE = st.StructType(
     ]
 )
 """The engine's state; and for the clock: the last watermark, since when it has not changed, how far time went on."""
+
+
+def _stepped(job: StreamJob) -> st.StructType:
+    """What comes out of the operator: matches, and for each call of a shard a row of what it counted."""
+    if job.flat:
+        fields = [st.StructField(c.name, to_spark(crossing_type(c.type))) for c in job.job.schema]
+    else:
+        fields = [st.StructField(PACKET, st.BinaryType())]
+    return st.StructType([*fields, st.StructField(COUNTS, st.StringType())])
+
+
+def _restored(kind: Any, name: str) -> str:
+    """A column of the matches from what crossed for it, as SQL."""
+    is_ = pa.types
+    if is_.is_timestamp(kind) and kind.tz is not None:
+        return f"timestamp_micros({name})"
+    if is_.is_timestamp(kind) or is_.is_duration(kind):
+        seconds = f"cast({name} % {_DAY}L as decimal(18, 0)) * cast(0.000001 as decimal(6, 6))"
+        interval = f"make_dt_interval(cast({name} div {_DAY}L as int), 0, 0, cast({seconds} as decimal(18, 6)))"
+        return interval if is_.is_duration(kind) else f"timestamp_ntz'1970-01-01 00:00:00' + {interval}"
+    if is_.is_date32(kind):
+        return f"date_from_unix_date({name})"
+    return f"cast({name} as {to_spark(kind).simpleString()})" if is_.is_floating(kind) else name
+
+
+_DAY = 86_400_000_000
 
 
 def _shaped(projection: Projection, rejected: bool) -> Any:
@@ -143,10 +190,21 @@ def _refuse(plan: Plan, stream: Events) -> None:
         )
 
 
+def delay_of(one: Input) -> int | None:
+    """Milliseconds that an input's watermark is behind its newest event; None where it has none."""
+    found = _time_field(one).metadata.get(DELAY)
+    return None if found is None else int(found)
+
+
+def _time_field(one: Input) -> st.StructField:
+    name = next(here for there, here, _ in one.own if there == one.time)
+    field: st.StructField = one.frame.schema[name]
+    return field
+
+
 def _refuse_untimed(inputs: Sequence[Input]) -> None:
     for one in inputs:
-        name = next(here for there, here, _ in one.own if there == one.time)
-        field = one.frame.schema[name]
+        field = _time_field(one)
         where = "" if one.event_type is None else f" of {one.event_type}"
         line = f'df.withWatermark("{one.time}", "10 minutes")'
         if isinstance(field.dataType, st.TimestampNTZType):
@@ -160,7 +218,7 @@ def _refuse_untimed(inputs: Sequence[Input]) -> None:
                 "on a stream it has to be a TIMESTAMP with a watermark.",
                 hint=f"Make it one (timestamp_seconds, to_timestamp, cast), then {line}.",
             )
-        if DELAY not in (field.metadata or {}):
+        if delay_of(one) is None:
             raise EventDataError(
                 f"The streaming DataFrame{where} has no watermark on {one.time!r}, so nobody knows how late rows may be.",
                 hint=f"Add it to what you give to ps.events: {line}.",
@@ -176,5 +234,5 @@ def _warn(session: Any, shards: int) -> None:
             "every trigger waits for all of them. Set it before the first start, the checkpoint keeps it: "
             f'spark.conf.set("spark.sql.shuffle.partitions", {shards})',
             PerseidWarning,
-            stacklevel=5,
+            stacklevel=6,
         )

@@ -20,7 +20,9 @@ from perseid.engines.registry import engines
 from perseid.spark.shards import labels
 from perseid.spark.worker import OURS, ROUTE, TIME, Job, Sent
 
-SHARD, LABEL, PACKET, CLOCK, ROW = (OURS + name for name in ("shard", "label", "packet", "clock", "row"))
+SHARD, LABEL, PACKET, CLOCK, ROW, COUNTS = (
+    OURS + name for name in ("shard", "label", "packet", "clock", "row", "counts")
+)
 COUNTERS = (
     "shards",
     "events",
@@ -38,6 +40,9 @@ COUNTERS = (
     "state_bytes",
 )
 """What every call of a shard counts. The last three are what it has after the call, all others what happened in it."""
+GAUGES = COUNTERS[-3:]
+BY_SHARD = "by_shard"
+"""The last three by the label of each shard: only shards that were called count, and a total needs the others too."""
 NO_CLOCK = -(2**62)
 PACKET_ROWS = 1 << 20
 """Rows that wait in memory until they are packed."""
@@ -55,6 +60,8 @@ class StreamJob(Sent):
     """Microseconds without a new watermark after which time goes on by the clock."""
     rejected: bool = False
     """Late and bad rows come out as rows."""
+    flat: bool = True
+    """No column of the matches is a list, a struct or a map: they cross as columns, others as packets."""
     version: str = __version__
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,9 +130,15 @@ class StreamJob(Sent):
         out = self._named(done.rows)
         if rejected is not None:
             out = pa.concat_tables([out, rejected])
-        body = _written(out.combine_chunks().to_batches()[0]) if out.num_rows else None
-        row = {PACKET: [body], **{name: [counters[name]] for name in COUNTERS}}
-        yield pd.DataFrame(row)
+        counts = ",".join(str(counters[name]) for name in COUNTERS)
+        held_now = ":".join(str(counters[name]) for name in GAUGES)
+        counts = f"{counts},{key[0]}:{held_now}"
+        if not self.flat:
+            packet = _written(out.combine_chunks().to_batches()[0]) if out.num_rows else None
+            yield pd.DataFrame({PACKET: [packet], COUNTS: [counts]}, dtype=object)
+            return
+        columns = {name: [*_crossed(out[name]), None] for name in out.column_names}
+        yield pd.DataFrame({**columns, COUNTS: [None] * out.num_rows + [counts]}, dtype=object)
 
     def _stepped(
         self, packets: list[bytes], state: bytes | None, now: int | None
@@ -183,6 +196,21 @@ def _packet_rows(named: Iterable[int], packets: list[bytes], clock: int) -> pa.R
         pa.array(np.full(len(packets), clock, np.int64)),
     ]
     return pa.record_batch(columns, names=[LABEL, PACKET, CLOCK])
+
+
+def crossing_type(kind: Any) -> Any:
+    """How a flat type crosses from the operator: pandas takes NaN for null, and has no dates far from now."""
+    is_ = pa.types
+    if is_.is_timestamp(kind) or is_.is_duration(kind):
+        return pa.int64()
+    if is_.is_date32(kind):
+        return pa.int32()
+    return pa.string() if is_.is_floating(kind) else kind
+
+
+def _crossed(column: Any) -> list[Any]:
+    values: list[Any] = column.cast(crossing_type(column.type)).to_pylist()
+    return values
 
 
 def _written(batch: pa.RecordBatch) -> bytes:

@@ -1,0 +1,268 @@
+"""The sequence engine on a stream: Q1 to Q5 beside a bare stateful query, small triggers, and growing state."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench import ours, spark_rivals
+from bench.harness import Clock, Contestant, Report, Timed, contest, paired_ratio, progress, say
+from bench.truth import Answer, Truth
+from bench.workload import EVENTS, FORMAT, QUERIES, Query, parquet
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+QUICK = ("Q1n",)
+LIMITS = {"quick": (54.0, 25.0), "standard": (2400.0, 120.0), "full": (3 * 3600.0, 900.0)}
+SHARDS = 16
+DELAY = "1 second"
+FAR = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
+"""When the row comes that closes a stream: every window lies before it."""
+FEW = 100
+"""Events of a small trigger."""
+TRIGGERS = 25
+STATE_MB = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
+    """Measure at a size, with generated data kept in a folder."""
+    clock = Clock(*LIMITS[size])
+    report = Report("stream", size)
+    count = EVENTS[size]
+    queries = [QUERIES[name] for name in only or (QUICK if size == "quick" else tuple(QUERIES))]
+    progress(f"{count:,} events for {', '.join(query.name for query in queries)}")
+    truth = Truth(data, count)
+    truth.prepare(queries)
+    sources = {q.dataset: pieces(data, q.dataset, count) for q in queries}
+    with (
+        tempfile.TemporaryDirectory(prefix="perseid-bench-stream-") as scratch,
+        spark_rivals.session(Path(scratch)) as spark,
+    ):
+        bench = _Bench(spark, Path(scratch))
+        for query in queries:
+            _throughput(report, bench, query, sources[query.dataset], truth, clock)
+        _few(report, bench, queries[0], data, clock)
+        if size != "quick" and not only:
+            _growth(report, bench, data)
+    say(report.times(count))
+    return report
+
+
+# Data
+
+
+def pieces(folder: Path, dataset: str, count: int) -> Path:
+    """The dataset as files of a row group each, which a stream reads one a trigger, and one that closes it."""
+    target = folder / f"stream-{dataset}-{count}-v{FORMAT}"
+    if target.exists():
+        return target
+    whole = pq.ParquetFile(parquet(folder, dataset, count))
+    groups = (whole.read_row_group(group) for group in range(whole.num_row_groups))
+    return _files(target, groups)
+
+
+def _files(target: Path, tables: Iterable[pa.Table]) -> Path:
+    part = target.with_suffix(f".{os.getpid()}.part")
+    part.mkdir(parents=True)
+    number, table = 0, None
+    for number, table in enumerate(tables, 1):
+        _file(part, number, table)
+    assert table is not None
+    _file(part, number + 1, _closing(table.schema))
+    part.rename(target)
+    return target
+
+
+def _file(folder: Path, number: int, table: pa.Table) -> None:
+    path = folder / f"{number:05}.parquet"
+    pq.write_table(table, path)
+    os.utime(path, (1_600_000_000 + number,) * 2)  # files are read in the order of their age
+
+
+def _closing(schema: pa.Schema) -> pa.Table:
+    row = {"id": -1, "ts": FAR, "key": 0, "type": "Z", "v": 0.0}
+    return pa.Table.from_pylist([{name: row.get(name) for name in schema.names}], schema=schema)
+
+
+# Contestants
+
+
+class _Bench:
+    def __init__(self, spark: SparkSession, scratch: Path) -> None:
+        self.spark, self.scratch = spark, scratch
+        self.runs = 0
+        self.state_bytes = 0
+        """What a shard of ours has on average, so that the bare query can have as much."""
+
+    def source(self, folder: Path) -> DataFrame:
+        reader = self.spark.readStream.schema(self.spark.read.parquet(str(folder)).schema)
+        frame = reader.option("maxFilesPerTrigger", 1).parquet(str(folder))
+        return frame.withWatermark("ts", DELAY)
+
+    def ours(self, query: Query, folder: Path) -> Timed:
+        """Matches to nowhere; the answer is how many there were, by what was counted on the way."""
+        ran = self.stream(ours.streamed(query, self.source(folder), SHARDS))
+        counted = [ours.counters(one) for one in ran]
+        sizes = [c["state_bytes"] / c["shards"] for c in counted if c["shards"]]
+        self.state_bytes = int(statistics.mean(sizes)) if sizes else 0
+        return Timed(_seconds(ran), sum(c["matches"] for c in counted))
+
+    def proof(self, query: Query, folder: Path) -> Timed:
+        """The same with its matches kept: count and sum of ids have to be right."""
+        path = self.scratch / f"matches-{self.runs}"
+        found = ours.streamed(query, self.source(folder), SHARDS)
+        ran = self.stream(found, "parquet", path=str(path))
+        answer = spark_rivals.answer_of(self.spark.read.schema(found.schema).parquet(str(path)), "aid")
+        right = sum(ours.counters(one)["matches"] for one in ran)
+        shutil.rmtree(path, ignore_errors=True)
+        return Timed(_seconds(ran), answer if answer.matches == right else ("counted", right, "found", answer))
+
+    def bare(self, query: Query, folder: Path) -> Timed:
+        """The same filter, columns, shards and bytes of state, and nothing done with them."""
+        ran = self.stream(bare(query, self.source(folder), SHARDS, self.state_bytes))
+        return Timed(_seconds(ran), None)
+
+    def stream(self, frame: DataFrame, sink: str = "noop", **options: str) -> list[Any]:
+        """Run a query to the end of its files; the progress of every batch."""
+        self.runs += 1
+        checkpoint = self.scratch / f"checkpoint-{self.runs}"
+        writer = frame.writeStream.format(sink).options(**options).option("checkpointLocation", str(checkpoint))
+        query = writer.outputMode("append").trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+            return list(query.recentProgress)
+        finally:
+            query.stop()
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _seconds(ran: list[Any]) -> float:
+    return sum(_trigger(one) for one in ran) / 1000
+
+
+def _trigger(one: Any) -> float:
+    return float(one["durationMs"]["triggerExecution"])
+
+
+def bare(query: Query, frame: DataFrame, shards: int, state_bytes: int) -> DataFrame:
+    """A stateful query with nothing in it: a state of so many bytes is read and written, rows are counted."""
+    from pyspark.sql import functions as sf
+
+    kept = bytes(state_bytes)
+
+    def count(_key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
+        import pandas as pd
+
+        rows = sum(len(one) for one in frames)
+        if state.exists:
+            (before,) = state.get
+            rows += 0 * len(before)
+        state.update((kept,))
+        yield pd.DataFrame({"rows": [rows]})
+
+    wanted = f"type in ({', '.join(map(repr, query.types))}) or ts is null"
+    rest = [name for name in query.columns if name not in ("ts", "type")]
+    kinds = " ".join(f"when '{name}' then {i}" for i, name in enumerate(query.types))
+    rows = (frame if query.strict else frame.where(wanted)).selectExpr(
+        *rest,
+        "unix_micros(ts) as ts",
+        f"coalesce(case type {kinds} end, -1) as kind",
+        f"cast(pmod(xxhash64(0, key), {shards}) as int) as shard",
+    )
+    counted = rows.groupBy("shard").applyInPandasWithState(count, "rows bigint", "kept binary", "append", "NoTimeout")
+    return counted.where(sf.col("rows") < 0)
+
+
+# Figures
+
+
+def _throughput(report: Report, bench: _Bench, query: Query, folder: Path, truth: Truth, clock: Clock) -> None:
+    right = truth.of(query)
+    contestants = [
+        Contestant(f"{query.name} ours", partial(_once, bench, query, folder, right), right, partial(bench.proof, query, folder)),
+        Contestant(f"{query.name} bare", partial(bench.bare, query, folder), None),
+    ]  # fmt: skip
+    rounds = 1 if report.size == "quick" else 3
+    records = contest(contestants, clock, rounds=rounds, stop=bench.spark.sparkContext.cancelAllJobs)
+    report.records.update(records)
+    report.add(f"{query.name}.bare", *paired_ratio(records[f"{query.name} ours"], records[f"{query.name} bare"]))
+    progress(f"{query.name}: {report.figures[f'{query.name}.bare']} of bare, {bench.state_bytes:,} bytes a shard")
+
+
+def _once(bench: _Bench, query: Query, folder: Path, right: Answer) -> Timed:
+    done = bench.ours(query, folder)
+    return Timed(done.seconds, right if done.answer == right.matches else done.answer)
+
+
+def _few(report: Report, bench: _Bench, query: Query, data: Path, clock: Clock) -> None:
+    """Triggers with few events: what is left is what a trigger costs."""
+    folder = data / f"stream-few-{TRIGGERS}-v{FORMAT}"
+    if not folder.exists():
+        whole = pq.ParquetFile(parquet(data, query.dataset, EVENTS["quick"])).read_row_group(0)
+        _files(folder, (whole.slice(FEW * i, FEW) for i in range(TRIGGERS)))
+    bench.ours(query, folder)
+    times: dict[str, list[float]] = {"ours": [], "bare": []}
+    for turn in range(1 if report.size == "quick" else 3):
+        for who in ("ours", "bare") if turn % 2 == 0 else ("bare", "ours"):
+            if clock.allowance() <= 0:
+                break
+            frame = bench.source(folder)
+            if who == "ours":
+                ran = bench.stream(ours.streamed(query, frame, SHARDS))
+            else:
+                ran = bench.stream(bare(query, frame, SHARDS, bench.state_bytes))
+            times[who] += [_trigger(one) for one in ran[2:-2]]
+    if all(times.values()):
+        mine, theirs = (statistics.median(times[who]) for who in ("ours", "bare"))
+        progress(f"a trigger of {FEW} events: ours {mine:.0f} ms, bare {theirs:.0f} ms")
+        # As all figures, larger is better: 1 / 1.15 is the least.
+        report.add("trigger.bare", theirs / mine)
+    else:
+        report.add("trigger.bare", None, "the run's time was up")
+
+
+def _growth(report: Report, bench: _Bench, data: Path) -> None:
+    """What a trigger costs as state grows: attempts that stay open, in files of growing size."""
+    text = "pattern open\nmatch A a -> Y y\nwithin 300 days\npartition by key\nreturn a.id as aid\n"
+    query = Query("open", "plain", text, ("A",), strict=False, columns=("id", "ts", "key", "type"))
+    folder = data / f"stream-growth-v{FORMAT}"
+    if not folder.exists():
+        _files(folder, _growing(data))
+    ran = bench.stream(ours.streamed(query, bench.source(folder), SHARDS))
+    for one in ran:
+        size = ours.counters(one)["state_bytes"] / 2**20
+        # A batch after a large one has few new events: what it takes is for the state alone.
+        progress(f"state {size:6.1f} MB, {one['numInputRows']:>9,} new rows: {_trigger(one):7.0f} ms")
+    for goal in STATE_MB:
+        near = [
+            one for one in ran if one["numInputRows"] <= FEW and ours.counters(one)["state_bytes"] >= goal * 2**20 * 0.8
+        ]
+        if near:
+            report.add(f"state.{goal}MB.ms", _trigger(near[0]))
+
+
+def _growing(data: Path) -> Iterator[pa.Table]:
+    """Files that double the state, each followed by small ones."""
+    table = pq.read_table(parquet(data, "busy", EVENTS["standard"]), columns=["id", "ts", "key", "type", "v"])
+    events = table.filter(pa.compute.equal(table["type"], "A"))
+    at, size = 0, 20_000
+    for _ in STATE_MB:
+        if at + size > events.num_rows:
+            return
+        yield events.slice(at, size)
+        at += size
+        for _ in range(3):
+            yield events.slice(at, FEW)
+            at += FEW
+        size *= 2

@@ -1,0 +1,78 @@
+"""What lies in a checkpoint, in words: read with Spark's own reader of state, changed by nobody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from perseid.engines.contract import StateReport
+from perseid.engines.registry import engines
+from perseid.errors import StateError
+from perseid.semantics import values as v
+from perseid.spark.projection import ENGINE
+
+BUSIEST = 5
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The states of a stream's shards."""
+
+    reports: tuple[StateReport, ...]
+
+    @property
+    def busiest(self) -> list[tuple[str, int]]:
+        """The keys with the most events in state, the busiest first."""
+        counted: Counter[str] = Counter()
+        for report in self.reports:
+            for key, count in report.keys.items():
+                counted[", ".join(f"{name}={value}" for name, value in key) or "all events"] += count
+        return sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))[:BUSIEST]
+
+    def __str__(self) -> str:
+        if not self.reports:
+            return "Nothing is kept: no window is open, and no event waits for the watermark."
+        shards, live = self.reports[0].shards, len(self.reports)
+        events, waiting = sum(r.events for r in self.reports), sum(r.waiting for r in self.reports)
+        size = sum(r.bytes for r in self.reports)
+        keys = sum(len(r.keys) for r in self.reports)
+        horizons = [r.horizon for r in self.reports if r.horizon is not None]
+        oldest = [r.oldest for r in self.reports if r.oldest is not None]
+        lines = [
+            f"{live} of {shards} shards keep {_some(events, 'event')} of {_some(keys, 'key')} in {size:,} bytes.",
+            f"Searched up to {_moment(max(horizons))}."
+            if horizons
+            else "Nothing was searched: there was no watermark yet.",
+            f"{_some(waiting, 'event')} {'waits' if waiting == 1 else 'wait'} for the watermark; the oldest kept is from {_moment(min(oldest))}."
+            if oldest
+            else "No event is kept, only what was told lately and suppresses others.",
+        ]
+        opens: Counter[str] = Counter()
+        for report in self.reports:
+            opens.update(report.open)
+        lines += [f"  {name}: {_some(count, 'attempt')} open" for name, count in sorted(opens.items())]
+        lines.append("Most is kept of:")
+        lines += [f"  {key}: {_some(count, 'event')}" for key, count in self.busiest]
+        return "\n".join(lines)
+
+
+def inspect(session: Any, checkpoint: str) -> Inspection:
+    """Read the states in a checkpoint; no query needs to run, and none is disturbed."""
+    try:
+        _ = session.streams.active  # a session that never had a stream cannot read state until somebody asks for them
+        rows = session.read.format("statestore").load(checkpoint).selectExpr("value.groupState.body as body").collect()
+    except Exception as error:  # Spark has its own for every way in which a folder is no checkpoint
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise StateError(f"{checkpoint} cannot be read as the checkpoint of a stream: {first}") from None
+    report = engines()[ENGINE].report
+    assert report is not None
+    return Inspection(tuple(report(bytes(row.body)) for row in rows if row.body is not None))
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _moment(micros: int) -> str:
+    return "the end of time" if v.moment(micros) is None else f"{v.clock(micros)} UTC"

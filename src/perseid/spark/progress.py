@@ -1,0 +1,123 @@
+"""What a running stream has counted, read from the progress that Spark keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from perseid.errors import EventDataError
+from perseid.spark.stream import OBSERVED
+from perseid.spark.stream_worker import BY_SHARD, COUNTERS, GAUGES
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A stream by its last batches, as many as Spark remembers (``spark.sql.streaming.numRecentProgressUpdates``)."""
+
+    batches: int
+    watermark: str | None
+    """Everything up to here counts as complete; None before there is one."""
+    read: int | None
+    """Rows that were read."""
+    filtered: int | None
+    """Rows no step wants: Spark dropped them before they were moved."""
+    events: int
+    """Rows that were taken."""
+    late: int
+    bad: int
+    matches: int
+    timed_out: int
+    suppressed: int
+    evidence_dropped: int
+    capped: int
+    duplicates: int
+    incomplete: int
+    """In the last batch: patterns, by shard, that began after their first events may have come."""
+    live_keys: int
+    """Keys of which anything is kept, by what each shard had when it was called last; so too the events and bytes."""
+    kept_events: int
+    state_bytes: int
+
+    def __str__(self) -> str:
+        said = [(f.name.replace("_", " "), getattr(self, f.name)) for f in fields(self)]
+        width = max(len(name) for name, _ in said)
+        lines = [f"{name:<{width}}  {value if value is None or isinstance(value, str) else format(value, ',')}"
+                 for name, value in said]  # fmt: skip
+        if not self.matches and not self.timed_out:
+            lines.append(self._silence())
+        return "\n".join(lines)
+
+    def _silence(self) -> str:
+        """Why there is no output yet, as far as the numbers say."""
+        if self.watermark is None:
+            return "no output: there is no watermark yet; the first one comes after the first batch that has a time"
+        if not self.events:
+            return (
+                "no output: no row was taken; look at filtered, late and bad, and at the types that the pattern names"
+            )
+        return "no output: nothing is decided up to the watermark; pattern.why_not(…) on the same rows says how far they got"
+
+
+def progress(query: Any, pattern: str | None = None) -> Progress:
+    """What a running, or ended, stream has counted.
+
+    Where a query holds several detections, ``pattern`` names a pattern of the one that is meant.
+    """
+    recent = [one for one in query.recentProgress if _observed(one)]
+    names = list(dict.fromkeys(name for one in recent for name in _observed(one)))
+    if pattern is not None:
+        names = [name for name in names if pattern in name.removeprefix(OBSERVED).strip().split(", ")]
+    if not names:
+        raise EventDataError(
+            "The query has no progress of ours yet."
+            if pattern is None
+            else f"No detection here has a pattern {pattern!r}.",
+            hint="It comes with the first batch; a query of other rows than matches has none.",
+        )
+    if len(names) > 1:
+        raise EventDataError(
+            f"The query holds {len(names)} detections.", hint=f"Name a pattern of one: {', '.join(map(repr, names))}."
+        )
+    counted = [_metrics(_observed(one)[names[0]]) for one in recent]
+    sums = {name: sum(int(one[name] or 0) for one in counted) for name in COUNTERS if name not in (*GAUGES, "shards")}
+    sums["incomplete"] = next((int(one["incomplete"]) for one in reversed(counted) if one["shards"]), 0)
+    held: dict[str, list[int]] = {}
+    for one in counted:
+        for shard in (one[BY_SHARD] or "").split():
+            label, *numbers = shard.split(":")
+            held[label] = [int(number) for number in numbers]
+    totals = [sum(numbers) for numbers in zip(*held.values(), strict=True)] or [0] * len(GAUGES)
+    sums |= dict(zip(GAUGES, totals, strict=True))
+    rows = [_rows(one) for one in recent]
+    read = None if None in rows else sum(n for n in rows if n is not None)
+    times = [one["eventTime"].get("watermark") for one in recent]
+    return Progress(
+        batches=len(recent),
+        watermark=next((time for time in reversed(times) if time and not time.startswith("1970-01-01T00:00:00")), None),
+        read=read,
+        filtered=None if read is None else max(0, read - sums["events"] - sums["late"] - sums["bad"]),
+        **sums,
+    )
+
+
+def _observed(one: Any) -> Mapping[str, Any]:
+    return {name: row for name, row in (one["observedMetrics"] or {}).items() if name.startswith(OBSERVED)}
+
+
+def _metrics(row: Any) -> dict[str, Any]:
+    """What was counted in one batch; through Connect a row comes as its values and its schema."""
+    held = row.asDict() if hasattr(row, "asDict") else dict(row)
+    if "values" in held and "schema" in held:
+        names = [field["name"] for field in held["schema"]["fields"]]
+        held = dict(zip(names, held["values"], strict=True))
+    return held
+
+
+def _rows(one: Any) -> int | None:
+    """Rows that a batch read; through Connect only its sources know."""
+    whole = one["numInputRows"]
+    if whole is not None:
+        return int(whole)
+    parts = [source["numInputRows"] for source in one["sources"]]
+    return None if None in parts else sum(parts)
