@@ -65,7 +65,7 @@ def test_progress_and_inspection(spark: SparkSession, tmp_path: Path) -> None:
     assert said.stdout == f"{found}\n"
     assert "of 16 shards keep 4 events of 2 keys in" in said.stdout
     assert "Searched up to 2026-01-01 00:03:19 UTC." in said.stdout
-    assert "1 event waits for the watermark; the oldest kept is from 2026-01-01 UTC." in said.stdout
+    assert "1 event waits for the watermark; the oldest kept is from 2026-01-01 00:00:00 UTC." in said.stdout
     assert "  alone: 0 attempts open\n  pair: 3 attempts open\n" in said.stdout
 
 
