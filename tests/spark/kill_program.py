@@ -1,0 +1,63 @@
+"""A streaming program that may be killed at any moment and started again: ``kill_program.py FOLDER``.
+
+It reads the files of FOLDER/input, a file a batch, and writes the matches of batch 7 to FOLDER/out/batch=7, over what an
+earlier try of the same batch left there. A file FOLDER/done says that nothing is left to read.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import perseid as ps
+
+PATTERNS = """
+pattern pair match A a -> B b within 20 seconds partition by user return a.n as first, b.n as last
+pattern many match A a -> B+ b -> C c within 30 seconds partition by user return count(b) as n
+pattern silent match A a -> not B for 8 seconds partition by user return a.n as first
+pattern quiet match A a partition by user suppress 15 seconds return a.n as first
+"""
+COLUMNS = "ts timestamp, type string, user string, n bigint"
+DELAY = "15 seconds"
+
+
+def main(folder: Path) -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("perseid-kill")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.local.dir", str(folder / "local"))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    source = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / "input"))
+    matches = ps.patterns(PATTERNS).detect(ps.events(source.withWatermark("ts", DELAY), id="n", shards=2))
+
+    def keep(frame: Any, batch: int) -> None:
+        frame.write.mode("overwrite").parquet(str(folder / "out" / f"batch={batch}"))
+
+    query = (
+        matches.writeStream.foreachBatch(keep)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    (folder / "done").touch()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

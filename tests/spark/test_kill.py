@@ -1,0 +1,115 @@
+"""A program that is killed at any moment and started again loses no match and tells none twice."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import perseid as ps
+from tests.spark.kill_program import PATTERNS
+from tests.spark.streaming import FAR, MOMENT, at
+
+# It starts a session of its own, and should not run beside those of others.
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.streams, pytest.mark.timeout(3600)]
+
+KILLS = int(os.environ.get("PERSEID_KILLS", "2"))
+PROGRAM = Path(__file__).with_name("kill_program.py")
+EVENTS = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()})
+
+
+def rows(chance: random.Random, files: int) -> list[list[dict[str, Any]]]:
+    batches = [
+        [
+            {
+                "ts": at(file * 10 + chance.randint(-4, 10)),
+                "type": chance.choice("AABBCX"),
+                "user": chance.choice(["x", "y", "z", None]),
+                "n": file * 1000 + i,
+            }
+            for i in range(60)
+        ]
+        for file in range(files)
+    ]
+    return [*batches, [{"ts": at(FAR), "type": "X", "user": None, "n": None}]]
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTEST"))}
+    with (folder / "log").open("ab") as log:
+        # In a session of its own: then it, its JVM and their workers can be ended together, and nobody else.
+        return subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(folder)], stdout=log, stderr=log, env=clean, start_new_session=True
+        )
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """End the child and all it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait(30)
+
+
+def commits(folder: Path) -> int:
+    there = folder / "checkpoint" / "commits"
+    return sum(path.name.isdigit() for path in there.iterdir()) if there.exists() else 0
+
+
+def wait_for_more(child: subprocess.Popen[bytes], folder: Path) -> float:
+    """Until the child has done a batch more than there were, or came to its end; how many seconds that took."""
+    known, begin = commits(folder), time.monotonic()
+    while commits(folder) <= known and child.poll() is None:
+        assert time.monotonic() < begin + 240, (folder / "log").read_text()[-3000:]
+        time.sleep(0.05)
+    return time.monotonic() - begin
+
+
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    """Between batches, in one, and while it does again what it had begun; PERSEID_KILLS says how often."""
+    seed = random.randrange(10**6)
+    chance = random.Random(seed)
+    batches = rows(chance, KILLS * 2 + 5)
+    (tmp_path / "input").mkdir()
+    for number, batch in enumerate(batches):
+        path = tmp_path / "input" / f"{number:05}.parquet"
+        pq.write_table(pa.Table.from_pylist(batch, schema=EVENTS), path)
+        os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
+    killed, first_batch = 0, 0.0
+    while not (tmp_path / "done").exists():
+        child = start(tmp_path)
+        try:
+            if killed < KILLS:
+                if killed % 2 == 0:
+                    first_batch = wait_for_more(child, tmp_path)
+                    time.sleep(chance.uniform(0, 0.7))
+                else:
+                    time.sleep(chance.uniform(0.5, 1.1) * first_batch)
+                killed += child.poll() is None
+            else:
+                child.wait(240)
+                assert child.returncode == 0, (tmp_path / "log").read_text()[-3000:]
+        finally:
+            end(child)
+    assert killed == KILLS, f"it was done after {killed} kills, seed {seed}"
+    assert commits(tmp_path) > len(batches)
+    everything = [row for batch in batches[:-1] for row in batch]
+    expected = Counter((m.pattern, m.match_id) for m in ps.patterns(PATTERNS).match(ps.events(everything, id="n")))
+    told: Counter[tuple[str, str]] = Counter()
+    for folder in sorted((tmp_path / "out").iterdir()):
+        table = pq.read_table(folder, columns=["pattern", "match_id"])
+        told.update(zip(*(table[name].to_pylist() for name in ("pattern", "match_id")), strict=True))
+    assert max(told.values()) == 1, f"told twice, seed {seed}"
+    assert sorted(expected - told) == [], f"lost, seed {seed}"
+    assert sorted(told - expected) == [], f"told and no match, seed {seed}"
+    assert {name for name, _ in told} == set(ps.patterns(PATTERNS).names)

@@ -1,0 +1,214 @@
+"""When a stream tells what it knows: as time goes on, as events arrive, by the clock; and from which inputs."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import perseid as ps
+from tests.spark.settings import settings
+from tests.spark.streaming import FAR, MOMENT, Run, Streams, at, ids, seconds
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.streams]
+
+EVENTS = pa.schema(
+    {"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()},
+)
+
+
+def event(second: float | None, kind: str | None, user: str | None = "x", n: int = 0) -> dict[str, Any]:
+    return {"ts": at(second), "type": kind, "user": user, "n": n}
+
+
+def told(rows: Sequence[Mapping[str, Any]], *columns: str) -> list[tuple[Any, ...]]:
+    """Matches in one order: pattern, kind, from and to which second, and some columns."""
+    found = [
+        (row["pattern"], row["kind"], seconds(row["start"]), seconds(row["end"]), *(row[name] for name in columns))
+        for row in rows
+    ]
+    return sorted(found, key=repr)
+
+
+def ids_here(patterns: Any, rows: Sequence[Mapping[str, Any]], **options: Any) -> list[tuple[str, str, str]]:
+    return sorted((m.pattern, m.match_id, m.kind) for m in patterns.match(ps.events(list(rows), **options)))
+
+
+# Time goes on
+
+
+WAITING = ps.patterns("""
+pattern silent match A a -> not B for 5 seconds partition by user return a.n as n
+pattern open match C c -> D d within 5 seconds partition by user report timeouts return c.n as n
+""")
+PROVIDER = "org.apache.spark.sql.execution.streaming.state."
+
+
+@pytest.mark.parametrize("provider", ["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
+def test_what_nobody_wants_moves_time_and_empties_the_state(spark: SparkSession, tmp_path: Path, provider: str) -> None:
+    """An absence, and an attempt whose window is over, are told in a batch without data, and nothing is left."""
+    streams = Streams(spark, tmp_path)
+    batches = [
+        [event(0, "A", "x", 1), event(1, "C", "y", 2), event(2, "X", "z")],
+        [event(3, "A", "z", 3), event(4, "B", "z", 4)],
+        [event(60, "X", "other"), event(61, None, None)],
+    ]
+    frame = streams.stream(EVENTS, *batches)
+    with settings(spark, spark__sql__streaming__stateStore__providerClass=PROVIDER + provider):
+        run = streams.run(WAITING.detect(ps.events(frame, shards=4)))
+    assert told(run.rows, "user", "n") == [("open", "timed out", 1, 6, "y", 2), ("silent", "match", 0, 5, "x", 1)]
+    assert run.read == [3, 2, 2, 0]
+    assert [batch["matches"] + batch["timed_out"] for batch in run.batches] == [0, 0, 0, 2]
+    assert [batch["events"] for batch in run.batches] == [2, 2, 0, 0]
+    assert run.states[-1] == 0
+    assert run.states[1] > 0
+    assert run.batches[-1]["state_bytes"] == run.batches[-1]["live_keys"] == run.batches[-1]["kept_events"] == 0
+    assert run.batches[0]["state_bytes"] > 0
+    assert run.batches[0]["live_keys"] == 2
+
+
+def test_odd_batches(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches without rows, without a time in any, with late rows only; and nearly all rows of one key."""
+    chance = random.Random(3)
+    pairs = ps.patterns("""
+        pattern pair match A a -> B b within 8 seconds partition by user return a.n as first, b.n as last
+        pattern three match A+ a -> B b within 8 seconds after match skip past last partition by user return count(a) as n
+    """)
+
+    def skewed(low: int) -> list[dict[str, Any]]:
+        return [
+            event(low + chance.uniform(0, 20), chance.choice("AB"), "x" if chance.random() < 0.9 else f"y{i % 3}", i)
+            for i in range(low * 10, low * 10 + 80)
+        ]
+
+    first, second = skewed(20), skewed(40)
+    nameless = [event(None, chance.choice("ABX"), "x", i) for i in range(9)]
+    late = [event(chance.uniform(-9, 10), chance.choice("AB"), "x", i) for i in range(12)]
+    streams = Streams(spark, tmp_path)
+    frame = streams.stream(EVENTS, [], [], nameless, first, second, late, [event(FAR, "X")])
+    run = streams.run(pairs.detect(ps.events(frame, shards=2), rejected=True))
+    assert run.counters["bad"] == len(nameless)
+    assert run.counters["late"] == len(late)
+    assert run.counters["events"] == len(first) + len(second)
+    assert Counter(row["kind"] for row in run.rejected) == {"bad": len(nameless), "late": len(late)}
+    assert {row["row"] is None or "ts" in json.loads(row["row"]) for row in run.rejected if row["kind"] == "bad"} == {
+        False
+    }
+    assert ids(run.rows) == ids_here(pairs, [*first, *second])
+    assert len({row["user"] for row in run.rows}) > 1
+
+
+# Arrival
+
+
+def test_arrival_tells_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """A match is told in the batch of its last event; what is older than the last of its key is late."""
+    pairs = ps.pattern(
+        "pattern pair match A a -> B b within 1 minute partition by user return a.n as first, b.n as last"
+    )
+    streams = Streams(spark, tmp_path)
+    batches = [
+        [event(0, "A", "x", 1), event(50, "A", "y", 2)],
+        [event(5, "B", "x", 3), event(49, "B", "y", 4), event(52, "A", "y", 5)],
+        [event(55, "B", "y", 6), event(4, "A", "x", 7), event(5, "A", "x", 8), event(6, "B", "x", 9)],
+    ]
+    frame = streams.stream(EVENTS, *batches, delay="1 hour")
+    run = streams.run(pairs.detect(ps.events(frame, order="arrival", shards=2), rejected=True))
+    assert told(run.rows, "user", "first", "last") == [
+        ("pair", "match", 0, 5, "x", 1, 3),
+        ("pair", "match", 5, 6, "x", 8, 9),
+        ("pair", "match", 50, 55, "y", 2, 6),
+        ("pair", "match", 52, 55, "y", 5, 6),
+    ]
+    assert [batch["matches"] for batch in run.batches[:3]] == [0, 1, 3]
+    assert [batch["late"] for batch in run.batches[:3]] == [0, 1, 1]
+    late = {(row["user"], seconds(row["start"]), json.loads(row["row"])["n"]) for row in run.rejected}
+    assert late == {("y", 49, 4), ("x", 4, 7)}
+    assert run.counters["events"] == 7
+    accepted = [row for batch in batches for row in batch if row["n"] not in (4, 7)]
+    assert ids(run.rows) == ids_here(pairs, accepted)
+
+
+# A silent source
+
+
+def test_time_goes_on_by_the_clock_where_the_source_is_silent(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    frame = streams.stream(EVENTS, [event(0, "A", "x", 1)], [event(4, "X", "x")], delay="1 second")
+    running = streams.start(
+        WAITING.detect(ps.events(frame, shards=2, idle="2 seconds")), processingTime="500 milliseconds"
+    )
+    found: Run | None = None
+    try:
+        # The first batches may have to compile kernels; from then on it is the clock that counts.
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and (found is None or not found.rows):
+            time.sleep(0.5)
+            assert running.query.exception() is None
+            found = running.seen()
+            if max(found.watermarks, default=0) == 3:
+                deadline = min(deadline, time.monotonic() + 30)
+    finally:
+        running.query.stop()
+    assert found is not None
+    assert told(found.rows, "user", "n") == [("silent", "match", 0, 5, "x", 1)]
+    # The watermark never came so far: it is at 4 - 1 seconds, and an absence is over at 5.
+    assert max(found.watermarks) == 3
+
+
+# Several inputs
+
+
+def test_several_inputs(spark: SparkSession, tmp_path: Path) -> None:
+    """Each has its own columns, names and watermark; time is as far as the slowest of them."""
+    logins = pa.schema({"at": MOMENT, "user": pa.string(), "ip": pa.string()})
+    transfers = pa.schema({"when": MOMENT, "uid": pa.string(), "amount": pa.float64()})
+    streams = Streams(spark, tmp_path)
+    login_rows = [
+        [{"at": at(0), "user": "ann", "ip": "1"}, {"at": at(8), "user": "bob", "ip": "2"}],
+        [{"at": at(3), "user": "ann", "ip": "3"}, {"at": None, "user": "ann", "ip": "4"}],
+        [{"at": at(FAR), "user": None, "ip": None}],
+    ]
+    transfer_rows = [
+        [{"when": at(2), "uid": "ann", "amount": 5.0}, {"when": at(9), "uid": "ann", "amount": 0.5}],
+        [{"when": at(10), "uid": "bob", "amount": 7.0}, {"when": at(4), "uid": "ann", "amount": 9.0}],
+        [{"when": at(FAR), "uid": None, "amount": None}],
+    ]
+    patterns = ps.patterns("""
+        pattern moved match Login a -> Transfer t [amount > 1] within 1 minute return a.ip, t.amount as amount
+        pattern idle match Login a -> not Transfer [amount > 1] for 5 seconds return a.ip
+    """)
+    options: dict[str, Any] = {
+        "time": {"Login": "at", "Transfer": "when"},
+        "key": {"Login": "user", "Transfer": "uid"},
+    }
+    frames = {
+        "Login": streams.stream(logins, *login_rows, name="logins", delay="10 seconds", time="at"),
+        "Transfer": streams.stream(transfers, *transfer_rows, name="transfers", delay="20 seconds", time="when"),
+    }
+    run = streams.run(patterns.detect(ps.events(frames, shards=2, **options), rejected=True))
+    everything = {
+        "Login": pa.Table.from_pylist(
+            [r for b in login_rows for r in b if r["at"] not in (None, at(FAR))], schema=logins
+        ),
+        "Transfer": pa.Table.from_pylist(
+            [r for b in transfer_rows for r in b if r["when"] != at(FAR)], schema=transfers
+        ),
+    }
+    expected = patterns.match(ps.events(everything, **options))
+    assert ids(run.rows) == sorted((m.pattern, m.match_id, m.kind) for m in expected)
+    assert {(row["user"], row["ip"], row["amount"]) for row in run.rows if row["pattern"] == "moved"} == {
+        ("ann", "1", 5.0), ("ann", "3", 9.0), ("bob", "2", 7.0),
+    }  # fmt: skip
+    assert run.counters["bad"] == 1
+    assert [json.loads(row["row"]) for row in run.rejected] == [{"user": "ann", "ip": "4"}]
+    # Both inputs have come to the far row: the watermark is that of the slower.
+    assert run.watermarks[-1] == FAR - 20

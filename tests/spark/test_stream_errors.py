@@ -1,0 +1,116 @@
+"""What cannot be streamed is refused before anything runs, and says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Observation, SparkSession
+
+import perseid as ps
+from perseid.api import PatternSet
+from perseid.errors import EventDataError, PerseidError, PerseidWarning, UnsupportedError
+from tests.spark.settings import settings
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+PAIR = ps.pattern("pattern pair match A a -> B b within 1 minute partition by user")
+
+
+@pytest.fixture(scope="module")
+def bare(spark: SparkSession) -> DataFrame:
+    """A stream without a watermark."""
+    rate = spark.readStream.format("rate").load()
+    return rate.selectExpr("timestamp as ts", "'A' as type", "value as user", "value as host")
+
+
+@pytest.fixture(scope="module")
+def frame(bare: DataFrame) -> DataFrame:
+    return bare.withWatermark("ts", "10 seconds")
+
+
+def refused(kind: type[PerseidError], text: str, stream: Any, pattern: PatternSet = PAIR, **options: Any) -> str:
+    with pytest.raises(kind, match=text) as caught:
+        pattern.detect(stream, **options)
+    return str(caught.value)
+
+
+def test_a_stream_without_a_watermark(bare: DataFrame, frame: DataFrame) -> None:
+    shown = refused(EventDataError, "has no watermark on 'ts'", ps.events(bare))
+    assert 'df.withWatermark("ts", "10 minutes")' in shown
+    renamed = bare.withColumnRenamed("ts", "at")
+    shown = refused(EventDataError, "has no watermark on 'at'", ps.events(renamed, time="at"))
+    assert 'df.withWatermark("at", "10 minutes")' in shown
+    # One on another column does not help.
+    other = bare.selectExpr("*", "ts as seen").withWatermark("seen", "1 minute")
+    refused(EventDataError, "has no watermark on 'ts'", ps.events(other))
+    refused(EventDataError, "DataFrame of B has no watermark", ps.events({"A": frame, "B": bare}))
+    assert PAIR.detect(ps.events(frame)).isStreaming
+
+
+@pytest.mark.parametrize(
+    ("cast", "text"),
+    [
+        ("cast(ts as timestamp_ntz)", "is TIMESTAMP_NTZ, which cannot carry a watermark"),
+        ("cast(ts as string)", "is string; on a stream it has to be a TIMESTAMP"),
+        ("unix_seconds(ts)", "is bigint; on a stream it has to be a TIMESTAMP"),
+        ("cast(ts as date)", "is date; on a stream it has to be a TIMESTAMP"),
+    ],
+)
+def test_a_time_that_cannot_have_a_watermark(bare: DataFrame, cast: str, text: str) -> None:
+    odd = bare.selectExpr(f"{cast} as ts", "type", "user")
+    shown = refused(EventDataError, text, ps.events(odd))
+    assert 'df.withWatermark("ts", "10 minutes")' in shown
+
+
+def test_what_a_stream_is_not(spark: SparkSession, frame: DataFrame) -> None:
+    still = spark.sql("select current_timestamp() as ts, 'A' as type, 1L as user, 1L as host")
+    refused(EventDataError, "Some inputs are streams and others are not", ps.events({"A": frame, "B": still}))
+    refused(EventDataError, "Some inputs are streams and others are not", ps.events({"A": still, "B": frame}))
+    refused(UnsupportedError, "An Observation is for one action", ps.events(frame), observation=Observation())
+    refused(UnsupportedError, "rejected=True is for streams", ps.events(still), rejected=True)
+    feeding = ps.patterns("""
+        pattern first match A a -> B b within 1 minute partition by user
+        pattern then match first x -> C c within 1 minute partition by user
+    """)
+    refused(UnsupportedError, "Pattern then takes matches of first", ps.events(frame), feeding)
+
+
+def test_arrival_trusts_one_kind_of_key(frame: DataFrame) -> None:
+    two = ps.patterns("""
+        pattern by_user match A a -> B b within 1 minute partition by user
+        pattern by_host match A a -> B b within 1 minute partition by host
+    """)
+    shown = refused(
+        UnsupportedError, "order='arrival' trusts the order of one key", ps.events(frame, order="arrival"), two
+    )
+    assert "partitioned in 2 ways" in shown
+    assert two.detect(ps.events(frame)).isStreaming
+    assert two["by_user"].detect(ps.events(frame, order="arrival")).isStreaming
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"order": "sideways"}, "order='sideways' is neither 'watermark' nor 'arrival'"),
+        ({"shards": 0}, "shards=0: it is a number from 1 to"),
+        ({"shards": 10**6}, "shards=1000000: it is a number from 1 to"),
+        ({"shards": "4"}, "shards='4': it is a number from 1 to"),
+        ({"max_state": 5}, "max_state=5: it is a number of bytes"),
+        ({"idle": "soon"}, "soon"),
+        ({"idle": "5 milliseconds"}, "a duration of a second at least"),
+    ],
+)
+def test_settings_that_are_none(frame: DataFrame, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(PerseidError, match=text):
+        ps.events(frame, **options)
+
+
+def test_many_partitions_are_warned_of(spark: SparkSession, frame: DataFrame) -> None:
+    """Before the first start: a checkpoint keeps their number."""
+    with settings(spark, spark__sql__shuffle__partitions="200"):
+        with pytest.warns(PerseidWarning, match=r'spark\.conf\.set\("spark\.sql\.shuffle\.partitions", 16\)') as caught:
+            PAIR.detect(ps.events(frame))
+        assert [warning.filename for warning in caught] == [__file__], "it should point to the caller's line"
+        # As many as there are shards are not too many.
+        PAIR.detect(ps.events(frame, shards=400))

@@ -1,0 +1,237 @@
+"""A stream tells what ``match`` and the oracle tell of the same rows, in whatever order and batches they come."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import perseid as ps
+from perseid.engines.contract import Step
+from perseid.engines.registry import engines
+from perseid.errors import TypeMismatchError, UnknownNameError
+from perseid.local.rows import Events, read_events
+from perseid.semantics.binding import bind
+from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.resolve import resolve
+from perseid.spark.stream import detect_stream
+from tests.contract.inputs import Question, answer, ask_sequence, oracle
+from tests.contract.inputs import run as run_here
+from tests.contract.rich import SCHEMA as RICH
+from tests.contract.streams import SECOND, bounded, suppresses
+from tests.spark.streaming import FAR, MOMENT, START, Running, Streams, at, ids, seconds
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.streams]
+
+PAIRS = int(os.environ.get("PERSEID_STREAM_PAIRS", "12"))
+BASE = int(os.environ.get("PERSEID_SEEDS", "0"))
+"""Where the seeds begin."""
+PAIRS_A_QUERY, AT_ONCE = 3, 2
+
+
+# Batch, stream and oracle
+
+
+def drawn(seeds: Sequence[int], keyed: bool) -> Question:
+    """The patterns of several seeds over the events of one of them, some years after 1970, as events are."""
+    questions = [ask_sequence(seed, keyed) for seed in seeds]
+    patterns = [
+        replace(
+            pattern,
+            name=f"s{seed}_{pattern.name}",
+            returns=tuple((f"{name}_{seed}", expr) for name, expr in pattern.returns),
+        )
+        for seed, question in zip(seeds, questions, strict=True)
+        for pattern in question.patterns
+    ]
+    longest = max(questions, key=lambda question: len(question.data))
+    since = START - timedelta(seconds=longest.data[0]["ts"].timestamp())
+    data = tuple({**row, "ts": since + timedelta(seconds=row["ts"].timestamp())} for row in longest.data)
+    return replace(longest, patterns=tuple(patterns), data=data)
+
+
+def usable(question: Question) -> bool:
+    """Is all that matches told in the end? What suppresses and waits forever may hold back what it knows."""
+    return bounded(question) or not suppresses(question)
+
+
+def arriving(question: Question, chance: random.Random, delay: float) -> list[list[Mapping[str, Any]]]:
+    """The events in files, out of order by less than the delay, then one that nobody wants and that closes all."""
+    moved = [(row["ts"].timestamp() + chance.random() * delay * 0.99, i) for i, row in enumerate(question.data)]
+    order = [i for _, i in sorted(moved)]
+    cuts = sorted(chance.sample(range(1, len(order)), min(len(order) - 1, chance.randint(2, 4))))
+    batches = [
+        [question.data[i] for i in order[low:high]] for low, high in zip([0, *cuts], [*cuts, len(order)], strict=True)
+    ]
+    return [*batches, [{**dict.fromkeys(RICH.names), "ts": at(FAR), "type": "Z"}]]
+
+
+def test_batch_stream_and_oracle_are_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Patterns of every kind over rows of every kind; PERSEID_STREAM_PAIRS says how many pairs are tried."""
+    waiting: list[tuple[Running, Question, float, str]] = []
+    matches = pairs = 0
+    seed = BASE
+
+    def compare() -> int:
+        running, question, delay, label = waiting.pop(0)
+        run = running.finish()
+        files = len(run.read) - 1
+        assert files >= 3, label
+        assert run.counters["late"] == run.counters["bad"] == run.counters["capped"] == 0, (label, run.counters)
+        expected = oracle(question, round((START.timestamp() + FAR - delay) * SECOND))
+        found = answer(Step(run.table, None, None, {}, []), question)
+        assert sorted({*found} ^ {*expected}, key=repr)[:4] == [], label
+        assert len(found) == len(expected), label
+        if bounded(question):
+            here = answer(run_here(engines()["sequence"], question), question)
+            assert [row for row in here if row not in expected] == [], label
+        return len(found)
+
+    while pairs < PAIRS:
+        keyed, seeds = pairs % 2 == 0, []
+        while len(seeds) < PAIRS_A_QUERY:
+            seeds += [seed] if usable(ask_sequence(seed, keyed)) else []
+            seed += 1
+        chance = random.Random(seed)
+        question = drawn(seeds, keyed)
+        delay = chance.choice([1, 3, 8])
+        if len(question.data) < 6:
+            continue
+        batches = arriving(question, chance, delay)
+        label = f"seeds {seeds}, keyed {keyed}"
+        streams = Streams(spark, tmp_path / f"s{seed}")
+        streams.folder.mkdir()
+        frame = streams.stream(RICH, *batches, delay=f"{delay} seconds")
+        stream = Events(
+            frame, id=question.id, order_by=question.order_by, dedupe=question.dedupe, shards=chance.choice([1, 2, 4])
+        )
+        closed = replace(question, data=(*question.data, *batches[-1]))
+        try:
+            found = detect_stream(question.plan, stream, {})
+        except (TypeMismatchError, UnknownNameError):
+            continue  # as in a batch: the columns of a DataFrame are known, and have other types or are not there
+        waiting.append((streams.start(found), closed, delay, label))
+        pairs += PAIRS_A_QUERY
+        if len(waiting) == AT_ONCE:
+            matches += compare()
+    while waiting:
+        matches += compare()
+    assert matches > PAIRS
+
+
+# What is counted
+
+
+HOSTILE = ps.patterns("""
+pattern pair match A a -> B b within 20 seconds partition by stream, user return a.number as first, b.number as last
+pattern many match A a -> B+ b -> C c within 15 seconds partition by stream, user return count(b) as n
+pattern silent match A a -> not B for 8 seconds partition by stream, user return a.number as first
+pattern open match A a -> C c within 6 seconds partition by stream, user report timeouts return a.number as first
+pattern anyone match A a -> C c within 2 seconds partition by stream return c.number as last
+""")
+"""In two ways of partitioning: a row that goes both is counted once."""
+HOSTILE_ROWS = pa.schema(
+    {"ts": MOMENT, "type": pa.string(), "stream": pa.int64(), "user": pa.string(), "number": pa.int64()}
+)
+
+
+def hostile(seed: int, streams: int, files: int) -> list[list[dict[str, Any]]]:
+    """Rows of many streams: on time, late, without a time, without a key, of no use, and twice."""
+    chance = random.Random(seed)
+    batches: list[list[dict[str, Any]]] = []
+    number = 0
+    for file in range(files):
+        batch: list[dict[str, Any]] = []
+        for stream in range(streams):
+            for _ in range(chance.randint(0, 6)):
+                if batch and batch[-1]["stream"] == stream and chance.random() < 0.1:
+                    batch.append(dict(batch[-1]))
+                    continue
+                number += 1
+                behind = chance.choice([0, 0, 0, chance.uniform(0, 9), chance.uniform(5, 60)])
+                second = file * 12 + chance.randint(0, 12) - round(behind)
+                batch.append(
+                    {
+                        "ts": at(None if chance.random() < 0.04 else second),
+                        "type": chance.choice(["A", "A", "B", "B", "C", "X", None]),
+                        "stream": stream,
+                        "user": None if chance.random() < 0.1 else chance.choice("uv"),
+                        "number": number,
+                    }
+                )
+        if batches:
+            # What a source delivers again after it was delivered.
+            batch += [dict(row) for row in chance.sample(batches[-1], min(len(batches[-1]), streams // 4))]
+        chance.shuffle(batch)
+        batches.append(batch)
+    return [*batches, [{**dict.fromkeys(HOSTILE_ROWS.names), "ts": at(FAR), "type": "X"}]]
+
+
+def ids_by_the_oracle(patterns: Any, events: Events) -> list[tuple[str, str, str]]:
+    cores = [resolve(bind(tree)) for tree in patterns.tree.patterns]
+    found = detect(cores, read_events(events), oracle_matcher(), dedupe=events.dedupe)
+    return sorted((m.pattern, m.match_id, m.kind) for m in found.matches)
+
+
+def test_every_row_is_accounted_for(spark: SparkSession, tmp_path: Path) -> None:
+    """200 streams with rows of every bad kind: what is accepted, late, bad and of no use is all there was."""
+    batches = hostile(5, streams=200, files=4)
+    streams = Streams(spark, tmp_path)
+    frame = streams.stream(HOSTILE_ROWS, *batches)
+    running = {
+        dedupe: streams.start(
+            HOSTILE.detect(ps.events(frame, id="number", dedupe=dedupe, shards=4), rejected=True), f"dedupe {dedupe}"
+        )
+        for dedupe in (False, True)
+    }
+    for dedupe, one in running.items():
+        run = one.finish()
+        accepted, late, bad, filtered = [], [], [], []
+        for batch, watermark in zip(batches, run.watermarks, strict=False):
+            for row in batch:
+                if row["ts"] is None:
+                    bad.append(row)
+                elif row["type"] not in ("A", "B", "C"):
+                    filtered.append(row)
+                elif seconds(row["ts"]) <= watermark:
+                    late.append(row)
+                else:
+                    accepted.append(row)
+        assert len(late) > 100
+        assert len(bad) > 50
+        assert run.read[: len(batches)] == [len(batch) for batch in batches]
+        counted = run.counters
+        assert (counted["events"], counted["late"], counted["bad"]) == (len(accepted), len(late), len(bad))
+        assert counted["events"] + counted["late"] + counted["bad"] + len(filtered) == sum(run.read)
+        for kind, rows in (("late", late), ("bad", bad)):
+            given_back = [row for row in run.rejected if row["kind"] == kind]
+            assert Counter(row["row"] and json.loads(row["row"])["number"] for row in given_back) == Counter(
+                row["number"] for row in rows
+            )
+        one_late = next(row for row in run.rejected if row["kind"] == "late" and row["user"] is not None)
+        whole = json.loads(one_late["row"])
+        assert (one_late["stream"], one_late["user"]) == (whole["stream"], whole["user"])
+        same = Counter((row["ts"], row["stream"], row["user"], row["number"]) for row in accepted)
+        repeats = sum(same.values()) - len(same)
+        assert repeats > 20
+        assert counted["duplicates"] == (repeats if dedupe else 0)
+        events = ps.events(accepted, id="number", dedupe=dedupe)
+        expected = ids_by_the_oracle(HOSTILE, events)
+        found = ids(run.rows)
+        assert sorted((Counter(found) - Counter(expected)).items())[:4] == []
+        assert sorted((Counter(expected) - Counter(found)).items())[:4] == []
+        assert {(name, kind) for name, _, kind in found} == {
+            *((name, "match") for name in HOSTILE.names),
+            ("open", "timed out"),
+        }
+        assert run.states[-1] == 0

@@ -1,0 +1,169 @@
+"""A query that goes on from its checkpoint: nothing is lost, nothing is told twice, and what cannot go on says why."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+import perseid as ps
+from perseid.semantics.values import moment
+from tests.spark.streaming import FAR, MOMENT, Run, Streams, at, seconds
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.streams]
+
+EVENTS = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()})
+PAIR = "pattern pair match A a -> B b within 20 seconds partition by user return a.n as first, b.n as last\n"
+SILENT = "pattern silent match A a -> not B for 8 seconds partition by user return a.n as first\n"
+QUIET = "pattern quiet match A a partition by user suppress 15 seconds return a.n as first\n"
+TRIPLE = "pattern triple match A a -> B b -> A c within 20 seconds partition by user return c.n as last\n"
+SHORT = "pattern short match A a -> B b within 4 seconds partition by user return b.n as last\n"
+OTHER = "pattern other match A a -> C c within 4 seconds partition by user return c.n as last\n"
+CLOSING = [{"ts": at(FAR), "type": "X", "user": None, "n": None}]
+
+
+def batch(chance: random.Random, low: int, count: int = 40) -> list[dict[str, Any]]:
+    """Events of ten seconds, and a few from those before them."""
+    return [
+        {
+            "ts": at(low + chance.randint(-4, 10)),
+            "type": chance.choice("AABBCX"),
+            "user": chance.choice(["x", "y", "z", None]),
+            "n": low * 100 + i,
+        }
+        for i in range(count)
+    ]
+
+
+def matches(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+    found = [(row["pattern"], row["match_id"]) for row in rows if not names or row["pattern"] in names]
+    return sorted(found)
+
+
+def expected(text: str, *batches: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    found = ps.patterns(text).match(ps.events([row for rows in batches for row in rows], id="n"))
+    return sorted((m.pattern, m.match_id) for m in found)
+
+
+def test_a_query_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    chance = random.Random(1)
+    batches = [batch(chance, second) for second in (0, 10, 20, 30)]
+    streams = Streams(spark, tmp_path)
+    text = PAIR + SILENT + QUIET
+
+    def query() -> Any:
+        frame = streams.read("input", EVENTS, delay="15 seconds")
+        return ps.patterns(text).detect(ps.events(frame, id="n", shards=4))
+
+    streams.add("input", EVENTS, *batches[:2])
+    first = streams.run(query())
+    assert first.batches[-1]["state_bytes"] > 0
+    assert len(matches(first.rows)) < len(expected(text, *batches[:2]))
+    streams.add("input", EVENTS, *batches[2:3])
+    streams.run(query())
+    streams.add("input", EVENTS, *batches[3:], CLOSING)
+    last = streams.run(query())
+    assert last.read[0] == len(batches[3])
+    assert last.counters["late"] == 0
+    assert last.counters["incomplete"] == 0
+    assert matches(last.rows) == expected(text, *batches)
+    assert {name for name, _ in matches(last.rows)} == {"pair", "silent", "quiet"}
+    assert last.states[-1] == 0
+
+
+def test_another_set_of_patterns_over_the_same_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    """A pattern that stays tells all it would have told; one that is new starts at once, and says so until it sees all."""
+    chance = random.Random(2)
+    batches = [batch(chance, second) for second in (0, 10, 20, 60)]
+    streams = Streams(spark, tmp_path)
+
+    def run(text: str, *more: list[dict[str, Any]]) -> Run:
+        streams.add("input", EVENTS, *more)
+        frame = streams.read("input", EVENTS, delay="15 seconds")
+        return streams.run(ps.patterns(text).detect(ps.events(frame, id="n", shards=2)))
+
+    before = run(SILENT + PAIR, *batches[:2])
+    assert before.counters["incomplete"] == 0
+    after = run(PAIR + TRIPLE, batches[2])
+    assert after.counters["incomplete"] > 0
+    last = run(PAIR + TRIPLE, batches[3], CLOSING)
+    assert last.batches[-1]["incomplete"] == 0
+    assert last.counters["late"] == 0
+    assert matches(last.rows, "pair") == expected(PAIR, *batches)
+    told = matches(last.rows, "triple")
+    every = ps.patterns(TRIPLE).match(ps.events([row for rows in batches for row in rows], id="n"))
+    # Nothing that is no match, and all that begins after the newest event there may have been when it came.
+    assert len(set(told)) == len(told)
+    assert set(told) <= {(m.pattern, m.match_id) for m in every}
+    assert {(m.pattern, m.match_id) for m in every if seconds(moment(m.start)) > after.watermarks[0] + 15} <= set(told)
+    assert len(told) < len(every)
+    # What was removed tells nothing from then on.
+    assert matches(last.rows, "silent") == matches(before.rows, "silent")
+    assert len(matches(last.rows, "silent")) < len(expected(SILENT, *batches))
+
+
+DROPPED = {
+    "while others wait": [["A0", "C1", "B2"], ["C3"]],
+    "of a shard that keeps nothing": [["C5"], ["A3", "C7"]],
+    "of a shard that keeps nothing for a while": [["A0", "C14", "X15"], ["B1", "X20"], ["X21"], ["A13", "C15"]],
+}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case,
+            marks=[pytest.mark.xfail(strict=True, reason="without a state nothing says that a pattern is new")]
+            if "nothing" in case
+            else [],
+        )
+        for case in DROPPED
+    ],
+)
+def test_a_new_pattern_that_wants_what_was_dropped(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    """Events of a type that nobody wanted were never kept: no match may go past them to a later one."""
+    streams = Streams(spark, tmp_path)
+    batches = [
+        [{"ts": at(int(text[1:])), "type": text[0], "user": "x", "n": int(text[1:])} for text in texts]
+        for texts in DROPPED[case]
+    ]
+    for text, rows in ((SHORT, batches[:1]), (SHORT + OTHER, [*batches[1:], CLOSING])):
+        streams.add("input", EVENTS, *rows)
+        frame = streams.read("input", EVENTS, delay="15 seconds")
+        run = streams.run(ps.patterns(text).detect(ps.events(frame, id="n", shards=1)))
+    assert run.counters["late"] == 0
+    assert set(matches(run.rows, "other")) <= set(expected(OTHER, *batches))
+
+
+def test_a_checkpoint_that_cannot_be_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
+    """The query fails, says what to do, and leaves the checkpoint as good as it was."""
+    chance = random.Random(3)
+    batches = [batch(chance, 0), batch(chance, 10)]
+    streams = Streams(spark, tmp_path)
+    frame = streams.stream(EVENTS, batches[0], delay="15 seconds")
+    streams.run(ps.patterns(PAIR).detect(ps.events(frame, id="n", shards=2)))
+    streams.add("input", EVENTS, batches[1], CLOSING)
+
+    def fails(text: str, stream: Any) -> None:
+        with pytest.raises(StreamingQueryException, match=f"StateError: {text}"):
+            streams.run(ps.patterns(PAIR).detect(stream))
+
+    fails("The checkpoint was made with 2 shards, and the query now has 4", ps.events(frame, id="n", shards=4))
+    fails(
+        "The checkpoint was made with order='watermark', and the query now has order='arrival'",
+        ps.events(frame, id="n", shards=2, order="arrival"),
+    )
+    # As other columns of the same names would be.
+    other = frame.withColumn("n", f.array("n"))
+    fails("The state's column n is int64, and now it is list", ps.events(other, id="user", shards=2))
+    other = frame.withColumn("user", frame["n"])
+    fails("The state's key user is string, and now it is int64", ps.events(other, id="n", shards=2))
+    last = streams.run(ps.patterns(PAIR).detect(ps.events(frame, id="n", shards=2)))
+    assert matches(last.rows) == expected(PAIR, *batches)
