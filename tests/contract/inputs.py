@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +32,7 @@ from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import SeededChooser, make_pattern
 from tests.contract.rich import SCHEMA, make_rich_pattern, make_rows
 
+ROOT = Path(__file__).parents[2]
 Row = tuple[object, ...]
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -202,6 +208,21 @@ def answer(step: Step, question: Question) -> list[Row]:
         values = _written(row[column] for column in returned[name])
         out.append((name, row["match_id"], row["kind"], _micros(row["start"]), _micros(row["end"]), key, values))
     return sorted(out, key=repr)
+
+
+def without_numba(module: str, call: str) -> Any:
+    """What a function of a module gives in a process that has no compiler; through JSON."""
+    program = f"import json, sys\nfrom {module} import *\njson.dump({call}, sys.stdout)\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PERSEID_NUMBA": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def answers(name: str, seeds: Sequence[int]) -> list[list[list[object]]]:

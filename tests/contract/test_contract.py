@@ -8,16 +8,14 @@ import pickle
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from perseid.engines.contract import Engine
 from perseid.engines.registry import engines
-from tests.contract.inputs import answer, answers, inputs_of, run
+from tests.contract.inputs import answer, answers, inputs_of, run, without_numba
 
-ROOT = Path(__file__).parents[2]
 every_engine = pytest.mark.parametrize("engine", engines().values(), ids=lambda engine: engine.name)
 
 
@@ -78,21 +76,8 @@ def test_any_order_of_rows(engine: Engine) -> None:
 @every_engine
 def test_with_and_without_numba(engine: Engine) -> None:
     seeds = range(20)
-    program = (
-        "import json, sys\n"
-        "from tests.contract.inputs import answers\n"
-        f"json.dump(answers({engine.name!r}, range({len(seeds)})), sys.stdout)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        cwd=ROOT,
-        env={**os.environ, "PERSEID_NUMBA": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == json.loads(json.dumps(answers(engine.name, seeds)))
+    plain = without_numba("tests.contract.inputs", f"answers({engine.name!r}, {seeds!r})")
+    assert plain == json.loads(json.dumps(answers(engine.name, seeds)))
 
 
 @every_engine

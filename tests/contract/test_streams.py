@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +17,7 @@ from perseid.engines.registry import engines
 from perseid.engines.state import unseal
 from perseid.errors import LimitError
 from perseid.semantics.core import CorePattern
-from tests.contract.inputs import Question, Row, answer, inputs_of
+from tests.contract.inputs import Question, Row, answer, inputs_of, without_numba
 from tests.contract.streams import (
     FAR,
     SECOND,
@@ -33,7 +31,7 @@ from tests.contract.streams import (
     suppresses,
     times_of,
 )
-from tests.contract.test_contract import ROOT, every_engine
+from tests.contract.test_contract import every_engine
 
 BASE = int(os.environ.get("PERSEID_SEEDS", "2000000"))
 """Where the seeds of the deep runs begin."""
@@ -157,21 +155,8 @@ def test_time_does_not_go_back(engine: Engine) -> None:
 
 @every_engine
 def test_with_and_without_numba(engine: Engine) -> None:
-    program = (
-        "import json, sys\n"
-        "from tests.contract.streams import streamed\n"
-        f"json.dump(streamed({engine.name!r}, range(12)), sys.stdout)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        cwd=ROOT,
-        env={**os.environ, "PERSEID_NUMBA": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == json.loads(json.dumps(streamed(engine.name, range(12))))
+    plain = without_numba("tests.contract.streams", f"streamed({engine.name!r}, range(12))")
+    assert plain == json.loads(json.dumps(streamed(engine.name, range(12))))
 
 
 # Where arrival is the order

@@ -6,7 +6,6 @@ earlier try of the same batch left there. A file FOLDER/done says that nothing i
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import perseid as ps
+from tests.sessions import configured
 
 PATTERNS = """
 pattern pair match A a -> B b within 20 seconds partition by user return a.n as first, b.n as last
@@ -26,21 +26,8 @@ DELAY = "15 seconds"
 
 
 def main(folder: Path) -> None:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .appName("perseid-kill")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.local.dir", str(folder / "local"))
-        .getOrCreate()
-    )
+    builder = configured(SparkSession.builder.master("local[2]"), folder / "warehouse")
+    spark = builder.config("spark.local.dir", str(folder / "local")).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     source = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(folder / "input"))
     matches = ps.patterns(PATTERNS).detect(ps.events(source.withWatermark("ts", DELAY), id="n", shards=2))

@@ -11,8 +11,7 @@ import pickle
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -42,6 +41,7 @@ from perseid.semantics.hashing import hash_values, identity_of
 from perseid.semantics.resolve import resolve
 from perseid.spark.batch import project
 from perseid.spark.evidence import explode_evidence
+from tests.spark.settings import settings
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -207,19 +207,6 @@ def differences(found: Answer, expected: Answer) -> list[str]:
     """What one has and the other has not, as text; short, for a diff of long lists takes minutes."""
     left, right = {repr(row) for row in found}, {repr(row) for row in expected}
     return [f"+ {row}" for row in sorted(left - right)][:5] + [f"- {row}" for row in sorted(right - left)][:5]
-
-
-@contextmanager
-def session(spark: SparkSession, **settings: str) -> Iterator[None]:
-    names = {name.replace("__", "."): value for name, value in settings.items()}
-    before = {name: spark.conf.get(name) for name in names}
-    try:
-        for name, value in names.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            spark.conf.set(name, str(old))
 
 
 @pytest.fixture(scope="module")
@@ -474,7 +461,7 @@ def test_times_of_every_kind(spark: SparkSession) -> None:
     times = {name: name + "_at" for name in frames}
     patterns = ps.patterns("pattern p match any a return type(a) as kind_of, time(a) as at")
     for ansi, zone in (("true", "America/New_York"), ("false", "Asia/Kolkata")):
-        with session(spark, spark__sql__ansi__enabled=ansi, spark__sql__session__timeZone=zone):
+        with settings(spark, spark__sql__ansi__enabled=ansi, spark__sql__session__timeZone=zone):
             observation = Observation()
             found = patterns.detect(ps.events(frames, time=times), observation=observation).toArrow().to_pylist()
         assert sorted((row["kind_of"], plain(row["start"])) for row in found) == sorted(wanted)
@@ -486,7 +473,7 @@ def test_times_of_every_kind(spark: SparkSession) -> None:
 def test_settings_of_the_session_change_nothing(spark: SparkSession, frame: DataFrame) -> None:
     patterns = ps.patterns(DROPPABLE)
     expected = here(patterns, ps.events(TABLE), relations=RELATIONS)
-    with session(
+    with settings(
         spark, spark__sql__ansi__enabled="false", spark__sql__session__timeZone="America/New_York",
         spark__sql__parser__escapedStringLiterals="true", spark__sql__caseSensitive="true",
         spark__sql__execution__arrow__maxRecordsPerBatch="7", spark__sql__shuffle__partitions="5",

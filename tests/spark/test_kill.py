@@ -25,7 +25,8 @@ from tests.spark.streaming import FAR, MOMENT, at
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.streams, pytest.mark.timeout(3600)]
 
 KILLS = int(os.environ.get("PERSEID_KILLS", "2"))
-PROGRAM = Path(__file__).with_name("kill_program.py")
+ROOT = Path(__file__).parents[2]
+PROGRAM = "tests.spark.kill_program"
 EVENTS = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()})
 
 
@@ -50,7 +51,12 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     with (folder / "log").open("ab") as log:
         # In a session of its own: then it, its JVM and their workers can be ended together, and nobody else.
         return subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(folder)], stdout=log, stderr=log, env=clean, start_new_session=True
+            [sys.executable, "-m", PROGRAM, str(folder)],
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+            env=clean,
+            start_new_session=True,
         )
 
 

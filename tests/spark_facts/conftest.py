@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.sessions import configured
 from tests.spark_facts.streams import Streams
 
 CONNECT = os.environ.get("PERSEID_SPARK_CONNECT") == "1"
@@ -18,27 +18,13 @@ CONNECT = os.environ.get("PERSEID_SPARK_CONNECT") == "1"
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    # Workers would start the system's Python, and the driver would listen on all addresses.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     # Other tests of the same process may have a session, which then is the one we get and is theirs to stop.
     shared = not CONNECT and SparkSession.getActiveSession() is not None
     builder = SparkSession.builder.remote("local[2]") if CONNECT else SparkSession.builder.master("local[2]")
     with warnings.catch_warnings():
         # Connect starts its server with these settings, then tries to set them again and warns of each it cannot.
         warnings.filterwarnings("ignore", "Failed to set", UserWarning)
-        session = (
-            builder.appName("perseid-tests")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.memory", "2g")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-            .getOrCreate()
-        )
+        session: SparkSession = configured(builder, tmp_path_factory.mktemp("warehouse")).getOrCreate()
     yield session
     if not shared and (CONNECT or SparkSession.getActiveSession() is not None):
         session.stop()

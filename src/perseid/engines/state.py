@@ -40,15 +40,21 @@ def seal(facts: Mapping[str, Any], tables: tuple[pa.RecordBatch, ...]) -> bytes:
     told = json.dumps(facts, separators=(",", ":"), sort_keys=True).encode()
     parts: list[Any] = []
     for table in tables:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_batch(table)
-        written = sink.getvalue()
-        parts += [_LENGTH.pack(written.size), written]
-    body = b"".join(memoryview(part) for part in parts)
-    lengths = struct.pack("<IQ", len(told), len(body))
-    checksum = zlib.crc32(body, zlib.crc32(told, zlib.crc32(lengths)))
-    return b"".join((_HEAD.pack(MAGIC, LAYOUT, len(tables), checksum, len(told), len(body)), told, body))
+        written = arrow_stream(table)
+        parts += [_LENGTH.pack(written.size), memoryview(written)]
+    size = sum(len(part) for part in parts)
+    checksum = zlib.crc32(struct.pack("<IQ", len(told), size))
+    for part in (told, *parts):
+        checksum = zlib.crc32(part, checksum)
+    return b"".join((_HEAD.pack(MAGIC, LAYOUT, len(tables), checksum, len(told), size), told, *parts))
+
+
+def arrow_stream(table: pa.RecordBatch) -> pa.Buffer:
+    """A table as Arrow writes it, with its schema."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_batch(table)
+    return sink.getvalue()
 
 
 def unseal(state: bytes) -> Sealed:

@@ -40,7 +40,7 @@ def detect(
         frame = (frame.where(given) if given else frame).selectExpr(*select)
         shaped = frame if shaped is None else shaped.unionByName(frame)
     assert shaped is not None
-    shaped = routed(shaped, job)
+    shaped = routed(shaped, job, untimed=job.counted)
     if projection.keys:
         shaped = shaped.repartition(*(f.col(quoted(name)) for name in projection.keys))
     else:

@@ -21,9 +21,9 @@ from perseid.semantics import values as v
 from perseid.spark.expressions import sql_text
 from perseid.spark.identity import hash_text, identity_text
 from perseid.spark.sql.columns import spark_type
+from perseid.spark.sql.times import DAY
 from perseid.spark.worker import OURS
 
-_DAY = 86_400_000_000
 _DENSE = 2**33
 """Below this many seconds doubles lie closer together than microseconds."""
 
@@ -271,7 +271,7 @@ def _moment(kind: st.DataType, text: str) -> str:
     if isinstance(kind, st.TimestampType):
         return f"unix_micros({text})"
     if isinstance(kind, st.DateType):
-        return f"cast(unix_date({text}) as bigint) * {_DAY}L"
+        return f"cast(unix_date({text}) as bigint) * {DAY}L"
     return f"timestampdiff(MICROSECOND, timestamp_ntz'1970-01-01 00:00:00', {text})"
 
 

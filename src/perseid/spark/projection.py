@@ -134,8 +134,11 @@ def shielded(condition: str) -> str:
     return condition if len(condition) <= MAX_NOTED else f"if(spark_partition_id() >= 0, {condition}, false)"
 
 
-def routed(frame: Any, job: Job) -> Any:
-    """A row for every way of partitioning, with only that way's keys; the data is read once all the same."""
+def routed(frame: Any, job: Job, untimed: bool) -> Any:
+    """A row for every way of partitioning, with only that way's keys; the data is read once all the same.
+
+    Rows without a time are there where somebody counts them.
+    """
     if len(job.keys) <= 1:
         return frame
     routes = ", ".join(str(route) for route in job.keys)
@@ -151,7 +154,7 @@ def routed(frame: Any, job: Job) -> Any:
     ]
     copies = frame.selectExpr("*", f"explode(array({routes})) as {ROUTE}").selectExpr(*texts, ROUTE)
     # What has no time goes nowhere: it is only counted, once.
-    return copies.where(f"{TIME} is not null or {ROUTE} = {min(job.keys)}") if job.counted else copies
+    return copies.where(f"{TIME} is not null or {ROUTE} = {min(job.keys)}") if untimed else copies
 
 
 # What cannot be run

@@ -21,6 +21,7 @@ from perseid.local.rows import Events
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.inputs import Input, quoted
 from perseid.spark.projection import Projection, project, routed, shielded, spark_schema
+from perseid.spark.sql.times import DAY
 from perseid.spark.stream_worker import (
     BY_SHARD,
     CLOCK,
@@ -33,7 +34,7 @@ from perseid.spark.stream_worker import (
     StreamJob,
     crossing_type,
 )
-from perseid.spark.worker import OURS, ROUTE, TIME
+from perseid.spark.worker import OURS
 
 DELAY = "spark.watermarkDelayMs"
 """Where a column's metadata says that it carries a watermark."""
@@ -52,8 +53,8 @@ def detect_stream(
     projection = project(plan, stream, relations, counted=False, rejected=rejected)
     _refuse_untimed(projection.inputs)
     shaped = _shaped(projection, rejected)
-    frame = next(iter(projection.inputs)).frame
-    _warn(frame.sparkSession, stream.shards)
+    session = projection.inputs[0].frame.sparkSession
+    _warn(session, stream.shards)
     job = StreamJob(
         job=replace(
             projection.job,
@@ -65,15 +66,15 @@ def detect_stream(
                 max_state=stream.max_state,
             ),
         ),
-        crossing=pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema if c.name != SHARD]),
+        crossing=pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema]),
         shards=stream.shards,
         idle=stream.idle,
         rejected=rejected,
         flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
-    )  # fmt: skip
+    )
     shaped = shaped.selectExpr("*", f"{_shard(projection, stream.shards)} as {SHARD}")
     if stream.idle is not None:
-        shaped = shaped.unionByName(_clock(frame.sparkSession, stream.idle), allowMissingColumns=True)
+        shaped = shaped.unionByName(_clock(session, stream.idle), allowMissingColumns=True)
     packets = shaped.mapInArrow(job.pack, _PACKETS)
     # Spark drops rows by the column it knows as event time, before anybody can count them; this one says nothing.
     unknown = f.lit(None).cast("timestamp").alias(f"{OURS}event_time", metadata={DELAY: 0})
@@ -131,15 +132,12 @@ def _restored(kind: Any, name: str) -> str:
     if is_.is_timestamp(kind) and kind.tz is not None:
         return f"timestamp_micros({name})"
     if is_.is_timestamp(kind) or is_.is_duration(kind):
-        seconds = f"cast({name} % {_DAY}L as decimal(18, 0)) * cast(0.000001 as decimal(6, 6))"
-        interval = f"make_dt_interval(cast({name} div {_DAY}L as int), 0, 0, cast({seconds} as decimal(18, 6)))"
+        seconds = f"cast({name} % {DAY}L as decimal(18, 0)) * cast(0.000001 as decimal(6, 6))"
+        interval = f"make_dt_interval(cast({name} div {DAY}L as int), 0, 0, cast({seconds} as decimal(18, 6)))"
         return interval if is_.is_duration(kind) else f"timestamp_ntz'1970-01-01 00:00:00' + {interval}"
     if is_.is_date32(kind):
         return f"date_from_unix_date({name})"
     return f"cast({name} as {to_spark(kind).simpleString()})" if is_.is_floating(kind) else name
-
-
-_DAY = 86_400_000_000
 
 
 def _shaped(projection: Projection, rejected: bool) -> Any:
@@ -152,14 +150,7 @@ def _shaped(projection: Projection, rejected: bool) -> Any:
         whole = f"to_json(struct({', '.join(quoted(here) for _, here, _ in one.own)})) as {ROW}"
         frame = frame.selectExpr(*select, *([whole] if rejected else []))
         shaped = frame if shaped is None else shaped.unionByName(frame)
-    return _once(routed(shaped, projection.job), projection)
-
-
-def _once(frame: Any, projection: Projection) -> Any:
-    """What has no time goes one way only."""
-    if len(projection.job.keys) <= 1:
-        return frame
-    return frame.where(f"{TIME} is not null or {ROUTE} = {min(projection.job.keys)}")
+    return routed(shaped, projection.job, untimed=True)
 
 
 def _shard(projection: Projection, shards: int) -> str:
@@ -178,8 +169,7 @@ def _clock(session: Any, idle: int) -> Any:
 
 
 def _refuse(plan: Plan, stream: Events) -> None:
-    frames = list(stream.data.values()) if isinstance(stream.data, Mapping) else [stream.data]
-    if not all(frame.isStreaming for frame in frames):
+    if not all(one.data.isStreaming for _, one in stream.inputs()):
         raise EventDataError(
             "Some inputs are streams and others are not.", hint="Read all of them with readStream, or none."
         )

@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 from perseid._version import __version__
 from perseid.engines.contract import Clock, Step
 from perseid.engines.registry import engines
+from perseid.engines.sequence.schema import MOMENT
+from perseid.engines.state import arrow_stream
 from perseid.spark.shards import labels
-from perseid.spark.worker import OURS, ROUTE, TIME, Job, Sent
+from perseid.spark.worker import OURS, TIME, Job, Sent
 
 SHARD, LABEL, PACKET, CLOCK, ROW, COUNTS = (
     OURS + name for name in ("shard", "label", "packet", "clock", "row", "counts")
@@ -95,7 +97,7 @@ class StreamJob(Sent):
         (whole,) = table.take(pa.array(order)).combine_chunks().to_batches()
         cuts = np.searchsorted(shard[order], np.arange(self.shards + 1))
         full = [i for i in range(self.shards) if cuts[i] < cuts[i + 1]]
-        packets = [_written(whole.slice(cuts[i], cuts[i + 1] - cuts[i])) for i in full]
+        packets = [arrow_stream(whole.slice(cuts[i], cuts[i + 1] - cuts[i])).to_pybytes() for i in full]
         yield _packet_rows([named[i] for i in full], packets, NO_CLOCK)
 
     def step(self, key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
@@ -127,14 +129,14 @@ class StreamJob(Sent):
                 state.setTimeoutTimestamp(max(-(-done.wake // 1000) - 1, watermark, 1))
         elif state.exists:
             state.remove()
-        out = self._named(done.rows)
+        out = self.job.named(done.rows).cast(self.job.schema)
         if rejected is not None:
             out = pa.concat_tables([out, rejected])
         counts = ",".join(str(counters[name]) for name in COUNTERS)
         held_now = ":".join(str(counters[name]) for name in GAUGES)
         counts = f"{counts},{key[0]}:{held_now}"
         if not self.flat:
-            packet = _written(out.combine_chunks().to_batches()[0]) if out.num_rows else None
+            packet = arrow_stream(out.combine_chunks().to_batches()[0]).to_pybytes() if out.num_rows else None
             yield pd.DataFrame({PACKET: [packet], COUNTS: [counts]}, dtype=object)
             return
         columns = {name: [*_crossed(out[name]), None] for name in out.column_names}
@@ -145,17 +147,12 @@ class StreamJob(Sent):
     ) -> tuple[Step, Mapping[str, int], pa.Table | None]:
         read = [pa.ipc.open_stream(packet).read_all() for packet in packets]
         table = pa.concat_tables(read).combine_chunks() if read else self.crossing.empty_table()
-        first = None if len(self.job.keys) <= 1 else min(self.job.keys)
         timed = pc.is_valid(table[TIME])
         untimed = table.filter(pc.invert(timed)) if table[TIME].null_count else table.slice(0, 0)
         table = table.filter(timed) if untimed.num_rows else table
         done = engines()[self.job.engine].step(self.job.plan, self.job.rows(table), state, Clock(None, now, False))
-        late = table.take(pa.array(done.late, pa.int64()))
-        received = table.num_rows
-        if first is not None:
-            # A row that goes several ways is one event.
-            late = late.filter(pc.equal(late[ROUTE], first))
-            received = pc.sum(pc.equal(table[ROUTE], first)).as_py() or 0
+        late = self.job.once(table.take(pa.array(done.late, pa.int64())))
+        received = self.job.once(table).num_rows
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": untimed.num_rows}
         counters |= {"late": late.num_rows, "events": received - late.num_rows}
         rejected = None
@@ -167,7 +164,7 @@ class StreamJob(Sent):
         """Rows that were not taken, as rows of the output: what they are, their time, their key, and the rest as JSON."""
         shown: dict[str, Any] = {
             "kind": pa.array([kind] * table.num_rows, pa.string()),
-            "start": table[TIME].cast(pa.timestamp("us", "UTC")),
+            "start": table[TIME].cast(MOMENT),
             self.job.plan.schema.names[-1]: table[ROW],
         }
         for keys in self.job.keys.values():
@@ -176,11 +173,7 @@ class StreamJob(Sent):
             shown[field.name].cast(field.type) if field.name in shown else pa.nulls(table.num_rows, field.type)
             for field in self.job.plan.schema
         ]
-        return self._named(pa.table(columns, schema=self.job.plan.schema))
-
-    def _named(self, rows: pa.Table) -> pa.Table:
-        """Under the names the driver gave them: in order, the columns are the engine's."""
-        return rows.rename_columns(self.job.schema.names).cast(self.job.schema)
+        return self.job.named(pa.table(columns, schema=self.job.plan.schema)).cast(self.job.schema)
 
     def unpack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """After the operator: packets as the rows of matches. The function that ``mapInArrow`` is given."""
@@ -211,10 +204,3 @@ def crossing_type(kind: Any) -> Any:
 def _crossed(column: Any) -> list[Any]:
     values: list[Any] = column.cast(crossing_type(column.type)).to_pylist()
     return values
-
-
-def _written(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())

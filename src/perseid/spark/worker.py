@@ -87,10 +87,17 @@ class Job(Sent):
             bad = table.num_rows - int(pc.sum(timed).as_py() or 0)
             table = table.filter(timed) if bad else table
         done = engines()[self.engine].step(self.plan, self.rows(table), None, Clock(ended=True))
-        # Under the names the driver gave them: in order, the columns are the engine's.
-        named = done.rows.rename_columns(self.schema.names[: done.rows.num_columns])
+        named = self.named(done.rows)
         out = named.cast(self.schema) if not self.counted else self._counted(named, done.counters, table, bad)
         yield from out.to_batches(max_chunksize=65_536)
+
+    def named(self, rows: pa.Table) -> pa.Table:
+        """Matches under the names the driver gave them: in order, the columns are the engine's."""
+        return rows.rename_columns(self.schema.names[: rows.num_columns])
+
+    def once(self, table: pa.Table) -> pa.Table:
+        """Rows that are events: one that goes several ways is one event."""
+        return table if len(self.keys) <= 1 else table.filter(pc.equal(table[ROUTE], min(self.keys)))
 
     def rows(self, table: pa.Table) -> Rows:
         """A shard's table as an engine knows rows."""
@@ -130,9 +137,7 @@ class Job(Sent):
     def _counted(self, rows: pa.Table, counters: Mapping[str, int], table: pa.Table, bad: int) -> pa.Table:
         """One more row that carries what was counted; the driver sums these rows up and takes them out."""
         counts = {**dict.fromkeys(COUNTERS, 0), **counters, "bad": bad}
-        # A row that goes several ways is one event.
-        once = table.num_rows if len(self.keys) <= 1 else pc.sum(pc.equal(table[ROUTE], min(self.keys))).as_py() or 0
-        counts["events"] = int(once) + bad
+        counts["events"] = self.once(table).num_rows + bad
         extra = pa.array([{name: counts[name] for name in COUNTERS}], self.schema.field(HITS).type)
         single = {f.name: pa.nulls(1, f.type) for f in self.schema if f.name != HITS}
         single[HITS] = extra

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.contract import Rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.conditions import ask
 from perseid.engines.sequence.formulas import Column
@@ -81,6 +82,20 @@ class Batch:
     def arranged(self, values: Any) -> Any:
         """Values by row as values in order."""
         return values if self.order is None else values[self.order]
+
+
+def batch_in(rows: Rows, order: Any) -> Batch:
+    """Some rows as events in an order; their columns stay as they are."""
+    return Batch(
+        time=rows.time[order],
+        kinds=rows.kinds[order],
+        kind_names=rows.kind_names,
+        columns=rows.columns,
+        order=order,
+        relations=rows.relations,
+        decided=rows.decided,
+        made=rows.made,
+    )
 
 
 def value_at(column: Any, row: int) -> Any:

@@ -54,11 +54,11 @@ def make_plan(
 
 
 def wanted_rows(plan: SequencePlan, rows: Rows) -> Any:
-    """Rows some step may want, where events that fit no step may be dropped; None for all."""
+    """True for rows some step may want, where events that fit no step may be dropped; None for all."""
     if plan.plan.event_types is None or len(rows.kind_names) == 0:
         return None
     hits = are_of(plan.plan.event_types, rows.kinds, rows.kind_names)
-    return None if hits.all() else np.flatnonzero(hits)
+    return None if hits.all() else hits
 
 
 def are_of(types: Collection[str], kinds: Any, kind_names: Sequence[str]) -> Any:
@@ -75,28 +75,19 @@ def find_all(
     compiled: bool = True,
 ) -> list[Found]:
     """The matches of every pattern in numbers, with what is needed to make rows of them."""
-    from perseid.engines.sequence.columns import Batch
+    from perseid.engines.sequence.columns import Batch, batch_in
     from perseid.engines.sequence.output import Found
     from perseid.engines.sequence.run import find
 
-    chosen = wanted_rows(plan, rows)
+    wanted = wanted_rows(plan, rows)
+    chosen = None if wanted is None else np.flatnonzero(wanted)
     places: dict[int, tuple[Batch, Any, Any, int]] = {}
     out = []
     for numbered in plan.patterns:
         route = numbered.pattern.route
         if route not in places:
             order, offsets, occurrence, duplicates = arranged(rows, route, chosen)
-            batch = Batch(
-                time=rows.time[order],
-                kinds=rows.kinds[order],
-                kind_names=rows.kind_names,
-                columns=rows.columns,
-                order=order,
-                relations=rows.relations,
-                decided=rows.decided,
-                made=rows.made,
-            )
-            places[route] = batch, offsets, occurrence, duplicates
+            places[route] = batch_in(rows, order), offsets, occurrence, duplicates
         shared, offsets, occurrence, duplicates = places[route]
         batch = replace(shared)  # what was loaded serves all patterns; the codes of texts are each pattern's own
         raw, arrays = find(numbered, batch, offsets, horizon=horizon, threads=threads, compiled=compiled)

@@ -56,6 +56,16 @@ class Kept:
     horizon: int | None = None
     memories: Mapping[str, Memory] = field(default_factory=dict)
 
+    def take(self, chosen: Any) -> Kept:
+        """Some of the rows, by number, with what is known of them."""
+        return replace(
+            self,
+            rows=take_rows(self.rows, chosen),
+            searched=self.searched[chosen],
+            occurrence=self.occurrence[chosen],
+            opens={name: flags[chosen] for name, flags in self.opens.items()},
+        )
+
 
 def nothing(shape: Rows) -> Kept:
     """The state of a shard that has seen nothing."""
@@ -229,11 +239,8 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
             memories[name] = Memory(max(starts, default=None))
             opens[name] = np.zeros(len(rows), bool)
     searched, occurrence = np.asarray(table.column("searched")), reader.numbers("occurrence", np.int64)
-    mine = reader.mine
-    if mine is not None:
-        rows, searched, occurrence = take_rows(rows, mine), searched[mine], occurrence[mine]
-        opens = {name: flags[mine] for name, flags in opens.items()}
-    return Kept(rows, searched, occurrence, opens, horizon, memories)
+    kept = Kept(rows, searched, occurrence, opens, horizon, memories)
+    return kept if reader.mine is None else kept.take(reader.mine)
 
 
 def _repeats(kind: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from perseid.engines.hashing import match_words
 from perseid.engines.order import arrange, distinct
 from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.columns import Batch
+from perseid.engines.sequence.columns import Batch, batch_in
 from perseid.engines.sequence.output import Found, match_table
 from perseid.engines.sequence.plan import Numbered
 from perseid.engines.sequence.run import Raw, find
@@ -30,15 +31,14 @@ from perseid.errors import LimitError
 if TYPE_CHECKING:
     from perseid.engines.sequence.engine import SequencePlan
 
-ARRIVAL, WATERMARK = "arrival", "watermark"
+ARRIVAL = "arrival"
 _BEFORE_ALL = y.NONE
 
 
 def advance(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard that lives on: rows in, matches that are decided now out, and what has to be kept."""
-    shape = rows
     newest = None if clock.now is None else clock.now + plan.delay
-    kept = nothing(shape) if state is None else read_state(plan.plan, shape, state, plan.shards, plan.order, newest)
+    kept = nothing(rows) if state is None else read_state(plan.plan, rows, state, plan.shards, plan.order, newest)
     if kept.horizon is not None and not clock.ended and (clock.now is None or clock.now < kept.horizon):
         clock = replace(clock, now=kept.horizon)  # what has come has come
     shard = _Shard(plan, kept, rows, clock)
@@ -52,7 +52,7 @@ def advance(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -
     left = None if clock.ended else shard.left(found, told)
     written, left, lost = _written(plan, left)
     counters["capped"] += lost
-    counters["live_keys"] = _live(plan, left)
+    counters["live_keys"] = _live(left)
     counters["kept_events"] = 0 if left is None else len(left.rows)
     counters["state_bytes"] = 0 if written is None else len(written)
     return Step(table, written, shard.wake(left), dict(counters), shard.late)
@@ -76,17 +76,10 @@ def _written(plan: SequencePlan, left: Kept | None) -> tuple[bytes | None, Kept 
             )
         newer = np.flatnonzero(~left.searched | (left.rows.time > np.median(old)))
         given_up += sum(int(flags.sum() - flags[newer].sum()) for flags in left.opens.values())
-        left = Kept(
-            take_rows(left.rows, newer),
-            left.searched[newer],
-            left.occurrence[newer],
-            {name: flags[newer] for name, flags in left.opens.items()},
-            left.horizon,
-            left.memories,
-        )
+        left = left.take(newer)
 
 
-def _live(plan: SequencePlan, left: Kept | None) -> int:
+def _live(left: Kept | None) -> int:
     if left is None or not len(left.rows):
         return 0
     rows = left.rows
@@ -113,7 +106,7 @@ class _Placed:
     searched: Any
     """By place: searched before."""
 
-    @property
+    @cached_property
     def partition(self) -> Any:
         """By place: its partition."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
@@ -197,9 +190,7 @@ class _Shard:
         chosen = self.ready if since is None else self.ready & (rows.time > since)
         wanted = wanted_rows(self.plan, rows)
         if wanted is not None:
-            mask = np.zeros(len(rows), bool)
-            mask[wanted] = True
-            chosen = chosen & mask
+            chosen = chosen & wanted
         order, offsets, occurrence, duplicates = arranged(self._ranked(), route, np.flatnonzero(chosen))
         if self.arranged is None or len(order) > len(self.arranged):
             self.arranged = order  # a pattern that starts later sees fewer
@@ -208,18 +199,8 @@ class _Shard:
             occurrence = np.zeros(len(order), np.int64)
         occurrence = np.where(searched, self.occurrence[order], occurrence)
         self.occurrence[order] = occurrence
-        time = rows.time[order]
-        batch = Batch(
-            time=time,
-            kinds=rows.kinds[order],
-            kind_names=rows.kind_names,
-            columns=rows.columns,
-            order=order,
-            relations=rows.relations,
-            decided=rows.decided,
-            made=rows.made,
-        )
-        horizons = None if self.clock.ended else self._horizons(time, offsets, self.clock.now)
+        batch = batch_in(rows, order)
+        horizons = None if self.clock.ended else self._horizons(batch.time, offsets, self.clock.now)
         return _Placed(batch, order, offsets, occurrence, duplicates, horizons, searched)
 
     def _ranked(self) -> Rows:
@@ -269,7 +250,7 @@ class _Shard:
         if tables[y.S_PLAIN] and not contextual and not suppresses and not self.arrival:
             assert self.kept.horizon is not None
             return chosen_of(raw, np.flatnonzero(raw.timed_out | (raw.end > self.kept.horizon)))
-        told = _names(numbered, raw, placed.order)
+        told = _names(raw, placed.order)
         before = np.flatnonzero(placed.searched)
         counts = np.concatenate([[0], np.cumsum(placed.searched)])
         offsets = counts[placed.offsets]
@@ -281,7 +262,7 @@ class _Shard:
         earlier, _ = find(numbered, batch, offsets, horizon=horizons, opens=asked[before])
         if suppresses:
             earlier = chosen_of(earlier, np.flatnonzero(_due(numbered, earlier)))
-        known = _names(numbered, earlier, order)
+        known = _names(earlier, order)
         return chosen_of(raw, np.flatnonzero(~np.isin(told, known)))
 
     def _tellable(self, numbered: Numbered, raw: Raw, opens: Any) -> Raw:
@@ -355,15 +336,7 @@ class _Shard:
         chosen = np.flatnonzero(self.keep | ~self.ready)
         if self.arrival and not self.idle:
             chosen = self.arranged[self.keep[self.arranged]]  # in the order that was settled
-        rows = take_rows(self.rows, chosen)
-        return Kept(
-            rows,
-            self.ready[chosen],
-            self.occurrence[chosen],
-            {name: flags[chosen] for name, flags in self.opens.items()},
-            self.clock.now,
-            memories,
-        )
+        return Kept(self.rows, self.ready, self.occurrence, self.opens, self.clock.now, memories).take(chosen)
 
     def wake(self, left: Kept | None) -> int | None:
         """When time alone can change something: a deadline, a window that closes, an event whose time comes."""
@@ -407,7 +380,7 @@ def _behind(kept: Rows, rows: Rows) -> Any:
     return behind[len(kept) :]
 
 
-def _names(numbered: Numbered, raw: Raw, order: Any) -> Any:
+def _names(raw: Raw, order: Any) -> Any:
     """A name for each match, by the rows it takes."""
     rows = np.ascontiguousarray(order[raw.positions], np.int64)
     none = np.zeros((len(raw), 2), np.int64)
