@@ -111,9 +111,26 @@ class _Bench:
         frame = reader.option("maxFilesPerTrigger", 1).parquet(str(folder))
         return frame.withWatermark("ts", DELAY)
 
+    def beside(self, side: str) -> None:
+        """Have what is planned from here on run in Python workers of its own.
+
+        Spark shares workers among all queries of a session. A bare query would find what the other side has loaded
+        there, which slows it down, or has put out of the garbage collector's sight, which speeds it up; whoever runs it
+        alone has neither.
+        """
+        self.spark.sparkContext.environment["BENCH_SIDE"] = side
+
+    def plan_ours(self, query: Query, folder: Path) -> DataFrame:
+        self.beside("ours")
+        return ours.streamed(query, self.source(folder), SHARDS)
+
+    def plan_bare(self, query: Query, folder: Path, timeouts: bool) -> DataFrame:
+        self.beside("bare")
+        return bare(query, self.source(folder), SHARDS, self.state_bytes, timeouts)
+
     def ours(self, query: Query, folder: Path) -> Timed:
         """Matches to nowhere; the answer is how many there were, by what was counted on the way."""
-        ran = self.stream(ours.streamed(query, self.source(folder), SHARDS))
+        ran = self.stream(self.plan_ours(query, folder))
         counted = [ours.counters(one) for one in ran]
         sizes = [c["state_bytes"] / c["shards"] for c in counted if c["shards"]]
         self.state_bytes = int(statistics.mean(sizes)) if sizes else 0
@@ -122,7 +139,7 @@ class _Bench:
     def proof(self, query: Query, folder: Path) -> Timed:
         """The same with its matches kept: count and sum of ids have to be right."""
         path = self.scratch / f"matches-{self.runs}"
-        found = ours.streamed(query, self.source(folder), SHARDS)
+        found = self.plan_ours(query, folder)
         ran = self.stream(found, "parquet", path=str(path))
         answer = spark_rivals.answer_of(self.spark.read.schema(found.schema).parquet(str(path)), "aid")
         right = sum(ours.counters(one)["matches"] for one in ran)
@@ -131,7 +148,7 @@ class _Bench:
 
     def bare(self, query: Query, folder: Path, timeouts: bool) -> Timed:
         """The same filter, columns, shards and bytes of state, and nothing done with them."""
-        ran = self.stream(bare(query, self.source(folder), SHARDS, self.state_bytes, timeouts))
+        ran = self.stream(self.plan_bare(query, folder, timeouts))
         return Timed(_seconds(ran), None)
 
     def stream(self, frame: DataFrame, sink: str = "noop", **options: str) -> list[Any]:
@@ -233,11 +250,10 @@ def _few(report: Report, bench: _Bench, query: Query, data: Path, clock: Clock) 
         for who in times if turn % 2 == 0 else reversed(times):
             if clock.allowance() <= 0:
                 break
-            frame = bench.source(folder)
             if who == "ours":
-                ran = bench.stream(ours.streamed(query, frame, SHARDS))
+                ran = bench.stream(bench.plan_ours(query, folder))
             else:
-                ran = bench.stream(bare(query, frame, SHARDS, bench.state_bytes, who == "bare"))
+                ran = bench.stream(bench.plan_bare(query, folder, timeouts=who == "bare"))
             times[who] += [_trigger(one) for one in ran[2:-2]]
     for rival in rivals:
         if times["ours"] and times[rival]:
@@ -256,7 +272,7 @@ def _growth(report: Report, bench: _Bench, data: Path) -> None:
     folder = data / f"stream-growth-v{FORMAT}"
     if not folder.exists():
         _files(folder, _growing(data))
-    ran = bench.stream(ours.streamed(query, bench.source(folder), SHARDS))
+    ran = bench.stream(bench.plan_ours(query, folder))
     for one in ran:
         size = ours.counters(one)["state_bytes"] / 2**20
         # A batch after a large one has few new events: what it takes is for the state alone.

@@ -20,7 +20,7 @@ from perseid.engines.registry import engines
 from perseid.engines.sequence.schema import MOMENT
 from perseid.engines.state import arrow_stream
 from perseid.spark.shards import labels
-from perseid.spark.worker import OURS, TIME, Job, Sent
+from perseid.spark.worker import OURS, TIME, Job, Sent, settle
 
 SHARD, LABEL, PACKET, CLOCK, ROW, COUNTS = (
     OURS + name for name in ("shard", "label", "packet", "clock", "row", "counts")
@@ -132,6 +132,7 @@ class StreamJob(Sent):
         out = self.job.named(done.rows).cast(self.job.schema)
         if rejected is not None:
             out = pa.concat_tables([out, rejected])
+        settle()
         counts = ",".join(str(counters[name]) for name in COUNTERS)
         held_now = ":".join(str(counters[name]) for name in GAUGES)
         counts = f"{counts},{key[0]}:{held_now}"
