@@ -50,7 +50,7 @@ def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
         tempfile.TemporaryDirectory(prefix="perseid-bench-stream-") as scratch,
         spark_rivals.session(Path(scratch)) as spark,
     ):
-        bench = _Bench(spark, Path(scratch))
+        bench = Bench(spark, Path(scratch))
         for query in queries:
             _throughput(report, bench, query, sources[query.dataset], truth, clock)
         _few(report, bench, queries[0], data, clock)
@@ -92,23 +92,28 @@ def _file(folder: Path, number: int, table: pa.Table) -> None:
 
 
 def _closing(schema: pa.Schema) -> pa.Table:
-    row = {"id": -1, "ts": FAR, "key": 0, "type": "Z", "v": 0.0}
+    key = "0" if pa.types.is_string(schema.field("key").type) else 0
+    row = {"id": -1, "ts": FAR, "key": key, "type": "Z", "v": 0.0}
     return pa.Table.from_pylist([{name: row.get(name) for name in schema.names}], schema=schema)
 
 
 # Contestants
 
 
-class _Bench:
-    def __init__(self, spark: SparkSession, scratch: Path) -> None:
+class Bench:
+    """Streams of both sides in one session, each run to the end of its files."""
+
+    def __init__(self, spark: SparkSession, scratch: Path, files: int = 1) -> None:
         self.spark, self.scratch = spark, scratch
+        self.files = files
+        """Files that a trigger takes."""
         self.runs = 0
         self.state_bytes = 0
         """What a shard of ours has on average, so that the bare query can have as much."""
 
     def source(self, folder: Path) -> DataFrame:
         reader = self.spark.readStream.schema(self.spark.read.parquet(str(folder)).schema)
-        frame = reader.option("maxFilesPerTrigger", 1).parquet(str(folder))
+        frame = reader.option("maxFilesPerTrigger", self.files).parquet(str(folder))
         return frame.withWatermark("ts", DELAY)
 
     def beside(self, side: str) -> None:
@@ -214,10 +219,10 @@ def bare(query: Query, frame: DataFrame, shards: int, state_bytes: int, timeouts
 # Figures
 
 
-def _throughput(report: Report, bench: _Bench, query: Query, folder: Path, truth: Truth, clock: Clock) -> None:
+def _throughput(report: Report, bench: Bench, query: Query, folder: Path, truth: Truth, clock: Clock) -> None:
     right = truth.of(query)
     contestants = [
-        Contestant(f"{query.name} ours", partial(_once, bench, query, folder, right), right, partial(bench.proof, query, folder)),
+        Contestant(f"{query.name} ours", partial(once, bench, query, folder, right), right, partial(bench.proof, query, folder)),
         Contestant(f"{query.name} bare", partial(bench.bare, query, folder, True), None),
     ]  # fmt: skip
     if report.size != "quick":
@@ -232,12 +237,12 @@ def _throughput(report: Report, bench: _Bench, query: Query, folder: Path, truth
     progress(f"{query.name}: {report.figures[f'{query.name}.bare']} of bare, {bench.state_bytes:,} bytes a shard")
 
 
-def _once(bench: _Bench, query: Query, folder: Path, right: Answer) -> Timed:
+def once(bench: Bench, query: Query, folder: Path, right: Answer) -> Timed:
     done = bench.ours(query, folder)
     return Timed(done.seconds, right if done.answer == right.matches else done.answer)
 
 
-def _few(report: Report, bench: _Bench, query: Query, data: Path, clock: Clock) -> None:
+def _few(report: Report, bench: Bench, query: Query, data: Path, clock: Clock) -> None:
     """Triggers with few events: what is left is what a trigger costs."""
     folder = data / f"stream-few-{TRIGGERS}-v{FORMAT}"
     if not folder.exists():
@@ -265,7 +270,7 @@ def _few(report: Report, bench: _Bench, query: Query, data: Path, clock: Clock) 
             report.add(f"trigger.{rival}", None, "the run's time was up")
 
 
-def _growth(report: Report, bench: _Bench, data: Path) -> None:
+def _growth(report: Report, bench: Bench, data: Path) -> None:
     """What a trigger costs as state grows: attempts that stay open, in files of growing size."""
     text = "pattern open\nmatch A a -> Y y\nwithin 300 days\npartition by key\nreturn a.id as aid\n"
     query = Query("open", "plain", text, ("A",), strict=False, columns=("id", "ts", "key", "type"))

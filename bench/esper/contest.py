@@ -8,8 +8,9 @@ from pathlib import Path
 
 from bench import ours
 from bench.esper.queries import FORMS
-from bench.esper.rival import EsperError, Rival, build, write_events
+from bench.esper.rival import HERE, command, write_events
 from bench.harness import Clock, Contestant, Report, Timed, TimeUp, contest, paired_ratio, progress, say, time_limit
+from bench.java import Rounds, RoundsError, build
 from bench.truth import Answer, Truth
 from bench.workload import EVENTS, QUERIES, EventArrays, Query, generate
 
@@ -36,7 +37,7 @@ def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
     count = EVENTS[size]
     queries = [QUERIES[name] for name in only or FORMS]
     progress("Maven builds the Java side")
-    program = build(data / "esper")
+    program = build(HERE, data / "esper")
     progress(f"{count:,} events for {', '.join(query.name for query in queries)}")
     truth = Truth(data, count)
     truth.prepare(queries)
@@ -49,7 +50,7 @@ def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
             report.add(f"{query.name}.esper", None, "not asked of Esper")
             continue
         # A process for each query: what Java's compiler learned from another one would slow this one down.
-        with Rival(program.command(FORMS[query.name], path, count)) as rival:
+        with Rounds(command(program, FORMS[query.name], path, count)) as rival:
             meet(
                 report,
                 query.name,
@@ -99,7 +100,7 @@ def _warmed_up(esper: Callable[[], Timed], right: Answer, clock: Clock) -> str:
                 found = esper().answer
         except TimeUp:
             return f"theirs: not done after {max(allowed, 0):.0f} s"
-        except EsperError as error:
+        except RoundsError as error:
             return f"theirs: {error}"
         if found != right:
             return f"other matches: {_words(found)}, right is {_words(right)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from bench.__main__ import main
 from bench.esper import contest, rival
 from bench.esper.queries import FORMS
 from bench.harness import Clock, MissingToolError, Report, Timed, targets_of
+from bench.java import RoundsError, build
 from bench.truth import Answer
 from bench.workload import QUERIES, Query, generate
 
@@ -25,10 +25,6 @@ RIGHT = Answer(3, 12)
 def script(path: Path, text: str) -> None:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
-
-
-def python(source: str) -> list[str]:
-    return [sys.executable, "-c", source]
 
 
 def meet(esper: Callable[[], Timed]) -> Report:
@@ -43,36 +39,6 @@ def meet(esper: Callable[[], Timed]) -> Report:
         clock=Clock(3600, 60),
     )
     return report
-
-
-def test_a_round_is_a_line() -> None:
-    assert rival.parse_round("round 0.912345678 12645 12407377963\n") == Timed(0.912345678, Answer(12645, 12407377963))
-
-
-@pytest.mark.parametrize("line", ["", "round", "round 0.9 12645", "Picked up JAVA_TOOL_OPTIONS: -Xint", "round x 1 2"])
-def test_other_lines_are_no_rounds(line: str) -> None:
-    assert rival.parse_round(line) is None
-
-
-def test_rounds_are_asked_one_by_one_and_the_process_ends_with_its_input() -> None:
-    answering = "import sys\nprint('a warning')\nfor n, _ in enumerate(sys.stdin): print('round 0.5', n, 7, flush=True)"
-    with rival.Rival(python(answering)) as process:
-        assert process.round() == Timed(0.5, Answer(0, 7))
-        assert process.round() == Timed(0.5, Answer(1, 7))
-    assert process._process.returncode == 0
-
-
-def test_a_process_that_dies_is_quoted() -> None:
-    with rival.Rival(python("raise SystemExit('no such stream')")) as process:
-        process._process.wait()
-        with pytest.raises(rival.EsperError, match="no such stream"):
-            process.round()
-
-
-def test_a_process_that_does_not_answer_is_ended() -> None:
-    with pytest.raises(KeyboardInterrupt), rival.Rival(python("import time; time.sleep(60)")) as process:
-        raise KeyboardInterrupt
-    assert process._process.returncode is not None
 
 
 def test_without_java_the_call_says_what_is_needed(
@@ -102,7 +68,7 @@ def test_an_old_java_and_a_missing_maven_are_refused(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match=complaint):
-        rival.build(tmp_path / "build")
+        build(rival.HERE, tmp_path / "build")
 
 
 def test_what_maven_complains_about_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -111,7 +77,7 @@ def test_what_maven_complains_about_is_passed_on(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), "/bin")))
     with pytest.raises(MissingToolError, match="no such artifact"):
-        rival.build(tmp_path / "build")
+        build(rival.HERE, tmp_path / "build")
 
 
 def test_events_go_over_as_columns(tmp_path: Path) -> None:
@@ -140,7 +106,7 @@ def test_other_matches_equal_in_number_give_no_figure() -> None:
 
 def test_a_rival_that_fails_gives_no_figure() -> None:
     def fail() -> Timed:
-        raise rival.EsperError("out of memory")
+        raise RoundsError("out of memory")
 
     report = meet(fail)
     assert report.reasons["Q1.esper"] == "theirs: out of memory"

@@ -1,0 +1,51 @@
+"""Flink, in a process of its own for each query and each of its two ways to ask: SQL and CEP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.flink.queries import DELAY_MS, SQL, CepForm, table
+from bench.java import Program, build
+from bench.workload import Query
+
+HERE = Path(__file__).parent
+# Room for what waits in state; the parallel collector was faster than G1. Flink reads what is opened by reflection.
+JVM = ("-Xms4g", "-Xmx4g", "-XX:+UseParallelGC")
+OPENED = (
+    "--add-opens", "java.base/java.util=ALL-UNNAMED",
+    "--add-opens", "java.base/java.lang=ALL-UNNAMED",
+)  # fmt: skip
+
+
+class Flink:
+    """The compiled Java side: how its processes are started."""
+
+    def __init__(self, program: Program, scratch: Path, parallelism: int) -> None:
+        self._program, self._scratch, self._parallelism = program, scratch, parallelism
+
+    def sql(self, query: Query, lanes: Path) -> list[str]:
+        """The process that answers a query in SQL over a folder of Parquet files."""
+        return self._command("sql", table(query, str(lanes)), SQL[query.name])
+
+    def cep(self, form: CepForm, lanes: Path) -> list[str]:
+        """The process that answers a query by a pattern of Flink CEP."""
+        return self._command(
+            "cep",
+            str(lanes),
+            form.query,
+            str(form.window_ms),
+            str(DELAY_MS),
+            form.types,
+            "read-v" if form.reads_v else "no-v",
+            "long-keys" if form.long_keys else "int-keys",
+        )
+
+    def _command(self, *args: str) -> list[str]:
+        folder = f"-Djava.io.tmpdir={self._scratch}"  # where a process that was ended leaves things
+        java = [self._program.java, *JVM, *OPENED, folder, "-cp", self._program.classpath]
+        return [*java, "FlinkRounds", str(self._parallelism), *args]
+
+
+def built(folder: Path, scratch: Path, parallelism: int) -> Flink:
+    """Flink, compiled into a folder."""
+    return Flink(build(HERE, folder), scratch, parallelism)

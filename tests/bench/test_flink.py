@@ -1,0 +1,150 @@
+"""The part of the contest with Flink that needs no Java: refusals, the conversation, the files, the verdict."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from bench import java, stream
+from bench.__main__ import main
+from bench.flink import contest, queries
+from bench.flink.lanes import TURN, lanes
+from bench.flink.rival import HERE, Flink
+from bench.harness import Clock, MissingToolError, Report, Timed, targets_of
+from bench.truth import Answer
+from bench.workload import QUERIES
+
+RIGHT = Answer(3, 12)
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def compare(sql: Callable[[], Timed], cep: Callable[[], Timed]) -> Report:
+    report = Report("flink", "standard")
+    contest.compare(
+        report,
+        "Q1",
+        ours=lambda: Timed(0.5, RIGHT),
+        proof=lambda: Timed(9.0, RIGHT),
+        theirs={"flink_sql": sql, "flink_cep": cep},
+        right=RIGHT,
+        rounds=3,
+        clock=Clock(3600, 60),
+        stop=lambda: None,
+    )
+    return report
+
+
+def test_without_java_the_call_says_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["flink", "--size", "quick", "--data", str(tmp_path / "data")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "`java` was not found" in said.err
+    assert "apt-get install" in said.err
+
+
+@pytest.mark.parametrize(
+    ("version", "tools", "complaint"),
+    [
+        ("11.0.2", ("java", "mvn"), "is version 11"),
+        ("17.0.15", ("java",), "`mvn` is not on the path"),
+    ],
+)
+def test_an_old_java_and_a_missing_maven_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, tools: tuple[str, ...], complaint: str
+) -> None:
+    for tool in tools:
+        script(tmp_path / tool, f"echo 'openjdk version \"{version}\"' >&2")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError, match=complaint):
+        java.build(HERE, tmp_path / "build")
+
+
+def test_what_maven_complains_about_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script(tmp_path / "java", "echo 'openjdk version \"21\"' >&2")
+    script(tmp_path / "mvn", "echo '[ERROR] no such artifact'; exit 1")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), "/bin")))
+    with pytest.raises(MissingToolError, match="no such artifact"):
+        java.build(HERE, tmp_path / "build")
+
+
+def test_lanes_hold_every_row_in_the_order_of_time_and_those_of_one_time_together(tmp_path: Path) -> None:
+    pieces = stream.pieces(tmp_path, "plain", 10_500)
+    folder = lanes(pieces, 2)
+    first, second = (pq.read_table(folder / f"{lane}.parquet").column("id").to_pylist() for lane in range(2))
+    assert sorted(first + second) == [-1, *range(10_500)]
+    for ids in (first, second):
+        kept = [id_ for id_ in ids if id_ >= 0]
+        assert kept == sorted(kept)
+        assert ids.index(-1) == len(ids) - 1 if -1 in ids else True
+    assert first[:TURN] == list(range(TURN))
+    assert second[:TURN] == list(range(TURN, 2 * TURN))
+    assert lanes(pieces, 2) == folder
+
+
+def test_events_may_come_as_late_as_in_the_stream_beside_it() -> None:
+    assert f"{queries.DELAY_MS // 1000} second" == stream.DELAY
+
+
+def test_what_counts_in_any_order_is_not_dropped_and_only_what_is_read_is_asked_for() -> None:
+    assert queries.cep_form(QUERIES["Q2"]).types == ""
+    assert queries.cep_form(QUERIES["Q4"]) == queries.CepForm("Q4", 30_000, "AB", reads_v=False, long_keys=False)
+    assert queries.cep_form(QUERIES["Q1w"]).long_keys
+    assert "where type in" not in queries.SQL["Q3"]
+    assert "`v`" not in queries.table(QUERIES["Q5"], "folder")
+
+
+def test_a_process_knows_its_files_and_its_folder(tmp_path: Path) -> None:
+    flink = Flink(java.Program("java", "classes"), tmp_path, 2)
+    for command in (flink.sql(QUERIES["Q1"], tmp_path / "lanes"), flink.cep(queries.cep_form(QUERIES["Q1"]), tmp_path)):
+        assert f"-Djava.io.tmpdir={tmp_path}" in command
+        assert command[command.index("FlinkRounds") + 1] == "2"
+        assert any(str(tmp_path) in word for word in command[command.index("FlinkRounds") :])
+
+
+def test_both_rivals_are_compared() -> None:
+    report = compare(lambda: Timed(5.0, RIGHT), lambda: Timed(2.5, RIGHT))
+    assert report.figures == {"Q1.flink_sql": 10.0, "Q1.flink_cep": 5.0}
+    assert len(report.records["Q1 flink_sql"].seconds) == 3
+
+
+def test_other_matches_equal_in_number_give_no_figure_and_spare_the_other_rival() -> None:
+    report = compare(lambda: Timed(5.0, Answer(3, 13)), lambda: Timed(2.5, RIGHT))
+    assert report.figures == {"Q1.flink_sql": None, "Q1.flink_cep": 5.0}
+    assert report.reasons["Q1.flink_sql"] == "theirs: wrong answer: (3, 13), right is (3, 12)"
+
+
+def test_a_rival_that_fails_gives_no_figure() -> None:
+    def fail() -> Timed:
+        raise java.RoundsError("out of memory")
+
+    report = compare(fail, lambda: Timed(2.5, RIGHT))
+    assert report.reasons["Q1.flink_sql"] == "theirs: RoundsError: out of memory"
+    assert report.short({"Q1.flink_sql": 3.0}) == ["Q1.flink_sql"]
+
+
+def test_where_a_rival_can_do_only_fewer_the_others_do_all() -> None:
+    parts = dict(contest._parts([QUERIES["Q1"], QUERIES["Q1w"]], 1_000_000))
+    assert parts == {
+        1_000_000: {"Q1": ("flink_sql", "flink_cep"), "Q1w": ("flink_cep",)},
+        200_000: {"Q1w": ("flink_sql",)},
+    }
+
+
+@pytest.mark.parametrize("size", ["standard", "full"])
+def test_every_form_has_a_target_and_no_other_query_has(size: str) -> None:
+    assert set(targets_of("flink", size)) == {f"{name}.{rival}" for name in queries.SQL for rival in contest.RIVALS}
