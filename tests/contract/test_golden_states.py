@@ -100,6 +100,7 @@ CASES: dict[str, Case] = {
     "several patterns": Case(
         (GREEDY, PLAIN, "match A a -> not C for 4 seconds\nreport timeouts\npartition by k"), SMALL, TWO_KEYS, 6, 5
     ),
+    "fed": Case((PLAIN, "match p0 x -> B b\nwithin 9 seconds\npartition by k\nreturn x.v as w"), SMALL, TWO_KEYS, 8, 7),
     "several routes": Case(
         (PLAIN, "match A a ->> B b\nwithin 8 seconds", "match A a, A b\npartition by v, k"), SMALL, TWO_KEYS, 6, 5
     ),
@@ -144,6 +145,35 @@ CASES: dict[str, Case] = {
     "arrival with time": Case((GREEDY,), SMALL, TWO_KEYS, 6, 4, order="arrival", order_by=("v",)),
     "since": Case((PLAIN, GREEDY), SMALL, STREAM, 5, 4, before=(GREEDY,)),
     "context": Case((PLAIN + "\nselection chronicle", PLAIN + "\nselection recent"), SMALL, STREAM, 6, 6),
+    "partial matches": Case(
+        tuple(
+            f"match {shape}\nwithin 12 seconds\npartition by k\nselection {context}\nreport timeouts"
+            for context in ("chronicle", "immediate", "recent", "continuous")
+            for shape in ("(A+ a)+ -> C c -> B b", "A a -> B b [v >= a.v] -> B c")
+        ),
+        SMALL,
+        TWO_KEYS,
+        7,
+        7,
+    ),
+    "partial matches by arrival": Case(
+        (
+            PLAIN + "\nselection chronicle",
+            "match A+ a -> B b [v < sum(a.v)]\nwithin 20 seconds\npartition by k\nselection recent\nreport timeouts",
+        ),
+        SMALL,
+        STREAM,
+        7,
+        4,
+        order="arrival",
+    ),
+    "matches of a context that wait": Case(
+        ("match A(k as u) a -> (C(k as u) c | B{1,9} b)\nwithin 12 seconds\nselection chronicle\nsuppress 2 seconds",),
+        SMALL,
+        STREAM,
+        7,
+        6,
+    ),
     "combinations": Case(("match A a ->> B b ->> B c\nwithin 1 minute",), SMALL, STREAM, 6, 7),
     "looks back": Case(("match not C for 2 seconds -> A a -> B+ b\nwithin 6 seconds",), SMALL, STREAM, 6, 6),
     "forever": Case(("match A a -> C c\nwithin forever\npartition by k", "match A a, B b"), SMALL, STREAM, 5, 5),
@@ -272,11 +302,35 @@ def test_the_states_have_what_they_are_there_for() -> None:
     columns: set[str] = set()
     for name in states():
         sealed = unseal((FOLDER / f"{name}.bin").read_bytes())
+        if "links" in sealed.facts:
+            columns |= {"links"}
+            continue
         columns |= {column.split(" ")[0] for column in sealed.tables[0].schema.names}
-        columns |= {"groups"} if len(sealed.tables) > 1 else set()
+        beside = [one.to_pydict() for one in sealed.tables[1:]]
+        columns |= {"groups"} if any("high" in one for one in beside) else set()
+        for one in beside:
+            if "taken" in one:
+                ways = {taken["way"] for some in one["taken"] for taken in some}
+                columns |= {"partials", f"partials of {sealed.facts['order']}"}
+                columns |= {"another way"} if len(ways) > 1 else set()
+                columns |= {"went on"} if any(one["went on"]) else set()
+                columns |= {"untold"} if any(end is not None for end in one["end"]) else set()
         columns |= {"since"} if any(said["since"] is not None for said in sealed.facts["patterns"].values()) else set()
         columns |= {f"order {sealed.facts['order']}"}
-    assert columns >= {"time", "kind", "route", "occurrence", "rank", "key", "column", "open", "groups", "since"}
+    assert columns >= {
+        "time",
+        "kind",
+        "route",
+        "occurrence",
+        "rank",
+        "key",
+        "column",
+        "open",
+        "groups",
+        "since",
+        "links",
+    }
     assert columns >= {"order arrival", "order watermark"}
+    assert columns >= {"partials of watermark", "partials of arrival", "another way", "went on", "untold"}
     total = sum(path.stat().st_size for path in FOLDER.iterdir())
     assert total < 250_000

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 import struct
 import time
 from collections.abc import Sequence
@@ -23,6 +25,8 @@ from tests.contract.test_contract import every_engine
 
 SUPPRESSED = "match A a -> B+ b\nwithin 10 seconds\npartition by k\nreturn last(b.s) as s\nsuppress 20 seconds"
 PLAIN = "match A a -> B b [v > a.v]\nwithin 10 seconds\npartition by k\nreturn a.s as s1"
+IN_TURN = "match A(k as u) a -> (C(k as u) c | B{1,9} b)\nwithin 12 seconds\nselection chronicle\nsuppress 1 second"
+NEWEST = "match (A+ a)+ -> C c [v < sum(a.v)] -> B b\nwithin 20 seconds\nselection recent\nreport timeouts"
 
 
 def shards_of(engine: Engine) -> list[Shard]:
@@ -47,7 +51,10 @@ def shards_of(engine: Engine) -> list[Shard]:
     for call in calls_of(engine, several, 5):
         last.call(call.data, call.now)
     assert last.state is not None
-    return [*shards, quiet, last]
+    partial = Shard(engine, inputs_of(engine).write([IN_TURN, NEWEST], data))
+    partial.call(question.data, None)
+    partial.call((), 9 * SECOND)
+    return [*shards, quiet, last, partial]
 
 
 class Reader:
@@ -178,7 +185,7 @@ def test_bombs(engine: Engine) -> None:
 
 
 @every_engine
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", range(6))
 def test_states_that_nobody_wrote(engine: Engine, block: int) -> None:
     """With the right checksum: each is refused as a state, or read and gone on with; nothing else comes of it."""
     shard = shards_of(engine)[block]
@@ -201,3 +208,54 @@ def test_states_that_nobody_wrote(engine: Engine, block: int) -> None:
         longest = max(longest, time.monotonic() - began)
     assert refused > 40
     assert longest < 30
+
+
+@every_engine
+def test_partial_matches_that_nobody_had(engine: Engine) -> None:
+    """Of events that are not there or not theirs, in no order, by ways there are not, twice, of other patterns."""
+    shard = shards_of(engine)[-1]
+    reader = Reader(shard)
+    sealed = unseal(state_of(shard))
+    (at,) = (i for i, table in enumerate(sealed.tables) if "taken" in table.schema.names)
+    table = sealed.tables[at]
+    kinds, rows = dict(zip(table.schema.names, table.schema.types, strict=True)), table.to_pylist()
+    assert {row["end"] is None for row in rows} == {True, False}
+    extremes = {
+        "event": (-(2**63), 2**63 - 1, -2, -1, *range(sealed.tables[0].num_rows + 1)),
+        "step": (-(2**31), 2**31 - 1, *range(-1, 8)),
+        "way": (-(2**31), 2**31 - 1, *range(-1, 8)),
+    }
+    chance = random.Random(1)
+    refused = read = 0
+    for _ in range(400):
+        hostile = copy.deepcopy(rows)
+        for _ in range(chance.randrange(1, 4)):
+            row = chance.choice(hostile)
+            what = chance.choice(("event", "step", "way", "way", "turn", "twice", "end", "pattern", "went on", "more"))
+            if what in extremes and row["taken"]:
+                chance.choice(row["taken"])[what] = chance.choice(extremes[what])
+            elif what == "turn":
+                row["taken"].reverse()
+            elif what == "twice":
+                row["taken"] *= 2
+            elif what == "more":
+                hostile.append(copy.deepcopy(row))
+            elif what == "end":
+                row["end"] = chance.choice((None, -(2**63), 2**63 - 1, 0))
+            elif what == "pattern":
+                row["pattern"] = chance.choice((-1, 0, 1, 2, 2**31 - 1))
+            else:
+                row["went on"] = not row["went on"]
+                row["taken"] = row["taken"][: chance.randrange(len(row["taken"]) + 1)]
+        arrays = [pa.array([row[name] for row in hostile], kind) for name, kind in kinds.items()]
+        tables = [*sealed.tables[:at], pa.record_batch(arrays, schema=table.schema), *sealed.tables[at + 1 :]]
+        try:
+            step = reader.read(seal(sealed.facts, tuple(tables)))
+        except StateError:
+            refused += 1
+        else:
+            read += 1
+            if step.state is not None:
+                reader.read(step.state)
+    assert refused > 40
+    assert read > 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import random
 from decimal import Decimal
 from typing import Any
 
@@ -121,6 +122,22 @@ def test_cases(case: PatternCase, compiled: bool) -> None:
         patterns.append(resolve(bind(pattern, {k: v for k, v in (case.bound or {}).items() if k in known})))
     matcher = kernel_matcher(compile_set(patterns), compiled=compiled)
     assert run_case(case, matcher) == list(case.expected), case.why
+
+
+@modes
+@pytest.mark.parametrize("context", ["chronicle", "immediate", "continuous", "recent"])
+def test_totals_stay_with_their_partial_match(context: str, compiled: bool) -> None:
+    """Also past steps that add nothing to them, and where something negated has totals of its own."""
+    for match in (
+        "A+ a -> C c -> B b [v > sum(a.v)]",
+        "A+ a -> not (C+ x -> B y [v > sum(x.v)]) -> C c [v <= sum(a.v)]",
+        "not (C+ x -> B y [v > sum(x.v)]) for 4 seconds -> A+ a -> B b [v <= sum(a.v)]",
+    ):
+        text = f"pattern p match {match} within 8 seconds selection {context} return sum(a.v) as s"
+        for seed in range(8):
+            chance = random.Random(seed)
+            events = stream(*((chance.choice("AAABCC"), i // 2, {"v": chance.randrange(4)}) for i in range(30)))
+            agree(resolve(parse_pattern(text)), events, compiled, [None], False, f"{text}, seed {seed}")
 
 
 # Conditions that have no opcode, and those that look like they need none

@@ -793,8 +793,6 @@ def test_errors_of_the_patterns(spark: SparkSession, frame: DataFrame) -> None:
     refused(UnknownNameError, "partitioned by 'device.idd'", "pattern p match A a partition by device.idd")
     refused(BindingError, "is a DataFrame", "pattern p match A a [s in R]", relations={"R": frame})
     refused(BindingError, "none was given", "pattern p match A a [s in R]")
-    two = "pattern p match A a -> B b within 1 second\npattern q match p x -> C c within 1 second"
-    refused(UnsupportedError, "two queries", two)
     across = "pattern p match A a partition by user return a.s suppress 1 hour by s"
     assert "suppress … by user, s" in refused(UnsupportedError, "matches of different keys have in common", across)
     refused(TypeMismatchError, "returned column 'n' cannot be told", "pattern p match A a return null as n")

@@ -83,11 +83,6 @@ def test_a_relation_needs_no_rows_to_be_explained(frame: DataFrame) -> None:
     assert "on executors" in told
 
 
-def test_patterns_that_feed_are_two_queries(frame: DataFrame) -> None:
-    text = "pattern p match Login{2} a within 1 hour partition by user\npattern q match p x partition by user"
-    assert "two queries" in ps.patterns(text).explain(ps.events(frame))
-
-
 def test_why_not_collects_one_key(frame: DataFrame) -> None:
     asked = ps.pattern(PATTERN).why_not(ps.events(frame), key="ann")
     assert asked.events == 3

@@ -70,10 +70,10 @@ def test_what_a_stream_is_not(spark: SparkSession, frame: DataFrame) -> None:
     refused(UnsupportedError, "An Observation is for one action", ps.events(frame), observation=Observation())
     refused(UnsupportedError, "rejected=True is for streams", ps.events(still), rejected=True)
     feeding = ps.patterns("""
-        pattern first match A a -> B b within 1 minute partition by user
-        pattern then match first x -> C c within 1 minute partition by user
+        pattern first match A a -> B b within 1 minute partition by user return a.host as host
+        pattern then match first x -> C c within 1 minute partition by host
     """)
-    refused(UnsupportedError, "Pattern then takes matches of first", ps.events(frame), feeding)
+    refused(UnsupportedError, "Pattern then takes matches of first across keys", ps.events(frame), feeding)
 
 
 def test_arrival_trusts_one_kind_of_key(frame: DataFrame) -> None:
@@ -114,3 +114,17 @@ def test_many_partitions_are_warned_of(spark: SparkSession, frame: DataFrame) ->
         assert [warning.filename for warning in caught] == [__file__], "it should point to the caller's line"
         # As many as there are shards are not too many.
         PAIR.detect(ps.events(frame, shards=400))
+
+
+def test_an_old_spark_with_a_new_pyarrow(frame: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "4.0.1")
+    monkeypatch.setattr("pyarrow.__version__", "26.0.0")
+    assert "pyarrow<26" in refused(UnsupportedError, "Spark 4.0.1 need pyarrow below 26", ps.events(frame))
+    monkeypatch.setattr("pyarrow.__version__", "25.0.0")
+    assert PAIR.detect(ps.events(frame)).isStreaming
+
+
+def test_matches_of_others_by_arrival(frame: DataFrame) -> None:
+    text = "pattern p match A a partition by user\npattern q match p x -> p y within 1 minute partition by user"
+    shown = refused(UnsupportedError, "q takes matches of p", ps.events(frame, order="arrival"), ps.patterns(text))
+    assert "order='watermark'" in shown

@@ -31,7 +31,7 @@ from tests.contract.rich import SCHEMA as RICH
 from tests.contract.streams import SECOND, bounded, suppresses
 from tests.spark.streaming import FAR, MOMENT, START, Running, Streams, at, ids, seconds
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.streams]
+pytestmark = pytest.mark.xdist_group("streams")
 
 PAIRS = int(os.environ.get("PERSEID_STREAM_PAIRS", "12"))
 BASE = int(os.environ.get("PERSEID_SEEDS", "0"))

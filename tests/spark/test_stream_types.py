@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import perseid as ps
 from tests.spark.streaming import FAR, MOMENT, Running, Streams, at
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.streams]
+pytestmark = pytest.mark.xdist_group("streams")
 
 UTC = dt.UTC
 HUGE = "é" * 500_000 + "!"

@@ -101,7 +101,11 @@ def _pattern(pattern: c.CorePattern, names: set[str], predicates: _Predicates, r
 def _retention(pattern: c.CorePattern, facts: Facts) -> Retention:
     quiet = pattern.suppress.duration if pattern.suppress is not None else 0
     assert isinstance(quiet, int)
-    micros = None if facts.bound is None else max(facts.bound + facts.lookback, quiet)
+    micros = None
+    if facts.bound is not None:
+        # What suppresses others is told in order of its end, so it waits for attempts that began before it ended.
+        waits = facts.bound if pattern.suppress is not None else 0
+        micros = max(facts.bound + waits + facts.lookback, quiet)
     cap = OPEN_CAP if facts.retention == "unbounded" else None
     return Retention(facts.retention, None if facts.retention == "empty" else micros, facts.count_bound, cap)
 

@@ -275,6 +275,13 @@ def identities(id_columns: Sequence[Column], all_columns: Mapping[str, Column]) 
     return out
 
 
+def match_identities(match_ids: Column) -> Signed:
+    """The identities of matches as events: the hash of each id's text."""
+    hashes = np.full(len(match_ids), SEED, np.int64).view(np.uint64)
+    _mix_text(hashes, match_ids)
+    return hashes.view(np.int64)
+
+
 def key_words(key_columns: Sequence[Column], rows: int | None = None) -> Signed:
     """The two words of every row's key, as an (n, 2) array; ``rows`` counts them where there are no key columns."""
     return np.stack([hash_columns(key_columns, rows=rows), hash_columns(key_columns, leading=1, rows=rows)], axis=1)

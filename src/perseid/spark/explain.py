@@ -25,7 +25,7 @@ from perseid.spark.inputs import Input, field_type, inputs_of, key_text, quoted,
 from perseid.spark.projection import MAX_HITS, Projection, columns_seen, project
 from perseid.spark.stream import delay_of
 from perseid.spark.worker import ROUTE
-from perseid.viz.detection import Row, all_needed, caps, engines, kernels, routes, section
+from perseid.viz.detection import Row, all_needed, caps, engines, fed, kernels, routes, section
 
 _SQL = 160
 _SAMPLE = 1_000
@@ -33,15 +33,12 @@ _SAMPLE = 1_000
 
 def explain_detection(plan: Plan, stream: Events) -> str:
     """How a detection on Spark would run, in words."""
-    if any(pattern.feeds_on for pattern in plan.patterns):
-        fed = next(pattern for pattern in plan.patterns if pattern.feeds_on)
-        text = f"{fed.name} takes matches of {', '.join(fed.feeds_on)}; on Spark that is two queries"
-        return "\n".join(section(_title(stream), [("not as one", text)])).rstrip() + "\n"
     projection = project(plan, stream, _no_rows(plan), counted=False)
     types, _ = types_of(projection.inputs)
     rows: list[Row] = [
         *(("input", _input(one)) for one in projection.inputs),
         *(("engine", text) for text in engines(plan)),
+        *fed(plan, "in the same query, where the key is"),
         *_catalyst(plan, projection),
         *_executors(plan, projection),
         *_dropped(plan, projection),

@@ -162,12 +162,6 @@ def routed(frame: Any, job: Job, untimed: bool) -> Any:
 
 def _refuse(plan: Plan, relations: Mapping[str, list[tuple[Any, ...]]]) -> None:
     for pattern in plan.patterns:
-        if pattern.feeds_on:
-            raise UnsupportedError(
-                f"Pattern {pattern.name} takes matches of {', '.join(pattern.feeds_on)}; on Spark that is two queries.",
-                hint="Detect the first set, and give its DataFrame to the second as an input: "
-                f"ps.events({{{pattern.feeds_on[0]!r}: matches, …}}, time='end', …).",
-            )
         keys = {".".join(path.parts) for path in pattern.pattern.partition}
         about = pattern.pattern.suppress
         if about is not None and about.by and not keys <= set(about.by):
@@ -182,8 +176,9 @@ def _refuse(plan: Plan, relations: Mapping[str, list[tuple[Any, ...]]]) -> None:
 
 def _refuse_unknown(plan: Plan, inputs: Sequence[Input], spark_types: Mapping[str, st.DataType]) -> None:
     """A DataFrame's columns are known: one that nobody has is a slip of the pen, not null."""
+    told = _told(plan)
     for column in plan.columns:
-        if column.name not in spark_types:
+        if column.name not in spark_types and column.name not in told:
             expressions = [expr for pattern in plan.patterns for expr in expressions_of(pattern.pattern)]
             span = next((ref.span for ref in _refs(expressions) if column.name in ref.parts[:2] and ref.span), None)
             raise UnknownNameError(
@@ -221,13 +216,25 @@ def _refuse_unknown(plan: Plan, inputs: Sequence[Input], spark_types: Mapping[st
                 )
 
 
+def _told(plan: Plan) -> set[str]:
+    """Columns that matches have which feed patterns; not those that patterns ask for which take none."""
+    taken = {name for pattern in plan.patterns for name in pattern.feeds_on}
+    told = {"match_id"} if taken else set()
+    for pattern in plan.patterns:
+        if pattern.name in taken:
+            told |= {name for name, _ in pattern.pattern.returns}
+    plain = [expr for pattern in plan.patterns if not pattern.feeds_on for expr in expressions_of(pattern.pattern)]
+    return told - {part for ref in _refs(plain) for part in ref.parts[:2]}
+
+
 def _refuse_mistyped(numbered: SequencePlan, types: Mapping[str, t.Type]) -> None:
     """A DataFrame's types are known: what they leave uncomputable is a slip of the pen too, not null."""
     for pattern in numbered.patterns:
         core = pattern.pattern.pattern
+        known = {**types, **numbered.types_of_matches(pattern)}
         for (name, formula, _), (_, expr) in zip(pattern.outputs, core.returns, strict=True):
             if formula is None and name not in pattern.output_columns:
-                returned_type(expr, core, types)
+                returned_type(expr, core, known)
 
 
 def _refs(expressions: Iterable[ex.Expr]) -> Iterable[ex.Ref]:
@@ -241,8 +248,12 @@ def _predicates(plan: Plan, inputs: Sequence[Input]) -> tuple[dict[int, dict[int
     """Predicates Catalyst decides: by number, by input, their SQL; and those left to the executors."""
     chosen: dict[int, dict[int, str]] = {}
     left = []
+    told = _of_matches(plan)
     for predicate in plan.predicates:
         if not predicate.event_local:
+            continue
+        if predicate.id in told:
+            left.append(predicate.id)
             continue
         texts: dict[int, str] = {}
         for i, one in enumerate(inputs):
@@ -265,6 +276,21 @@ def _predicates(plan: Plan, inputs: Sequence[Input]) -> tuple[dict[int, dict[int
         else:
             left.append(predicate.id)
     return chosen, left
+
+
+def _of_matches(plan: Plan) -> set[int]:
+    """Predicates that matches are asked which feed patterns: nobody before the executors knows those."""
+    taken = {name for pattern in plan.patterns for name in pattern.feeds_on}
+    asked = {
+        n
+        for pattern in plan.patterns
+        if pattern.feeds_on
+        for step in pattern.steps
+        for n in (*(k for k, _ in step.choose), *step.must)
+    }
+    return {
+        one.id for one in plan.predicates if one.event_type in taken or (one.event_type is None and one.id in asked)
+    }
 
 
 def _undecided(plan: Plan, chosen: Iterable[int]) -> Plan:
@@ -306,7 +332,7 @@ def _columns(
             if isinstance(column.expr, ex.Ref) and len(column.expr.parts) == 1:
                 base.add(column.expr.parts[0])
             elif column.formula is None:
-                if all(_sql(column.expr, one) is not None for one in inputs):
+                if not pattern.pattern.feeds_on and all(_sql(column.expr, one) is not None for one in inputs):
                     made[print_expr(column.expr)] = column.expr
                 else:
                     base |= _named(column.expr)

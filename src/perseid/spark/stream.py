@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import types as st
 
 from perseid.compile.plan import Plan
@@ -169,9 +170,23 @@ def _clock(session: Any, idle: int) -> Any:
 
 
 def _refuse(plan: Plan, stream: Events) -> None:
+    old, arrow = pyspark.__version__, pa.__version__
+    if old.startswith("4.0.") and int(arrow.split(".")[0]) >= 26:
+        # Its workers cut batches at places that they count in floats.
+        raise UnsupportedError(
+            f"Streams on Spark {old} need pyarrow below 26, and here is {arrow}.",
+            hint="Install pyarrow<26, on the executors too, or Spark 4.1 or later.",
+        )
     if not all(one.data.isStreaming for _, one in stream.inputs()):
         raise EventDataError(
             "Some inputs are streams and others are not.", hint="Read all of them with readStream, or none."
+        )
+    fed = next((pattern for pattern in plan.patterns if pattern.feeds_on), None)
+    if stream.order == "arrival" and fed is not None:
+        raise UnsupportedError(
+            f"Pattern {fed.name} takes matches of {', '.join(fed.feeds_on)}; a match may be told after later events have "
+            "come, and order='arrival' takes what comes later for later.",
+            hint="Use order='watermark', or two queries: write the matches of the first and read them as the second's input.",
         )
     if stream.order == "arrival" and len(plan.routes) > 1:
         raise UnsupportedError(

@@ -55,6 +55,7 @@ def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> s
         dropped = f"events of other types than {', '.join(plan.event_types)}"
     rows: list[Row] = [
         *(("engine", text) for text in engines(plan)),
+        *fed(plan, "events are made of them one by one"),
         ("order", _order(stream)),
         *(("partitions", text) for text in routes(plan)),
         ("dropped first", dropped),
@@ -76,15 +77,13 @@ def _order(stream: Declared) -> str:
 
 def engines(plan: Plan) -> list[str]:
     """Which engine runs each pattern, and why."""
-    if any(pattern.feeds_on for pattern in plan.patterns):
-        fed = ", ".join(p.name for p in plan.patterns if p.feeds_on)
-        return [*_engines(plan), f"{fed}: fed by matches of other patterns, so events are made one by one"]
-    return _engines(plan)
-
-
-def _engines(plan: Plan) -> list[str]:
     said = [(f"{p.facts.engines[0]}: {p.facts.engines_why}", p.name) for p in plan.patterns]
     return _shared(said, len(plan.patterns))
+
+
+def fed(plan: Plan, how: str) -> list[Row]:
+    """Which patterns take matches of which."""
+    return [("fed", f"{p.name} by matches of {', '.join(p.feeds_on)}; {how}") for p in plan.patterns if p.feeds_on]
 
 
 def _shared(said: Sequence[tuple[str, str]], patterns: int) -> list[str]:

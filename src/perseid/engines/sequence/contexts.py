@@ -2,6 +2,10 @@
 
 Partial matches are frames in a pool, in the order they came about; what each has taken is a list from its last event
 back, so that partial matches which grow from one another share what they have in common.
+
+On a stream a partial match outlives a call in one of two ways. Where no other can take events from it, it is made again
+from its first event, as attempts are. Under chronicle, immediate and recent that would need all that others took
+meanwhile, so it is written down as what it took and how, and taken up again from that.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from perseid.engines.sequence.endings import accepted_end, broken_before, write_
 from perseid.engines.sequence.frames import (
     bounds,
     clear_frame,
+    copy_totals,
     fits,
     high_of,
     in_time,
@@ -26,8 +31,9 @@ from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
 from perseid.engines.sequence.options import options
 from perseid.engines.sequence.search import led, search
 
-LINK_WIDTH = 3
-L_BEFORE, L_STEP, L_POSITION = range(3)
+LINK_WIDTH = 4
+L_BEFORE, L_STEP, L_POSITION, L_WAY = range(4)
+"""The way is the number of the option that was taken, in order of preference: a step may be reached in several."""
 WENT_ON = FOUND
 """In a partial match: another grew from it (recent), so it did not wait in vain."""
 TAKEN_LIST = SCAN
@@ -52,6 +58,12 @@ def totals_place(M: Arrays, at: int) -> int:
 
 
 @compiled
+def totals_beyond(M: Arrays) -> int:
+    """The first place for totals that no frame of the pool has: what is only looked for writes there."""
+    return 2 + pool_size(M)
+
+
+@compiled
 def recall(M: Arrays, at: int) -> bool:
     """Lay what a partial match has taken onto the stack; False where there is no room."""
     w = M.space
@@ -67,7 +79,7 @@ def recall(M: Arrays, at: int) -> bool:
 
 
 @compiled
-def remember(M: Arrays, at: int, before: int, step: int, position: int) -> bool:
+def remember(M: Arrays, at: int, before: int, step: int, way: int, position: int) -> bool:
     """Add a link for the event a partial match has taken last; False where there is no room."""
     w = M.space
     link = w[C_KEYS]
@@ -76,6 +88,7 @@ def remember(M: Arrays, at: int, before: int, step: int, position: int) -> bool:
     w[link + L_BEFORE] = before
     w[link + L_STEP] = step
     w[link + L_POSITION] = position
+    w[link + L_WAY] = way
     w[at + TAKEN_LIST] = link
     w[C_KEYS] = link + LINK_WIDTH
     return True
@@ -87,6 +100,7 @@ def occurs(M: Arrays, outer: int, low: int, high: int, program: int, since: int,
     w = M.space
     kept = w[C_KEYS]
     w[C_STARTED] += 1
+    w[C_TOTALS] = totals_beyond(M)
     answer = search(M, OCCURS, outer, low, high, program, since, horizon)
     w[C_KEYS] = kept
     w[C_STARTED] += 1
@@ -279,6 +293,7 @@ def begin(M: Arrays, seed: int, ways: int, low: int, position: int, target: int,
         if t[S_LEADS_COUNT]:
             kept = w[C_KEYS]
             w[C_STARTED] += 1
+            w[C_TOTALS] = totals_beyond(M)
             answer = led(M, target, low, position, horizon)
             w[C_KEYS] = kept
             w[C_STARTED] += 1
@@ -288,7 +303,7 @@ def begin(M: Arrays, seed: int, ways: int, low: int, position: int, target: int,
                 continue
         w[target + WENT_ON] = 0
         w[target + STARTED_AT] = position
-        if not remember(M, target, 0, w[o + STEP], position):
+        if not remember(M, target, 0, w[o + STEP], k, position):
             return FULL
         return 1
     return 0
@@ -296,16 +311,25 @@ def begin(M: Arrays, seed: int, ways: int, low: int, position: int, target: int,
 
 @compiled
 def go_on(M: Arrays, at: int, o: int, position: int, target: int) -> int:
-    """The partial match with the event, written to ``target``: 1, or 0 where ``must`` ends it, or FULL."""
-    w = M.space
+    """The partial match with the event, written to ``target``: 1, or 0 where ``must`` ends it, or FULL.
+
+    Its option ``o`` is one of those from the top of the frames on.
+    """
+    t, w = M.tables, M.space
     step, before, start = w[o + STEP], w[at + TAKEN_LIST], w[at + STARTED_AT]
+    way = (o - w[C_TOP]) // t[S_FRAME]
     w[C_TOTALS] = totals_place(M, target)
     answer = take(M, o, step, position, target)
     if answer != 1:
         return answer
+    place = totals_place(M, target)
+    if t[S_TOTALS] and w[target + TOTALS] != place:
+        # The step added nothing to them, and the frame they lie with may soon be another's.
+        copy_totals(M, w[target + TOTALS], place)
+        w[target + TOTALS] = place
     w[target + WENT_ON] = 0
     w[target + STARTED_AT] = start
-    return 1 if remember(M, target, before, step, position) else FULL
+    return 1 if remember(M, target, before, step, way, position) else FULL
 
 
 @compiled
@@ -337,7 +361,7 @@ def gather(M: Arrays, at: int, position: int) -> int:
                 break
             other = w[other + L_BEFORE]
         if not again and fits(M, at, step, position) and lone_must(M, at, step, position):
-            if not remember(M, at, w[at + TAKEN_LIST], step, position):
+            if not remember(M, at, w[at + TAKEN_LIST], step, -1, position):
                 return FULL
             w[at + COUNT] += 1
             w[at + LAST] = position
@@ -381,8 +405,13 @@ def keep_newest(M: Arrays, partials: int, count: int, newer: int) -> int:
 
 
 @compiled
-def use(M: Arrays, partials: int, count: int, seed: int, ways: int, low: int, position: int, horizon: int) -> int:
-    """Offer an event to the partial matches as the context says; how many there are then, or FULL."""
+def use(
+    M: Arrays, partials: int, count: int, seed: int, ways: int, low: int, position: int, horizon: int, starts: bool
+) -> int:
+    """Offer an event to the partial matches as the context says; how many there are then, or FULL.
+
+    Where it does not start any, what it started in an earlier call is over.
+    """
     t, w = M.tables, M.space
     context = t[S_CONTEXT]
     used, has_fresh = 0, 0
@@ -447,9 +476,10 @@ def use(M: Arrays, partials: int, count: int, seed: int, ways: int, low: int, po
         if used:
             return count
         count = 0
-    has_fresh = begin(M, seed, ways, low, position, w[partials + count + newer], horizon)
-    if has_fresh < 0:
-        return FULL
+    if starts:
+        has_fresh = begin(M, seed, ways, low, position, w[partials + count + newer], horizon)
+        if has_fresh < 0:
+            return FULL
     if context == RECENT:
         return keep_newest(M, partials, count, newer + has_fresh)
     return count + has_fresh
@@ -476,11 +506,96 @@ def held_until(M: Arrays, partials: int, count: int) -> int:
     return held
 
 
+@compiled
+def carries(M: Arrays) -> bool:
+    """Can a partial match not be made again from its own events?"""
+    context = M.tables[S_CONTEXT]
+    return bool(context == CHRONICLE or context == IMMEDIATE or context == RECENT)
+
+
+@compiled
+def take_up(M: Arrays, partials: int, seed: int, ways: int, begins: int, carried: Ints, first: int, last: int) -> int:
+    """The partial matches of an earlier call, from ``first`` to before ``last``; how many there are, or FULL.
+
+    One that cannot have come about, as conditions are now, is given up.
+    """
+    t, w = M.tables, M.space
+    width, size = t[S_FRAME], pool_size(M)
+    count = 0
+    i = first
+    while i < last:
+        if 2 * count + 4 > size:
+            return FULL
+        at = w[partials + count]
+        link = i + CARRIED_HEAD
+        i = link + 3 * carried[link - 1]
+        before, taken = -1, 0
+        for k in range(link, i, 3):
+            step, way, position = carried[k], carried[k + 1], carried[k + 2]
+            taken = 0
+            if position <= before or position >= begins:
+                break
+            before = position
+            w[C_TOP] = seed + (1 + ways) * width
+            if k > link:
+                # What it has taken lies on the stack: it was put there by taking it.
+                there = options(M, at, w[C_TOP])
+                if there < 0:
+                    return FULL
+                o = w[C_TOP] + way * width
+                if way < there and w[o + STEP] == step:
+                    taken = go_on(M, at, o, position, at)
+            else:
+                o = seed + (1 + way) * width
+                if way < ways and w[o + STEP] == step:
+                    w[C_TOTALS] = totals_place(M, at)
+                    taken = take(M, o, step, position, at)
+                    w[at + STARTED_AT] = position
+                    if taken == 1 and not remember(M, at, 0, step, way, position):
+                        return FULL
+            if taken < 0:
+                return FULL
+            if taken == 0:
+                break
+        if taken:
+            w[at + WENT_ON] = carried[link - CARRIED_HEAD]
+            count += 1
+        else:
+            w[C_CAPPED] += 1
+    return count
+
+
+@compiled
+def put_down(M: Arrays, at: int) -> bool:
+    """Append a partial match to the output, as something struck out; False where there is no room.
+
+    In place of when it ended stands whether it went on; its steps say the way too.
+    """
+    t, w = M.tables, M.space
+    count, unified, to = w[at + COUNT], t[S_UNIFIED_COUNT], w[C_OUT]
+    if to + MATCH_HEAD + 2 * unified + 2 * count > w[A_OUT_END]:
+        return False
+    w[to] = w[C_PARTITION]
+    w[to + 1] = STILL_OPEN
+    w[to + 2] = w[at + WENT_ON]
+    w[to + 3] = count
+    to += MATCH_HEAD + 2 * unified
+    link = w[at + TAKEN_LIST]
+    for k in range(count - 1, -1, -1):
+        w[to + 2 * k] = w[link + L_WAY] * t[S_STEPS] + w[link + L_STEP]
+        w[to + 2 * k + 1] = w[link + L_POSITION]
+        link = w[link + L_BEFORE]
+    w[C_OUT] = to + 2 * count
+    return True
+
+
 @entry
-def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints) -> int:
+def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints, carried: Ints) -> int:
     """Every partition from where the counters say on, event by event; FULL asks for more room for the partition.
 
-    On a stream ``opens`` is 1 from the first event on that counts; it stays so from where no partial match was open.
+    On a stream ``opens`` is 1 at each event that may start a partial match, and all before the first are passed over;
+    it stays so where one that is open starts. ``carried`` has those of earlier calls that are not made again: first,
+    for each partition, where they begin.
     """
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
@@ -504,13 +619,16 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
         begins = low
         while len(opens) and begins < end and not opens[begins]:
             begins += 1
-        clean = begins
         written, capped = w[C_OUT], w[C_CAPPED]
         w[C_KEYS] = w[A_KEYS]
         for k in range(size):
             w[partials + k] = pool + k * width
         count = 0
+        if len(carried):
+            count = take_up(M, partials, seed, ways, begins, carried, carried[partition], carried[partition + 1])
         for position in range(begins, end + 1):
+            if count < 0:
+                break
             now = FOREVER
             if position < end:
                 now = e[E_TIME, position]
@@ -524,7 +642,8 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             if 2 * count + 4 > size:
                 count = FULL
                 break
-            count = use(M, partials, count, seed, ways, low, position, horizon)
+            starts = len(opens) == 0 or opens[position] != 0
+            count = use(M, partials, count, seed, ways, low, position, horizon, starts)
             if count >= 0:
                 count = settle(M, partials, count, position + 1, end, now, horizon)
             if count < 0:
@@ -533,22 +652,40 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 forget(M, partials, 0, count)
                 w[C_CAPPED] += 1
                 count -= 1
-            if count == 0:
-                clean = position + 1
         if count >= 0 and horizon != NONE:
             held = held_until(M, partials, count)
             if held < 0 and held == FULL:
                 count = FULL
             else:
                 frontiers[partition] = horizon if held == FOREVER else min(horizon, held - 1)
+            if len(opens) and carries(M):
+                for k in range(count):
+                    if not put_down(M, w[partials + k]):
+                        count = FULL
+                        break
         if count < 0:
             w[C_OUT] = written
             w[C_CAPPED] = capped
             return FULL
         if len(opens):
-            for k in range(low, end if count == 0 else clean):
+            for k in range(low, end):
                 opens[k] = 0
+            for k in range(count):
+                opens[w[w[partials + k] + STARTED_AT]] = 1
             if count:
                 w[C_WAKE] = min(w[C_WAKE], horizon + 1)
         w[C_PARTITION] = partition + 1
     return GOES_ON
+
+
+@entry
+def put_down_at(flat: Ints, unified: int, starts: Ints) -> int:
+    """How many partial matches were put down, and where each begins as far as ``starts`` has room."""
+    count, at = 0, 0
+    while at < len(flat):
+        if flat[at + 1] == STILL_OPEN:
+            if count < len(starts):
+                starts[count] = at
+            count += 1
+        at += MATCH_HEAD + 2 * unified + 2 * flat[at + 3]
+    return count

@@ -39,6 +39,28 @@ class SequencePlan:
     shards: int = 1
     max_state: int = 1 << 28
     """Bytes of state that one shard may have."""
+    links: tuple[Link, ...] = ()
+    """Where patterns take matches of others: what is searched after what."""
+
+    def types_of_matches(self, pattern: Numbered) -> dict[str, t.Type]:
+        """The types of the columns that matches have which a pattern takes."""
+        from perseid.engines.sequence.columns import arrow_type
+
+        columns = next((link.columns for link in self.links if pattern in link.patterns), {})
+        return {name: arrow_type(kind) for name, kind in columns.items()}
+
+
+@dataclass(frozen=True)
+class Link:
+    """Patterns that take matches of the same patterns."""
+
+    plan: Plan
+    patterns: tuple[Numbered, ...]
+    takes: tuple[str, ...]
+    columns: Mapping[str, Any]
+    """What matches have as events, with their types."""
+    label: str
+    """What it is in a state: empty for patterns that take no matches, else what those mean that it takes."""
 
 
 def make_plan(
@@ -48,9 +70,25 @@ def make_plan(
     arrow: Mapping[str, Any] | None = None,
     strictly_later: bool = False,
 ) -> SequencePlan:
-    """Number every pattern; ``arrow`` has the exact types of columns that are returned as they are."""
+    """Number every pattern, each on its own; ``arrow`` has the exact types of columns that are returned as they are."""
     numbered = tuple(number(plan, pattern, types, strictly_later) for pattern in plan.patterns)
     return SequencePlan(plan, numbered, output_schema(numbered, types, arrow or {}), strictly_later)
+
+
+def make_linked_plan(
+    plan: Plan,
+    types: Mapping[str, t.Type],
+    *,
+    arrow: Mapping[str, Any] | None = None,
+    strictly_later: bool = False,
+) -> SequencePlan:
+    """The same, with links where patterns take matches of others."""
+    if not any(pattern.feeds_on for pattern in plan.patterns):
+        return make_plan(plan, types, arrow=arrow, strictly_later=strictly_later)
+    from perseid.engines.sequence.chain import make_chain
+
+    numbered, schema, links = make_chain(plan, types, arrow or {}, strictly_later)
+    return SequencePlan(plan, numbered, schema, strictly_later, links=links)
 
 
 def wanted_rows(plan: SequencePlan, rows: Rows) -> Any:
@@ -127,6 +165,10 @@ def comparable(key: Any) -> Any:
 
 def step(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """The matches of a shard: of all its rows where they have all come, else what is decided by now."""
+    if plan.links:
+        from perseid.engines.sequence.chain import advance_chain
+
+        return advance_chain(plan, rows, state, clock)
     if not clock.ended or state is not None:
         from perseid.engines.sequence.stream import advance
 
@@ -147,4 +189,4 @@ def report(state: bytes) -> StateReport:
     return reported(state)
 
 
-SEQUENCE = Engine(name="sequence", plan=make_plan, step=step, report=report)
+SEQUENCE = Engine(name="sequence", plan=make_linked_plan, step=step, report=report)

@@ -126,6 +126,10 @@ OUTER, INNER, OCCURS, LED = range(4)
 
 MATCH_HEAD = 4
 """Partition, kind, end, number of events; then unified (position, column) pairs; then (step, position) pairs."""
+CARRIED_HEAD = 2
+"""Of a partial match from an earlier call: whether it went on, how many events; then (step, way, position) of each."""
+STILL_OPEN = -2
+"""In place of a match's kind, below zero as of those struck out: it is a partial match that is carried on."""
 
 
 class Arrays(NamedTuple):

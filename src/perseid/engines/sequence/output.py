@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,11 +51,24 @@ class Found:
 def match_table(
     found: Sequence[Found], rows: Rows, schema: pa.Schema, told: Mapping[str, dict[tuple[int, int], int]] | None = None
 ) -> tuple[pa.Table, Counter[str]]:
-    """The rows of every pattern in one schema, and what was counted beside them.
+    """The rows of all patterns in one schema, and what was counted beside them."""
+    tables, counted = match_tables(found, rows, schema, told)
+    return joined(tables.values(), schema), counted
+
+
+def joined(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Tables in the schema, one below the other; a column whose type nobody knew beforehand has that of its values."""
+    return pa.concat_tables([schema.empty_table(), *tables], promote_options="permissive")
+
+
+def match_tables(
+    found: Sequence[Found], rows: Rows, schema: pa.Schema, told: Mapping[str, dict[tuple[int, int], int]] | None = None
+) -> tuple[dict[str, pa.Table], Counter[str]]:
+    """By pattern, its rows in the schema of all, and what was counted beside them.
 
     ``told`` has, by pattern, what was told before and may suppress what comes now.
     """
-    tables = []
+    tables = {}
     counted: Counter[str] = Counter(matches=0, timed_out=0, suppressed=0, evidence_dropped=0, capped=0)
     for one in found:
         # A frame has no order of its own: rows stay as they were found.
@@ -63,10 +76,9 @@ def match_table(
         listing, kept = listed(one, rows, counted, wanted=schema, last=last)
         counted["timed_out"] += int(one.raw.timed_out[kept].sum())
         whole = len(kept) == len(one.raw)
-        tables.append(_fitted(listing.table if whole else listing.table.take(pa.array(kept)), schema))
-    table = pa.concat_tables(tables, promote_options="permissive") if tables else schema.empty_table()
-    counted["matches"] = table.num_rows - counted["timed_out"]
-    return table, counted
+        tables[one.pattern.name] = _fitted(listing.table if whole else listing.table.take(pa.array(kept)), schema)
+    counted["matches"] = sum(table.num_rows for table in tables.values()) - counted["timed_out"]
+    return tables, counted
 
 
 def listed(

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from perseid.engines.contract import StateReport
-from perseid.engines.sequence.state import open_state
+from perseid.engines.sequence.state import open_state, split_state
+from perseid.errors import StateError
 
 
 def report(state: bytes) -> StateReport:
-    """What a state of this engine's holds."""
+    """What a state of this engine's holds, all links together."""
+    first, *more = (_report(part) for part in split_state(state).values() if part is not None)
+    for one in more:
+        horizons = [h for h in (first.horizon, one.horizon) if h is not None]
+        oldest = [t for t in (first.oldest, one.oldest) if t is not None]
+        first = replace(
+            first,
+            horizon=max(horizons, default=None),
+            events=first.events + one.events,
+            waiting=first.waiting + one.waiting,
+            oldest=min(oldest, default=None),
+            open={**first.open, **one.open},
+            keys=Counter(first.keys) + Counter(one.keys),
+        )
+    return replace(first, bytes=len(state))
+
+
+def _report(state: bytes) -> StateReport:
     sealed = open_state(state)
+    if sealed is None:
+        raise StateError("A part of the state is made of parts.")
     facts, table = sealed.facts, sealed.tables[0]
     names = table.schema.names
     time = np.asarray(table.column("time"))

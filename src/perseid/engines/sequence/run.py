@@ -16,6 +16,7 @@ from perseid.engines.jit import COMPILED
 from perseid.engines.sequence import conditions, endings, frames, jumps, kernel, options, search, seen
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
+from perseid.engines.sequence.partials import Partials, put_down
 from perseid.engines.sequence.plan import Numbered
 from perseid.semantics import core as c
 from perseid.semantics.contexts import END_OF_TIME
@@ -49,6 +50,8 @@ class Raw:
     capped: int
     wake: int = y.FOREVER
     """The first time at which an open attempt may be decided without a further event."""
+    partials: Partials | None = None
+    """What a later call takes up again, under a context that needs it."""
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -115,13 +118,15 @@ def find(
     *,
     horizon: Any = None,
     opens: Any = None,
+    carried: Any = None,
     compiled: bool = True,
     threads: int = 1,
 ) -> tuple[Raw, y.Arrays]:
     """All matches of a pattern in every partition of a batch; ``compiled`` False runs the source as plain Python.
 
     A ``horizon`` is a time, and events after it have not come yet; or one for each partition, of which all events have
-    come. ``opens`` says which events may start a match (1), and is changed to those whose attempts are still open.
+    come. ``opens`` says which events may start a match (1), and is changed to those whose attempts are still open;
+    ``carried`` are partial matches of an earlier call, as the kernel takes them up.
     """
     with np.errstate(all="ignore"):
         offsets = np.ascontiguousarray(offsets, np.int64)
@@ -129,15 +134,14 @@ def find(
         posted = bool(numbered.postings) and longest >= POSTED
         arrays = kernel_arrays(numbered, batch, *make_space(numbered), posted=posted)
         bounds = _bounds(batch.time, offsets, horizon)
-        flags = np.zeros(0, np.int64) if opens is None else opens
+        flags, earlier = (np.zeros(0, np.int64) if given is None else given for given in (opens, carried))
     fast = compiled and numbered.compiled
     parts = _shares(offsets, threads) if fast and COMPILED else [(0, len(offsets) - 1)]
 
     def run(part: tuple[int, int]) -> tuple[list[Any], Any, int, int]:
         here = slice(part[0], part[1])
-        return _run(
-            numbered, batch, arrays, offsets[part[0] : part[1] + 1], bounds[0][here], bounds[1][here], flags, fast
-        )
+        given = offsets[part[0] : part[1] + 1], bounds[0][here], bounds[1][here], flags
+        return _run(numbered, batch, arrays, *given, earlier, fast)
 
     if len(parts) == 1:
         results = [run(parts[0])]
@@ -173,7 +177,15 @@ def _shares(offsets: Any, threads: int) -> list[tuple[int, int]]:
 
 
 def _run(
-    numbered: Numbered, batch: Batch, arrays: y.Arrays, offsets: Any, ends: Any, horizons: Any, opens: Any, fast: bool
+    numbered: Numbered,
+    batch: Batch,
+    arrays: y.Arrays,
+    offsets: Any,
+    ends: Any,
+    horizons: Any,
+    opens: Any,
+    carried: Any,
+    fast: bool,
 ) -> tuple[list[Any], Any, int, int]:
     """The kernel over some partitions, with as much room as it turns out to need."""
     events = int(offsets[-1] - offsets[0]) if len(offsets) else 0
@@ -183,6 +195,7 @@ def _run(
     contextual = arrays.tables[y.S_CONTEXT] >= 0
     names: Mapping[str, Any] = plain(bool(contextual)) if not fast else vars(_contexts() if contextual else kernel)
     entry = "simulate" if contextual else "attempts"
+    asked = (opens, carried) if contextual else (opens,)
     space[y.C_START] = offsets[0] if len(offsets) else 0
     space[y.C_RESUME] = space[y.C_START]
     written: list[Any] = []
@@ -191,7 +204,7 @@ def _run(
         if not fast:
             names["outside_hook"][0] = _evaluator(numbered, batch, arrays)
         with np.errstate(all="ignore"):  # plain Python warns where doubles overflow, compiled code does not
-            answer = names[entry](arrays, offsets, ends, frontiers, horizons, opens)
+            answer = names[entry](arrays, offsets, ends, frontiers, horizons, *asked)
         space = arrays.space
         out = space[space[y.A_OUT] : space[y.C_OUT]]
         if len(out):
@@ -230,13 +243,13 @@ def _gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: 
     unified = int(numbered.tables[y.S_UNIFIED_COUNT])
     starts = np.empty(kernel.match_starts(flat, unified, flat[:0]), np.int64)
     kernel.match_starts(flat, unified, starts)
-    counts = flat[starts + 3]
-    offsets = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    steps = np.empty(int(offsets[-1]), np.int64)
-    positions = np.empty(int(offsets[-1]), np.int64)
-    bound = np.empty((len(starts), 2 * unified), np.int64)
-    kernel.unpack(flat, starts, offsets, unified, steps, positions, bound)
+    offsets, steps, positions, bound = _unpacked(flat, starts, unified)
+    partials = None
+    if numbered.tables[y.S_CONTEXT] >= 0:
+        opened = np.empty(_contexts().put_down_at(flat, unified, flat[:0]), np.int64)
+        _contexts().put_down_at(flat, unified, opened)
+        begins, words, places, _ = _unpacked(flat, opened, unified)
+        partials = put_down(numbered, np.diff(begins), words, places, flat[opened + 2])
     return Raw(
         partition=flat[starts] + first,
         timed_out=flat[starts + 1] == 1,
@@ -248,7 +261,19 @@ def _gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: 
         frontiers=frontiers,
         capped=capped,
         wake=wake,
+        partials=partials,
     )
+
+
+def _unpacked(flat: Any, starts: Any, unified: int) -> tuple[Any, Any, Any, Any]:
+    """Of what begins at these places: where the events of each do, their steps, their positions, what is unified."""
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(flat[starts + 3], out=offsets[1:])
+    steps = np.empty(int(offsets[-1]), np.int64)
+    positions = np.empty(int(offsets[-1]), np.int64)
+    bound = np.empty((len(starts), 2 * unified), np.int64)
+    kernel.unpack(flat, starts, offsets, unified, steps, positions, bound)
+    return offsets, steps, positions, bound
 
 
 def _contexts() -> ModuleType:

@@ -96,6 +96,24 @@ def output_schema(patterns: Sequence[Numbered], types: Mapping[str, t.Type], arr
     return pa.schema(list(kinds.items()))
 
 
+def join_schemas(first: pa.Schema, second: pa.Schema) -> pa.Schema:
+    """The columns of both; numbers of different types meet as numbers, other kinds as text."""
+    kinds = dict(zip(first.names, first.types, strict=True))
+    for field in second:
+        before = kinds.get(field.name, pa.null())
+        if pa.types.is_null(before) or pa.types.is_null(field.type) or before == field.type:
+            kinds[field.name] = field.type if pa.types.is_null(before) else before
+        elif _has_text(before) and _has_text(field.type):
+            kinds[field.name] = common_type(before, field.type)
+        else:
+            raise TypeMismatchError(
+                f"Patterns of the set give a column {field.name!r}, one as {before}, another as {field.type}; "
+                "no column holds both.",
+                hint=f"Give it another name in one of them: return … as {field.name}_2.",
+            )
+    return pa.schema(list(kinds.items()))
+
+
 class _Fields:
     """The columns of a set while its patterns are gone through."""
 

@@ -1,4 +1,4 @@
-"""What a shard keeps between calls: raw events of open windows, where time stands, and what was said already.
+"""What a shard keeps between calls: raw events of open windows and what took them, where time stands, what was said.
 
 Everything in it is named by what it means (a column, a predicate's identity, a pattern's semantic hash) and never by a
 number of one plan, so that a changed set of patterns finds what is still its own.
@@ -17,6 +17,14 @@ import pyarrow.compute as pc
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.engines.contract import Rows
 from perseid.engines.rows import take_rows, whole
+from perseid.engines.sequence.partials import (
+    PARTIAL_NAMES,
+    Partials,
+    check_partials,
+    no_partials,
+    partials_table,
+    read_partials,
+)
 from perseid.engines.state import Sealed, seal, unseal
 from perseid.errors import StateError
 from perseid.lang import expressions as ex
@@ -26,8 +34,10 @@ from perseid.semantics.detection import expressions_of
 from perseid.semantics.names import without_own
 
 ENGINE = "sequence"
-VERSION = 1
+VERSION = 2
 """Of what lies in the container; raise it with a migration in :func:`read_state`."""
+READABLE = (1, VERSION)
+"""In the first version contexts had no partial matches: all events were marked as open from where none was."""
 
 Group = tuple[int, int]
 """The values that a suppressed match has in common with the one before it, by their hash."""
@@ -55,15 +65,22 @@ class Kept:
     """By pattern: rows that start an attempt which is still open."""
     horizon: int | None = None
     memories: Mapping[str, Memory] = field(default_factory=dict)
+    partials: Mapping[str, Partials] = field(default_factory=dict)
+    """By pattern: partial matches that cannot be made again, by the numbers of the rows they took."""
+    replays: bool = False
+    """Contexts have no partial matches in it: they go on from all that is marked as open."""
 
     def take(self, chosen: Any) -> Kept:
         """Some of the rows, by number, with what is known of them."""
+        places = np.full(len(self.rows), -1, np.int64)
+        places[chosen] = np.arange(len(chosen))
         return replace(
             self,
             rows=take_rows(self.rows, chosen),
             searched=self.searched[chosen],
             occurrence=self.occurrence[chosen],
             opens={name: flags[chosen] for name, flags in self.opens.items()},
+            partials={name: some.renumbered(places) for name, some in self.partials.items()},
         )
 
 
@@ -109,12 +126,18 @@ def write_state(plan: Plan, kept: Kept, shards: int, order: str) -> bytes:
             for pattern in plan.patterns
             for memory in [kept.memories.get(pattern.pattern.semantic_hash, Memory())]
         },
+        "partials": [name for name, some in kept.partials.items() if len(some)],
     }
     groups = [(name, *group, end) for name, memory in kept.memories.items() for group, end in memory.groups.items()]
     told = pa.record_batch(
         [pa.array([g[i] for g in groups], kind) for i, kind in enumerate(_GROUP_TYPES)], names=_GROUP_NAMES
     )
-    tables = (pa.record_batch(list(columns.values()), names=list(columns)), *([told] if groups else []))
+    partials = partials_table([some for some in kept.partials.values() if len(some)])
+    tables = (
+        pa.record_batch(list(columns.values()), names=list(columns)),
+        *([told] if groups else []),
+        *([partials] if partials is not None else []),
+    )
     return seal(facts, tables)
 
 
@@ -122,21 +145,61 @@ _GROUP_NAMES = ["pattern", "high", "low", "end"]
 _GROUP_TYPES = [pa.string(), pa.int64(), pa.int64(), pa.int64()]
 
 
-def open_state(state: bytes) -> Sealed:
-    """A state of this engine's, whatever set of patterns it is of."""
-    sealed = unseal(state)
-    facts = sealed.facts
-    if facts.get("engine") != ENGINE or facts.get("version") != VERSION:
-        raise StateError(
-            f"The state is of the engine {_shown(facts.get('engine'))}, version {_shown(facts.get('version'))}; "
-            f"this is {ENGINE!r}, version {VERSION}.",
-            hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
-        )
+def open_state(state: bytes) -> Sealed | None:
+    """A state of this engine's, whatever set of patterns it is of; None where all of it is of links that take matches."""
+    sealed = _mine(unseal(state))
+    if LINKS in sealed.facts:
+        part = _parts(sealed).get("")
+        if part is None:
+            return None
+        sealed = _mine(unseal(part))
     try:
         _believable(sealed)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise StateError("The state lacks a part that every state has.") from None
     return sealed
+
+
+def _mine(sealed: Sealed) -> Sealed:
+    facts = sealed.facts
+    if facts.get("engine") != ENGINE or facts.get("version") not in READABLE:
+        raise StateError(
+            f"The state is of the engine {_shown(facts.get('engine'))}, version {_shown(facts.get('version'))}; "
+            f"this is {ENGINE!r}, version {VERSION}.",
+            hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
+        )
+    return sealed
+
+
+LINKS = "links"
+"""The fact that a state is one of several parts, by the labels of the links that they are of."""
+
+
+def join_states(parts: Mapping[str, bytes | None]) -> bytes | None:
+    """The states of links as one."""
+    if all(part is None for part in parts.values()):
+        return None
+    # Also those that have nothing: they were there, and their patterns are not new.
+    bodies = pa.record_batch([pa.array(list(parts.values()), pa.large_binary())], names=["state"])
+    return seal({"engine": ENGINE, "version": VERSION, LINKS: list(parts)}, (bodies,))
+
+
+def split_state(state: bytes | None) -> dict[str, bytes | None]:
+    """The states of links by their labels; one that was made without links is that of the first."""
+    if state is None:
+        return {}
+    sealed = _mine(unseal(state))
+    return _parts(sealed) if LINKS in sealed.facts else {"": state}
+
+
+def _parts(sealed: Sealed) -> dict[str, bytes | None]:
+    labels = sealed.facts[LINKS]
+    if len(sealed.tables) != 1 or not _names(labels) or len(set(labels)) < len(labels):
+        raise StateError("The parts of the state are not what they should be.")
+    (bodies,) = sealed.tables
+    if bodies.schema.names != ["state"] or bodies.schema.types != [pa.large_binary()] or bodies.num_rows != len(labels):
+        raise StateError("The parts of the state are not what they should be.")
+    return dict(zip(labels, bodies.column(0).to_pylist(), strict=True))
 
 
 def _shown(value: object) -> str:
@@ -153,7 +216,7 @@ def _names(value: object) -> bool:
 
 def _believable(sealed: Sealed) -> None:
     facts, table = sealed.facts, sealed.tables[0] if sealed.tables else None
-    if table is None or not 1 <= len(sealed.tables) <= 2:
+    if table is None or len(sealed.tables) > 3:
         raise StateError("The state has no table of events.")
     wanted = {"time": pa.int64(), "identity": pa.int64(), "searched": pa.bool_()}
     optional = {"kind": pa.int32(), "occurrence": pa.int64(), "route": pa.int32()}
@@ -191,11 +254,23 @@ def _believable(sealed: Sealed) -> None:
     searched = np.asarray(table.column("time"))[_truth(table.column("searched"))]
     if facts["order"] == "watermark" and len(searched) and (horizon is None or searched.max() > horizon):
         raise StateError("The state has searched events whose time had not come.")
-    if len(sealed.tables) == 2:
-        groups = sealed.tables[1]
+    carrying = facts.get("partials", [])
+    if not _names(carrying) or len(set(carrying)) < len(carrying):
+        raise StateError("The state's partial matches are not what they should be.")
+    groups, partials = _beside(sealed, _GROUP_NAMES), _beside(sealed, PARTIAL_NAMES)
+    if len(sealed.tables) > 1 + (groups is not None) + (partials is not None):
+        raise StateError("The state has a table that is nothing we know.")
+    if groups is not None:
         nulls = any(column.null_count for column in groups.columns)
-        if groups.schema.names != _GROUP_NAMES or groups.schema.types != _GROUP_TYPES or nulls:
+        if groups.schema.types != _GROUP_TYPES or nulls:
             raise StateError("The state's suppressed matches are not what they should be.")
+    if partials is not None:
+        check_partials(partials, len(carrying), table.num_rows)
+
+
+def _beside(sealed: Sealed, names: list[str]) -> pa.RecordBatch | None:
+    """The table beside that of events which has these columns."""
+    return next((table for table in sealed.tables[1:] if table.schema.names == names), None)
 
 
 def _truth(column: Any) -> Any:
@@ -208,6 +283,8 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
     ``newest`` is the newest time that any event may have had before now.
     """
     sealed = open_state(state)
+    if sealed is None:
+        return nothing(shape)
     facts, table = sealed.facts, sealed.tables[0]
     if facts.get("shards") != shards:
         raise StateError(
@@ -222,7 +299,9 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
     reader = _Reader(table, facts, plan, shape)
     rows = reader.rows()
     horizon = facts["horizon"]
-    memories, opens = {}, {}
+    memories, opens, partials = {}, {}, {}
+    listed = _beside(sealed, PARTIAL_NAMES)
+    carried = {} if listed is None else read_partials(listed, facts["partials"])
     last = int(rows.time.max()) if len(rows) else horizon
     for pattern in plan.patterns:
         name = pattern.pattern.semantic_hash
@@ -232,6 +311,7 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
         if about is not None and not lost:
             memories[name] = Memory(about["since"], reader.groups(sealed, name))
             opens[name] = np.zeros(len(rows), bool) if flags is None else flags  # nothing was searched yet
+            partials[name] = carried.get(name, no_partials())
         else:
             # Of events that were searched before nothing can be started again; those that wait can, if all is there.
             # Others may have been dropped unseen because nobody wanted them then: none of those is after the newest.
@@ -239,7 +319,8 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
             memories[name] = Memory(max(starts, default=None))
             opens[name] = np.zeros(len(rows), bool)
     searched, occurrence = np.asarray(table.column("searched")), reader.numbers("occurrence", np.int64)
-    kept = Kept(rows, searched, occurrence, opens, horizon, memories)
+    replays = facts["version"] == 1 and any(pattern.pattern.context is not None for pattern in plan.patterns)
+    kept = Kept(rows, searched, occurrence, opens, horizon, memories, partials, replays)
     return kept if reader.mine is None else kept.take(reader.mine)
 
 
@@ -382,8 +463,9 @@ class _Reader:
             ) from None
 
     def groups(self, sealed: Sealed, pattern: str) -> dict[Group, int]:
-        if len(sealed.tables) < 2:
+        table = _beside(sealed, _GROUP_NAMES)
+        if table is None:
             return {}
-        told = sealed.tables[1].to_pydict()
+        told = table.to_pydict()
         rows = zip(told["pattern"], told["high"], told["low"], told["end"], strict=True)
         return {(high, low): end for name, high, low, end in rows if name == pattern}

@@ -1,14 +1,15 @@
 """A shard of a stream: what has come is searched as far as time is known, what is open is kept, the rest forgotten.
 
 State is raw events, so a call is a search over what was kept and what came. An attempt that is decided is never made
-again; one that is open is, from its first event, until the horizon has passed all it may span. Matches are told once:
-what was told before is known from where the horizon stood then.
+again; one that is open is, from its first event, until the horizon has passed all it may span. Partial matches that take
+events from one another cannot be made again, and are kept. Matches are told once: what was told before is known from
+where the horizon stood then.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,17 @@ from perseid.engines.order import arrange, distinct
 from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, batch_in
-from perseid.engines.sequence.output import Found, match_table
+from perseid.engines.sequence.output import Found, joined, match_tables
+from perseid.engines.sequence.partials import (
+    Partials,
+    all_partials,
+    carried_words,
+    carries,
+    no_partials,
+    placed_partials,
+    waiting,
+    with_waiting,
+)
 from perseid.engines.sequence.plan import Numbered
 from perseid.engines.sequence.run import Raw, find
 from perseid.engines.sequence.state import Kept, Memory, nothing, read_state, write_state
@@ -37,17 +48,51 @@ _BEFORE_ALL = y.NONE
 
 def advance(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard that lives on: rows in, matches that are decided now out, and what has to be kept."""
-    newest = None if clock.now is None else clock.now + plan.delay
-    kept = nothing(rows) if state is None else read_state(plan.plan, rows, state, plan.shards, plan.order, newest)
+    return run(plan, rows, state, clock=clock, newest=newest_before(plan, clock)).step
+
+
+def newest_before(plan: SequencePlan, clock: Clock) -> int | None:
+    """The newest time that any event may have had before this call."""
+    return None if clock.now is None else clock.now + plan.delay
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a call gives, and what others who take its matches have to know."""
+
+    step: Step
+    tables: Mapping[str, pa.Table]
+    """By pattern: its rows."""
+    known: Mapping[str, int]
+    """By pattern: all its matches that end up to here have been told; nothing where none was searched."""
+
+
+def run(
+    plan: SequencePlan,
+    rows: Rows,
+    state: bytes | None,
+    *,
+    clock: Clock,
+    newest: int | None,
+    fed: Rows | None = None,
+    fresh: bool = False,
+) -> Ran:
+    """One call. ``fed`` are matches of others, which are never late; ``fresh`` patterns were not there before."""
+    if state is not None:
+        kept = read_state(plan.plan, rows, state, plan.shards, plan.order, newest)
+    else:
+        kept = nothing(rows)
+        if fresh:
+            kept = replace(kept, memories={one.pattern.pattern.semantic_hash: Memory(newest) for one in plan.patterns})
     if kept.horizon is not None and not clock.ended and (clock.now is None or clock.now < kept.horizon):
         clock = replace(clock, now=kept.horizon)  # what has come has come
-    shard = _Shard(plan, kept, rows, clock)
+    shard = _Shard(plan, kept, rows, clock, fed)
     found = list(shard.search())
     told: dict[str, dict[tuple[int, int], int]] = {}
     for one in found:
         # By name: two patterns of one meaning tell their matches each on its own.
         told[one.pattern.name] = dict(shard.memory(one.pattern.semantic_hash).groups)
-    table, counters = match_table(found, shard.rows, plan.schema, told)
+    tables, counters = match_tables(found, shard.rows, plan.schema, told)
     counters.update(shard.counters)
     left = None if clock.ended else shard.left(found, told)
     written, left, lost = _written(plan, left)
@@ -55,14 +100,20 @@ def advance(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -
     counters["live_keys"] = _live(left)
     counters["kept_events"] = 0 if left is None else len(left.rows)
     counters["state_bytes"] = 0 if written is None else len(written)
-    return Step(table, written, shard.wake(left), dict(counters), shard.late)
+    return Ran(
+        Step(joined(tables.values(), plan.schema), written, shard.wake(left), dict(counters), shard.late),
+        tables,
+        shard.known,
+    )
 
 
 def _written(plan: SequencePlan, left: Kept | None) -> tuple[bytes | None, Kept | None, int]:
     """The state, no larger than it may be: where it would, the oldest open attempts are given up, and counted."""
     given_up = 0
     while True:
-        if left is None or (not len(left.rows) and not any(memory.groups for memory in left.memories.values())):
+        if left is None or (
+            not len(left.rows) and not any(m.groups or m.since is not None for m in left.memories.values())
+        ):
             return None, None, given_up
         written = write_state(plan.plan, left, plan.shards, plan.order)
         if len(written) <= plan.max_state:
@@ -113,7 +164,7 @@ class _Placed:
 
 
 class _Shard:
-    def __init__(self, plan: SequencePlan, kept: Kept, rows: Rows, clock: Clock) -> None:
+    def __init__(self, plan: SequencePlan, kept: Kept, rows: Rows, clock: Clock, fed: Rows | None = None) -> None:
         self.plan, self.kept, self.clock = plan, kept, clock
         self.arrival = plan.order == ARRIVAL
         behind = np.zeros(len(rows), bool) if clock.now is None else rows.time <= clock.now
@@ -121,17 +172,21 @@ class _Shard:
             behind |= _behind(kept.rows, rows)
         self.late = np.flatnonzero(behind)
         accepted = take_rows(rows, np.flatnonzero(~behind)) if len(self.late) else rows
-        self.rows = join_rows(kept.rows, accepted)
+        self.rows = join_rows(kept.rows, accepted if fed is None else join_rows(accepted, fed))
         self.old = len(kept.rows)
         new = len(self.rows) - self.old
         self.searched = np.concatenate([kept.searched, np.zeros(new, bool)])
-        self.counters: Counter[str] = Counter(events=new, late=len(self.late), duplicates=0, capped=0)
+        self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), duplicates=0, capped=0)
         self.opens: dict[str, Any] = {}
         """By pattern: rows whose attempts are open after this call."""
+        self.partials: dict[str, Partials] = {}
+        """By pattern: partial matches that are open after this call and cannot be made again."""
         self.keep = np.zeros(len(self.rows), bool)
         self.occurrence = np.concatenate([kept.occurrence, np.zeros(new, np.int64)])
         self.memories: dict[str, Memory] = {}
         self.wakes: list[int] = []
+        self.known: dict[str, int] = {}
+        """By pattern: matches that end up to here are decided, and told."""
         self.arranged: Any = None
         """Rows in the order in which they were searched."""
         self.frontier = y.FOREVER
@@ -142,7 +197,8 @@ class _Shard:
             self.ready = np.zeros(len(self.rows), bool)
         else:
             self.ready = self.rows.time <= clock.now
-        self.idle = not clock.ended and not (self.ready & ~self.searched).any() and kept.horizon == clock.now
+        nothing_new = not (self.ready & ~self.searched).any() and kept.horizon == clock.now
+        self.idle = nothing_new and not clock.ended and not kept.replays
         """Nothing came and no time passed: what was open still is."""
 
     def memory(self, name: str) -> Memory:
@@ -155,7 +211,7 @@ class _Shard:
         if self.idle:
             new = np.zeros(len(self.rows) - self.old, bool)
             self.opens = {name: np.concatenate([flags, new]) for name, flags in self.kept.opens.items()}
-            self.memories = dict(self.kept.memories)
+            self.memories, self.partials = dict(self.kept.memories), dict(self.kept.partials)
             self.counters["incomplete"] += sum(memory.since is not None for memory in self.memories.values())
             self.keep[: self.old] = self.searched[: self.old]
             return
@@ -179,6 +235,7 @@ class _Shard:
                 memory = replace(memory, since=None)
             else:
                 self.counters["incomplete"] += 1
+                self.wakes.append(since + (facts.bound or 0) + facts.lookback + 1)
         self.memories[numbered.pattern.pattern.semantic_hash] = memory
         # It still counts in the call that passes it: events from before may have waited to be searched until now.
         return since
@@ -227,17 +284,46 @@ class _Shard:
             before = self.kept.opens.get(name)
             rows = placed.order[placed.searched]
             opens[placed.searched] = 0 if before is None else before[rows]
+        carried = self._carried(numbered, name, placed)
+        if carried is not None:
+            opens[placed.searched] = 0  # what they started is taken up
         asked = opens.copy()
         batch = replace(placed.batch)
-        raw, arrays = find(numbered, batch, placed.offsets, horizon=placed.horizons, opens=opens)
+        words = None if carried is None else carried_words(carried.open, placed.partition, len(placed.offsets) - 1)
+        raw, arrays = find(numbered, batch, placed.offsets, horizon=placed.horizons, opens=opens, carried=words)
+        self.known[numbered.pattern.name] = self._known(raw)
         raw = self._new(numbered, placed, raw, asked)
+        if carried is not None:
+            raw = with_waiting(numbered, raw, carried.decided, placed.partition)
+        untold = None
         if numbered.pattern.pattern.suppress is not None:
-            raw = self._tellable(numbered, raw, opens)
+            raw, untold = self._tellable(numbered, raw, opens)
         self.counters["capped"] += self._give_up(numbered, placed, opens)
+        if carries(numbered) and raw.partials is not None:
+            left = raw.partials if untold is None else all_partials(waiting(untold), raw.partials)
+            left = left.chosen(opens[left.starts] != 0)
+            self.partials[name] = replace(left, events=placed.order[left.events])
         if raw.wake != y.FOREVER:
             self.wakes.append(raw.wake)
         self._keep(numbered, placed, arrays, opens, name)
         return Found(numbered, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
+
+    def _known(self, raw: Raw) -> int:
+        if self.clock.ended:
+            return y.FOREVER
+        now = _BEFORE_ALL if self.clock.now is None else self.clock.now
+        return min(now, int(raw.frontiers[:-1].min(initial=y.FOREVER)))
+
+    def _carried(self, numbered: Numbered, name: str, placed: _Placed) -> Partials | None:
+        """Partial matches of the calls before, by positions; None where they are made again."""
+        if not carries(numbered) or self.kept.replays:
+            return None
+        before = self.kept.partials.get(name, no_partials())
+        places = np.full(len(self.rows), -1, np.int64)
+        places[placed.order[placed.searched]] = np.flatnonzero(placed.searched)
+        found = placed_partials(numbered, before, places, placed.partition)
+        self.counters["capped"] += len(before) - len(found)
+        return found
 
     def _new(self, numbered: Numbered, placed: _Placed, raw: Raw, asked: Any) -> Raw:
         """Without matches that were told before: an attempt that is still open may have some already."""
@@ -245,6 +331,8 @@ class _Shard:
         contextual, suppresses = tables[y.S_CONTEXT] >= 0, numbered.pattern.pattern.suppress is not None
         if not contextual and not suppresses and (not tables[y.S_COMBINES] or tables[y.S_ONE]):
             return raw  # one match a start, and told ones are over
+        if contextual and not self.kept.replays:
+            return raw  # a partial match has one, and is over with it
         if not (asked[placed.searched] == 1).any():
             return raw
         if tables[y.S_PLAIN] and not contextual and not suppresses and not self.arrival:
@@ -265,12 +353,12 @@ class _Shard:
         known = _names(earlier, order)
         return chosen_of(raw, np.flatnonzero(~np.isin(told, known)))
 
-    def _tellable(self, numbered: Numbered, raw: Raw, opens: Any) -> Raw:
-        """What can be told in order of its end: an earlier match that is not decided yet may suppress a later one."""
+    def _tellable(self, numbered: Numbered, raw: Raw, opens: Any) -> tuple[Raw, Raw]:
+        """What can be told in order of its end, and what not: an earlier match that is open may suppress a later one."""
         due = _due(numbered, raw)
         opens[raw.starts[~due]] = 1
         self.frontier = min([self.frontier, *raw.frontiers[:-1].tolist()])
-        return chosen_of(raw, np.flatnonzero(due))
+        return chosen_of(raw, np.flatnonzero(due)), chosen_of(raw, np.flatnonzero(~due))
 
     # keeping
 
@@ -336,7 +424,8 @@ class _Shard:
         chosen = np.flatnonzero(self.keep | ~self.ready)
         if self.arrival and not self.idle:
             chosen = self.arranged[self.keep[self.arranged]]  # in the order that was settled
-        return Kept(self.rows, self.ready, self.occurrence, self.opens, self.clock.now, memories).take(chosen)
+        known = self.opens, self.clock.now, memories, self.partials
+        return Kept(self.rows, self.ready, self.occurrence, *known).take(chosen)
 
     def wake(self, left: Kept | None) -> int | None:
         """When time alone can change something: a deadline, a window that closes, an event whose time comes."""
@@ -348,7 +437,8 @@ class _Shard:
         if self.idle:
             # Nothing was searched, so nothing says when what was open before is decided: at the next time there is.
             ends = [end for memory in left.memories.values() for end in memory.groups.values()]
-            some = [*left.rows.time[left.searched].tolist(), *ends]
+            starts = [memory.since for memory in left.memories.values() if memory.since is not None]
+            some = [*left.rows.time[left.searched].tolist(), *ends, *starts]
             times += [min(some) if now is None else now + 1] if some else []
         if not times or now is None:
             return min(times, default=None)

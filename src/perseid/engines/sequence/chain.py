@@ -1,0 +1,280 @@
+"""Patterns that take matches of others, where all are of one key: a chain of links.
+
+A link is what takes matches of the same patterns. It is searched as any set is, over the rows and over the matches
+that earlier links told. Those are events like others: they have a time, the end of the match, and come after the rows
+of that time. A link knows as much of time as those it takes matches of have decided.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.compile.plan import PatternPlan, Plan
+from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.rows import join_rows, take_rows
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.columns import arrow_type
+from perseid.engines.sequence.plan import Numbered, number
+from perseid.engines.sequence.schema import STANDARD, arrow_of, join_schemas, key_name, output_schema, returned_name
+from perseid.errors import TypeMismatchError, UnsupportedError
+from perseid.lang import expressions as ex
+from perseid.semantics import types as t
+from perseid.semantics import values as v
+from perseid.semantics.core import CorePattern
+
+if TYPE_CHECKING:
+    from perseid.engines.sequence.engine import Link, SequencePlan
+
+MATCH_ID = "match_id"
+
+
+# Planning
+
+
+def make_chain(
+    plan: Plan, types: Mapping[str, t.Type], arrow: Mapping[str, Any], strictly_later: bool
+) -> tuple[tuple[Numbered, ...], pa.Schema, tuple[Link, ...]]:
+    """Every pattern in numbers, the schema of their matches, and the links in the order in which they are searched."""
+    from perseid.engines.sequence.engine import Link
+
+    by_name = {pattern.name: pattern for pattern in plan.patterns}
+    groups: dict[tuple[str, ...], list[PatternPlan]] = {}
+    for pattern in plan.patterns:
+        _refuse(pattern, [by_name[name] for name in pattern.feeds_on])
+        groups.setdefault(tuple(sorted(pattern.feeds_on)), []).append(pattern)
+    numbered: dict[str, Numbered] = {}
+    gives: dict[str, dict[str, Any]] = {}
+    schema, links = pa.schema([]), []
+    # Producers come before consumers, so a link is complete when its first pattern's turn has come.
+    for takes, patterns in groups.items():
+        columns = _columns(takes, gives, types, arrow)
+        known = {**types, **{name: arrow_type(kind) for name, kind in columns.items()}}
+        exact = {**columns, **arrow}
+        members = tuple(number(plan, pattern, known, strictly_later) for pattern in patterns)
+        for member in members:
+            numbered[member.pattern.name] = member
+            own = output_schema([member], known, exact)
+            gives[member.pattern.name] = {there: own.field(here).type for there, here in _shown(member.pattern.pattern)}
+            schema = join_schemas(schema, own)
+        routes = tuple(route for route in plan.routes if not takes or route.id == patterns[0].route)
+        wanted = None if plan.event_types is None else (*plan.event_types, *takes)
+        part = replace(plan, patterns=tuple(patterns), routes=routes, event_types=wanted)
+        hashes = (by_name[name].pattern.semantic_hash for name in takes)
+        links.append(Link(part, members, takes, columns, " ".join(hashes)))
+    _refuse_changed({name for takes in groups for name in takes}, gives, schema, by_name)
+    return tuple(numbered[pattern.name] for pattern in plan.patterns), schema, tuple(links)
+
+
+def _shown(core: CorePattern) -> Iterable[tuple[str, str]]:
+    """The columns that a match of the pattern has as an event, each with the name it has among matches."""
+    taken = {name for name, _ in STANDARD}
+    keys = [".".join(path.parts) for path in core.partition]
+    yield from ((name, key_name(name, taken)) for name in keys)
+    yield from ((name, returned_name(name, taken | set(keys))) for name, _ in core.returns if name not in keys)
+    if MATCH_ID not in keys and MATCH_ID not in dict(core.returns):
+        yield MATCH_ID, MATCH_ID
+
+
+def _columns(
+    takes: Sequence[str], gives: Mapping[str, Mapping[str, Any]], types: Mapping[str, t.Type], arrow: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The columns of matches, with their types; where the stream has one of that name it is of the same type."""
+    columns: dict[str, Any] = {}
+    for producer in takes:
+        for name, given in gives[producer].items():
+            kind = pa.string() if name == MATCH_ID else given
+            there = columns.get(name)
+            if name in types:
+                there = arrow.get(name) or arrow_of(types[name])
+            if there is not None and there != kind:
+                raise TypeMismatchError(
+                    f"Matches of {producer} have {name!r} as {kind}, and other events of a pattern that takes them have "
+                    f"it as {there}.",
+                    hint=f"Return it under another name: return … as {name}_of_{producer}.",
+                )
+            columns[name] = kind
+    return columns
+
+
+def _refuse(pattern: PatternPlan, producers: Sequence[PatternPlan]) -> None:
+    for producer in producers:
+        recipe = (
+            f"Make it two queries: detect {producer.name}, and give its DataFrame to the second as an input: "
+            f"ps.events({{{producer.name!r}: matches, …}}, time='end', …)."
+        )
+        keys = [".".join(path.parts) for path in producer.pattern.partition]
+        if producer.route != pattern.route:
+            mine = ", ".join(".".join(path.parts) for path in pattern.pattern.partition)
+            raise UnsupportedError(
+                f"Pattern {pattern.name} takes matches of {producer.name} across keys: one is partitioned by "
+                f"{mine or 'nothing'}, the other by {', '.join(keys) or 'nothing'}.",
+                hint=recipe,
+            )
+        if any("." in key for key in keys):
+            raise UnsupportedError(
+                f"Pattern {pattern.name} takes matches of {producer.name}, and no match has the field {keys[0]!r} "
+                "that they are partitioned by.",
+                hint="Make it a column of its own before.",
+            )
+        for name, expr in producer.pattern.returns:
+            if name in keys and not (isinstance(expr, ex.Ref) and expr.parts[1:] == (name,)):
+                raise UnsupportedError(
+                    f"Pattern {producer.name} returns {name!r}, which is its key too; {pattern.name} takes its matches, "
+                    "and could not tell them by their key.",
+                    hint=f"Return it under another name: return … as {name}_of_{producer.name}.",
+                )
+    if producers and pattern.pattern.evidence is not None:
+        raise UnsupportedError(
+            f"Pattern {pattern.name} takes matches of {producers[0].name} and gives evidence: "
+            "rows and matches have no columns in common.",
+            hint="Return what you need of them, or ask for evidence of the first pattern.",
+        )
+
+
+def _refuse_changed(
+    producers: Iterable[str],
+    gives: Mapping[str, Mapping[str, Any]],
+    schema: pa.Schema,
+    by_name: Mapping[str, PatternPlan],
+) -> None:
+    """What a match has as an event is read from its row, so it may not have become another type there."""
+    for producer in sorted(producers):
+        for name, shown in _shown(by_name[producer].pattern):
+            if gives[producer][name] != schema.field(shown).type:
+                raise TypeMismatchError(
+                    f"Patterns of one set return {shown!r} as different types, and {producer} feeds others with it.",
+                    hint=f"Give it another name in one of them: return … as {shown}_of_{producer}.",
+                )
+
+
+# Running
+
+
+def advance_chain(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call: every link in turn, with what those before it told."""
+    from perseid.engines.sequence.output import joined
+    from perseid.engines.sequence.state import join_states, split_state
+    from perseid.engines.sequence.stream import newest_before, run
+
+    before = split_state(state)
+    newest = newest_before(plan, clock)
+    told: dict[str, pa.Table] = {}
+    known: dict[str, int] = {}
+    tables: list[pa.Table] = []
+    wakes: list[int] = []
+    after: dict[str, bytes | None] = {}
+    counters: Counter[str] = Counter()
+    late: Any = ()
+    for link in plan.links:
+        here = replace(plan, plan=link.plan, patterns=link.patterns, links=())
+        own, fed, mine = rows, None, clock
+        if link.takes:
+            own = _widened(rows, link)
+            fed = _events(own, plan, [(index, told[name]) for index, name in _places(plan, link.takes) if name in told])
+            # Without a search nothing was decided either: then time stands where it stood.
+            upto = min(known.get(name, y.NONE) for name in link.takes)
+            mine = clock if clock.ended else replace(clock, now=None if upto == y.NONE else upto)
+        fresh = bool(before) and link.label not in before
+        done = run(here, own, before.get(link.label), clock=mine, fed=fed, newest=newest, fresh=fresh)
+        tables += done.tables.values()
+        told.update(done.tables)
+        known.update(done.known)
+        after[link.label] = done.step.state
+        wakes += [] if done.step.wake is None else [done.step.wake]
+        counted = Counter(done.step.counters)
+        if link.takes:
+            del counted["events"], counted["late"], counted["duplicates"]
+            counted["live_keys"] = max(counted["live_keys"] - counters["live_keys"], 0)
+        else:
+            late = done.step.late
+            rows = take_rows(rows, np.setdiff1d(np.arange(len(rows)), late)) if len(late) else rows
+        counters.update(counted)
+    written = join_states(after)
+    counters["state_bytes"] = 0 if written is None else len(written)
+    wake = None
+    if wakes:
+        # What waits for a link before it goes on when that one is decided, and that one says when it may be.
+        wake = min(wakes) if clock.now is None else min((w for w in wakes if w > clock.now), default=clock.now + 1)
+    return Step(joined(tables, plan.schema), written, wake, dict(counters), late)
+
+
+def _places(plan: SequencePlan, takes: Iterable[str]) -> list[tuple[int, str]]:
+    """The patterns in the order of the set, which decides among matches that end together."""
+    return [(i, one.pattern.name) for i, one in enumerate(plan.patterns) if one.pattern.name in set(takes)]
+
+
+def _widened(rows: Rows, link: Link) -> Rows:
+    """Rows as a link that takes matches knows them: of its key, with empty columns for what only matches have."""
+    (route,) = (pattern.route for pattern in link.plan.patterns[:1])
+    if rows.route is not None:
+        rows = take_rows(rows, np.flatnonzero(rows.route == route))
+    size = len(rows)
+    more = {name: pa.nulls(size, kind) for name, kind in link.columns.items() if name not in rows.columns}
+    return replace(
+        rows,
+        columns={**rows.columns, **more},
+        keys={route: rows.keys[route]},
+        # Matches come after rows of their time, and among each other by pattern, start and id.
+        ranks=[
+            pa.array(np.zeros(size, np.int32)),
+            *rows.ranks,
+            pa.nulls(size, pa.int64()),
+            pa.nulls(size, pa.string()),
+        ],
+        route=None,
+        made={},
+    )
+
+
+def _events(shape: Rows, plan: SequencePlan, told: Iterable[tuple[int, pa.Table]]) -> Rows:
+    """Matches as rows of the shape that a link knows."""
+    found = take_rows(shape, np.zeros(0, np.int64))
+    for index, table in told:
+        matches = table.filter(pc.equal(table["kind"], "match")) if "kind" in table.column_names else table
+        found = join_rows(found, _as_rows(shape, plan.patterns[index].pattern, index, matches.combine_chunks()))
+    return found
+
+
+def _as_rows(shape: Rows, pattern: PatternPlan, index: int, table: pa.Table) -> Rows:
+    from perseid.engines.hashing import match_identities
+
+    size = table.num_rows
+    ids = _texts(table[MATCH_ID])
+    here = {there: table[shown].combine_chunks() for there, shown in _shown(pattern.pattern)}
+    if table.schema.field(MATCH_ID).type != pa.string() and MATCH_ID in here:
+        here[MATCH_ID] = ids
+    filled = {
+        name: here[name].cast(column.type) if name in here else pa.nulls(size, column.type)
+        for name, column in shape.columns.items()
+    }
+    ((route, keys),) = shape.keys.items()
+    start, end = (table[name].cast(pa.int64()) for name in ("start", "end"))
+    first, *given, _, _ = shape.ranks
+    return replace(
+        shape,
+        time=np.asarray(end.fill_null(v.LATEST + 1).combine_chunks()),
+        kinds=np.zeros(size, np.int32),
+        kind_names=[pattern.name],
+        columns=filled,
+        keys={route: {name: here[name].cast(column.type) for name, column in keys.items()}},
+        identity=match_identities(ids),
+        ranks=[
+            pa.array(np.full(size, index + 1, np.int32)).cast(first.type),
+            *(pa.nulls(size, rank.type) for rank in given),
+            start.combine_chunks(),
+            ids,
+        ],
+        decided={n: np.zeros(size, bool) for n in shape.decided},
+    )
+
+
+def _texts(ids: Any) -> Any:
+    ids = ids.combine_chunks()
+    return ids if pa.types.is_string(ids.type) else pa.array([one.hex() for one in ids.to_pylist()], pa.string())

@@ -1,0 +1,247 @@
+"""Partial matches that outlive a call: what each has taken, and in which way.
+
+Under some contexts partial matches take events from one another, so that none can be made again alone. They are kept as
+the events they took, each with its step and with the number of the way that led to it: from these the kernel builds
+each again as it was. A match that is decided and has to wait until it may be told is kept with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.plan import Numbered
+from perseid.errors import StateError
+from perseid.semantics import values as v
+
+if TYPE_CHECKING:
+    from perseid.engines.sequence.run import Raw
+
+
+@dataclass(frozen=True)
+class Partials:
+    """Partial matches of one pattern; those of one key in the order in which events are offered to them."""
+
+    offsets: Any
+    """Where the events of each begin."""
+    events: Any
+    """Rows, or positions where they come from the kernel."""
+    steps: Any
+    ways: Any
+    went_on: Any
+    """Another grew from it, so it does not wait in vain."""
+    ends: Any
+    """When a match that waits to be told ended; below every time for one that is open."""
+
+    def __len__(self) -> int:
+        return len(self.went_on)
+
+    @property
+    def starts(self) -> Any:
+        return self.events[self.offsets[:-1]]
+
+    def chosen(self, which: Any) -> Partials:
+        """Some of them, by truth values."""
+        if which.all():
+            return self
+        inside = np.repeat(which, np.diff(self.offsets))
+        return Partials(
+            offsets=_ends_of(np.diff(self.offsets)[which]),
+            events=self.events[inside],
+            steps=self.steps[inside],
+            ways=self.ways[inside],
+            went_on=self.went_on[which],
+            ends=self.ends[which],
+        )
+
+    def renumbered(self, places: Any) -> Partials:
+        """Those whose events all have a place, with these."""
+        found = replace(self, events=places[self.events])
+        return found.chosen(_each(found.events >= 0, found.offsets))
+
+    @property
+    def open(self) -> Partials:
+        return self.chosen(self.ends == y.NONE)
+
+    @property
+    def decided(self) -> Partials:
+        """Matches that wait to be told."""
+        return self.chosen(self.ends != y.NONE)
+
+
+def _ends_of(counts: Any) -> Any:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _each(truths: Any, offsets: Any) -> Any:
+    """For every stretch: do all its truths hold?"""
+    before = np.concatenate([[0], np.cumsum(~truths)])
+    return before[offsets[1:]] == before[offsets[:-1]]
+
+
+def no_partials() -> Partials:
+    none = np.zeros(0, np.int64)
+    return Partials(np.zeros(1, np.int64), none, none, none, np.zeros(0, bool), none)
+
+
+def all_partials(*some: Partials) -> Partials:
+    return Partials(
+        offsets=_ends_of(np.concatenate([np.diff(one.offsets) for one in some])),
+        events=np.concatenate([one.events for one in some]),
+        steps=np.concatenate([one.steps for one in some]),
+        ways=np.concatenate([one.ways for one in some]),
+        went_on=np.concatenate([one.went_on for one in some]),
+        ends=np.concatenate([one.ends for one in some]),
+    )
+
+
+def carries(numbered: Numbered) -> bool:
+    """Are the pattern's partial matches kept? Else they are made again, each from its first event."""
+    return int(numbered.tables[y.S_CONTEXT]) in (y.CHRONICLE, y.IMMEDIATE, y.RECENT)
+
+
+# to the kernel and back
+
+
+def placed_partials(numbered: Numbered, partials: Partials, places: Any, partition: Any) -> Partials:
+    """With positions in place of rows; without those that cannot be, which no state that we wrote has."""
+    found = partials.renumbered(places)
+    steps = int(numbered.tables[y.S_STEPS])
+    later = np.ones(len(found.events), bool)
+    later[1:] = (found.events[1:] > found.events[:-1]) & (partition[found.events[1:]] == partition[found.events[:-1]])
+    later[found.offsets[:-1]] = True
+    fine = later & (found.steps >= 0) & (found.steps < steps) & (found.ways >= 0)
+    return found.chosen(_each(fine, found.offsets))
+
+
+def carried_words(partials: Partials, partition: Any, count: int) -> Any:
+    """Partial matches as the kernel takes them up: where those of each partition begin, then one after the other."""
+    belongs = partition[partials.starts]
+    order = np.argsort(belongs, kind="stable")
+    sizes = np.diff(partials.offsets)
+    words = _ends_of(y.CARRIED_HEAD + 3 * sizes[order])
+    begins = count + 1 + words[np.searchsorted(belongs[order], np.arange(count + 1))]
+    flat = np.empty(int(words[-1]), np.int64)
+    flat[words[:-1]] = partials.went_on[order]
+    flat[words[:-1] + 1] = sizes[order]
+    # Where the events of each go, by the place that the order gives it.
+    heads = np.empty(len(partials), np.int64)
+    heads[order] = words[:-1] + y.CARRIED_HEAD
+    at = np.repeat(heads - 3 * partials.offsets[:-1], sizes) + 3 * np.arange(len(partials.events))
+    flat[at], flat[at + 1], flat[at + 2] = partials.steps, partials.ways, partials.events
+    return np.concatenate([begins, flat]).astype(np.int64)
+
+
+def put_down(numbered: Numbered, counts: Any, steps: Any, positions: Any, went_on: Any) -> Partials:
+    """Partial matches as the kernel put them down: a step's word says the way too."""
+    every = int(numbered.tables[y.S_STEPS])
+    return Partials(
+        offsets=_ends_of(counts),
+        events=positions,
+        steps=steps % every,
+        ways=steps // every,
+        went_on=went_on != 0,
+        ends=np.full(len(went_on), y.NONE, np.int64),
+    )
+
+
+# matches that wait to be told
+
+
+def waiting(raw: Raw) -> Partials:
+    """Matches as they are kept; how each came about does not matter any more."""
+    none = np.zeros(len(raw), bool)
+    return Partials(raw.offsets, raw.positions, raw.steps, np.zeros(len(raw.steps), np.int64), none, raw.end)
+
+
+def with_waiting(numbered: Numbered, raw: Raw, decided: Partials, partition: Any) -> Raw:
+    """What was found, and before it what was found earlier and has not been told."""
+    if not len(decided):
+        return raw
+    return replace(
+        raw,
+        partition=np.concatenate([partition[decided.starts], raw.partition]),
+        timed_out=np.concatenate([decided.went_on, raw.timed_out]),
+        end=np.concatenate([decided.ends, raw.end]),
+        offsets=np.concatenate([decided.offsets[:-1], raw.offsets + decided.offsets[-1]]),
+        steps=np.concatenate([decided.steps, raw.steps]),
+        positions=np.concatenate([decided.events, raw.positions]),
+        unified=np.concatenate([_unified(numbered, decided), raw.unified]),
+    )
+
+
+def _unified(numbered: Numbered, decided: Partials) -> Any:
+    """By match and unified name: the position and the column that bound it, the first that could."""
+    tables = numbered.tables
+    found = np.full((len(decided), 2 * int(tables[y.S_UNIFIED_COUNT])), -1, np.int64)
+    for i in range(len(decided) if found.shape[1] else 0):
+        for k in range(decided.offsets[i], decided.offsets[i + 1]):
+            row = tables[y.S_STEP_TABLE] + decided.steps[k] * y.STEP_WIDTH
+            first = tables[row + y.ST_UNIFY]
+            for n in range(first, first + 2 * tables[row + y.ST_UNIFY_COUNT], 2):
+                name = 2 * tables[n]
+                if found[i, name] < 0:
+                    found[i, name : name + 2] = decided.events[k], tables[n + 1]
+    return found
+
+
+# in a state
+
+PARTIAL_NAMES = ["pattern", "taken", "went on", "end"]
+_TAKEN = pa.struct(
+    [
+        pa.field(name, kind, nullable=False)
+        for name, kind in (("event", pa.int64()), ("step", pa.int32()), ("way", pa.int32()))
+    ]
+)
+_TYPES = [pa.int32(), pa.list_(pa.field("item", _TAKEN, nullable=False)), pa.bool_(), pa.int64()]
+
+
+def partials_table(partials: Sequence[Partials]) -> pa.RecordBatch | None:
+    """All partial matches, one row for each, with the number of their pattern; None where there are none."""
+    if not partials:
+        return None
+    every = all_partials(*partials)
+    numbers = np.repeat(np.arange(len(partials), dtype=np.int32), list(map(len, partials)))
+    parts = (every.events, every.steps.astype(np.int32), every.ways.astype(np.int32))
+    taken = pa.StructArray.from_arrays(list(map(pa.array, parts)), fields=list(_TAKEN))
+    lists = pa.ListArray.from_arrays(pa.array(every.offsets.astype(np.int32)), taken, type=_TYPES[1])
+    ends = pa.array(every.ends, mask=every.ends == y.NONE)
+    return pa.record_batch([pa.array(numbers), lists, pa.array(every.went_on), ends], names=PARTIAL_NAMES)
+
+
+def check_partials(table: pa.RecordBatch, patterns: int, rows: int) -> None:
+    """A :class:`StateError` where the table is not one that :func:`partials_table` makes."""
+    if table.schema.types != _TYPES or any(table.column(name).null_count for name in PARTIAL_NAMES[:3]):
+        raise StateError("The state's partial matches are not what they should be.")
+    numbers, lists = np.asarray(table.column("pattern")), table.column("taken")
+    taken = lists.flatten()
+    nulls = taken.null_count + sum(part.null_count for part in taken.flatten())
+    events = np.asarray(taken.field("event")) if not nulls else np.zeros(0)
+    outside = ((numbers < 0) | (numbers >= patterns)).any() or ((events < 0) | (events >= rows)).any()
+    if nulls or outside or (np.asarray(lists.value_lengths()) < 1).any():
+        raise StateError("The state has a partial match of events that it does not have.")
+    ends = np.asarray(table.column("end").drop_null())
+    if ((ends < v.EARLIEST) | (ends > v.LATEST)).any():
+        raise StateError("The state has a match that ended at no time that can be.")
+
+
+def read_partials(table: pa.RecordBatch, patterns: Sequence[str]) -> Mapping[str, Partials]:
+    """By pattern, from a table that was checked."""
+    lists, ends = table.column("taken"), table.column("end")
+    event, step, way = (np.asarray(part).astype(np.int64) for part in lists.flatten().flatten())
+    every = Partials(
+        offsets=_ends_of(np.asarray(lists.value_lengths())),
+        events=event,
+        steps=step,
+        ways=way,
+        went_on=np.asarray(table.column("went on").cast(pa.int8())).astype(bool),
+        ends=np.asarray(ends.fill_null(y.NONE)),
+    )
+    numbers = np.asarray(table.column("pattern"))
+    return {name: every.chosen(numbers == n) for n, name in enumerate(patterns)}

@@ -1,0 +1,157 @@
+"""Patterns that take matches of others on the same key: what holds for all sets holds for these, link by link."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from perseid.engines.registry import engines
+from perseid.engines.state import seal, unseal
+from perseid.errors import StateError
+from tests.contract.hostile import mutations
+from tests.contract.inputs import Question, answer, oracle, run, write_sequence
+from tests.contract.streams import Shard, calls_of
+from tests.contract.test_states import Reader
+
+ENGINE = engines()["sequence"]
+FIRST = (
+    "match A a -> B b within 10 seconds partition by k return a.v as va, b.v as vb",
+    "match A a -> B+ b -> C c within 15 seconds partition by k return count(b) as n",
+    "match A a -> not B for 4 seconds partition by k return a.v as va",
+    "match A a, B b within 10 seconds partition by k suppress 5 seconds return b.v as vb",
+    "match A a ->> B b within 8 seconds partition by k return b.v as vb",
+    "match A a -> B b -> C c within 9 seconds partition by k report timeouts return a.v as va",
+    "match A+ a within 6 seconds partition by k return count(a) as n, max(a.v) as top",
+    "match A a -> B b within 12 seconds partition by k selection recent return a.v as va",
+)
+SECOND = (
+    "match p0 x -> p0 y within 20 seconds partition by k return x.match_id as xid",
+    "match p0 x -> C c within 12 seconds partition by k return c.v as cv",
+    "match A a -> p0 x within 12 seconds partition by k return a.v as av, time(x) as at",
+    "match p0 x -> not p0 for 6 seconds partition by k return 1 as one",
+    "match p0+ x -> D d within 25 seconds partition by k return count(x) as nx",
+    "match A a, p0 x within 12 seconds partition by k return a.v as av",
+    "match any e, p0 x within 12 seconds partition by k where e.v > 2 return e.v as ev",
+    "match p0 x where x.k = 1 partition by k suppress 10 seconds return x.match_id as m",
+)
+THIRD = (
+    "match p0 x -> p1 y within 30 seconds partition by k return y.match_id as yid",
+    "match p1 x -> p1 y within 40 seconds partition by k return 1 as done",
+)
+
+
+def ask(seed: int) -> Question:
+    """A set of two or three patterns, at least one of which is fed; few keys, many equal times."""
+    chance = random.Random(seed)
+    texts = [chance.choice(FIRST), chance.choice(SECOND)]
+    if chance.random() < 0.6:
+        texts.append(chance.choice((*FIRST, *SECOND, *THIRD)))
+    own = [re.sub(r" as (\w+)", rf" as \1_{i}", text) for i, text in enumerate(texts)]
+    said = [
+        {"second": chance.randrange(40), "type": chance.choice("AABBCD"), "k": chance.choice([1, 1, 2]), "v": chance.randrange(6)}
+        for _ in range(chance.randrange(4, 40))
+    ]  # fmt: skip
+    return write_sequence(own, sorted(said, key=lambda row: row["second"]))
+
+
+def check(seeds: Sequence[int]) -> int:
+    """All at once, cut into calls, and at every horizon between them; how many matches there were."""
+    matches = 0
+    for seed in seeds:
+        question = ask(seed)
+        expected = oracle(question)
+        assert answer(run(ENGINE, question), question) == expected, seed
+        shard = Shard(ENGINE, question)
+        for call in calls_of(ENGINE, question, seed):
+            shard.call(call.data, call.now)
+            if call.now is not None:
+                known = replace(question, data=tuple(shard.accepted))
+                assert shard.rows == oracle(known, call.now), (seed, call.now)
+        assert shard.finish() == expected, seed
+        matches += len(expected)
+    return matches
+
+
+def test_any_cut() -> None:
+    assert check(range(60)) > 300
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("block", range(8))
+def test_deep(block: int) -> None:
+    check(range(10_000 + 250 * block, 10_250 + 250 * block))
+
+
+# State and changed sets
+
+
+def started(texts: Sequence[str], seed: int = 5) -> Shard:
+    chance = random.Random(seed)
+    rows = [{"second": i, "type": chance.choice("AABBC"), "k": chance.choice([1, 2]), "v": 1} for i in range(60)]
+    shard = Shard(ENGINE, write_sequence(texts, rows))
+    shard.call(shard.question.data[:30], None)
+    shard.call(shard.question.data[30:], 25 * 10**6)
+    assert shard.state is not None
+    return shard
+
+
+PAIR = (FIRST[0], SECOND[1])
+
+
+def test_states_that_nobody_wrote() -> None:
+    """Of the whole, and of a part in a whole that is as it should be: refused, or read and gone on with."""
+    shard = started(PAIR)
+    assert shard.state is not None
+    sealed = unseal(shard.state)
+    bodies = sealed.tables[0].column(0).to_pylist()
+    states = [state for _, state in mutations(shard.state, 100, seed=1)]
+    for at, body in enumerate(bodies):
+        for _, changed in mutations(body, 60, seed=at):
+            parts = pa.record_batch(
+                [pa.array([*bodies[:at], changed, *bodies[at + 1 :]], pa.large_binary())], ["state"]
+            )
+            states.append(seal(sealed.facts, (parts,)))
+    whole = pa.record_batch([pa.array([shard.state, shard.state], pa.large_binary())], ["state"])
+    states.append(seal(sealed.facts, (whole,)))
+    reader, refused = Reader(shard), 0
+    for state in states:
+        try:
+            step = reader.read(state)
+            if step.state is not None:
+                reader.read(step.state)
+            assert ENGINE.report is not None
+            ENGINE.report(state)
+        except StateError:
+            refused += 1
+    assert refused > 60
+
+
+@pytest.mark.parametrize("texts", [PAIR[:1], (PAIR[0], SECOND[0]), (FIRST[4], PAIR[1]), (*PAIR, SECOND[3])])
+def test_a_changed_set_goes_on(texts: Sequence[str]) -> None:
+    """What stayed tells what it would have told; what is new, or fed by what is new, counts from the change on."""
+    before = started(PAIR)
+    after = Shard(ENGINE, replace(before.question, patterns=write_sequence(texts, ()).patterns), state=before.state)
+    after.now = before.now
+    after.call((), after.now)
+    told = {row[:2] for row in after.finish()}
+    rest = {row[:2] for row in before.finish()} - {row[:2] for row in started(PAIR).rows}
+    same = [i for i, text in enumerate(texts) if i < len(PAIR) and text == PAIR[i] and (i == 0 or texts[0] == PAIR[0])]
+    for i in same:
+        assert {row for row in told if row[0] == f"p{i}"} == {row for row in rest if row[0] == f"p{i}"}
+    assert told <= {row[:2] for row in oracle(after.question)}  # and nothing that is no match
+
+
+def test_a_plain_set_becomes_one_that_feeds() -> None:
+    before = started(PAIR[:1])
+    after = Shard(ENGINE, replace(before.question, patterns=write_sequence(PAIR, ()).patterns), state=before.state)
+    after.now = before.now
+    after.call((), after.now)
+    told = {row[:2] for row in after.finish()}
+    rest = {row[:2] for row in before.finish()} - {row[:2] for row in started(PAIR[:1]).rows}
+    assert {row for row in told if row[0] == "p0"} == rest
+    assert told <= {row[:2] for row in oracle(after.question)}

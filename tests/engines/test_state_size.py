@@ -1,0 +1,76 @@
+"""What state costs: bytes for a shard, for a kept event, and for a key; counted, so no clock takes part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import perseid as ps
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.sequence.columns import arrow_type
+from perseid.engines.sequence.engine import make_linked_plan, step
+
+PAIR = "pattern p match A a -> B b within 1 hour partition by key return a.id as first, b.id as last"
+SILENT = "pattern p match A a -> not B for 1 hour partition by key return a.id as first"
+WIDE = "pattern p match A a -> B b where b.v > a.v and b.ip <> a.ip within 1 hour partition by key return a.id as first"
+HOUR = 3_600 * 10**6
+
+
+def columns(count: int, keys: int) -> dict[str, Any]:
+    numbers = np.arange(count)
+    return {
+        "id": pa.array(numbers),
+        "key": pa.array(numbers % keys),
+        "v": pa.array(numbers * 0.5),
+        "ip": pa.array([f"10.0.{n % 256}.{n % 250}" for n in range(count)]),
+    }
+
+
+def state(text: str, names: tuple[str, ...], count: int, keys: int) -> int:
+    """Bytes after so many events of so many keys, all of which are kept."""
+    made = columns(count, keys)
+    plan = ps.patterns(text).plan()
+    types = {name: arrow_type(column.type) for name, column in made.items()}
+    kept = {name: made[name] for name in names}
+    rows = Rows(
+        time=np.arange(count) + 1,
+        kinds=np.zeros(count, np.int32),
+        kind_names=["A", "B"],
+        columns=kept,
+        keys={plan.routes[0].id: {"key": made["key"]}},
+        identity=np.arange(count),
+    )
+    numbered = replace(make_linked_plan(plan, types), shards=16)
+    first = step(numbered, rows, None, Clock(None, 0, False))
+    assert first.counters["kept_events"] == count
+    nothing = replace(
+        rows, time=rows.time[:0], kinds=rows.kinds[:0], identity=rows.identity[:0],
+        columns={name: column[:0] for name, column in kept.items()},
+        keys={route: {name: c[:0] for name, c in each.items()} for route, each in rows.keys.items()},
+    )  # fmt: skip
+    searched = step(numbered, nothing, first.state, Clock(0, count + 1, False))
+    assert searched.counters["kept_events"] == count
+    assert searched.counters["live_keys"] == keys
+    assert searched.state is not None
+    gone = step(numbered, nothing, searched.state, Clock(count + 1, count + 2 * HOUR, False))
+    assert gone.state is None  # nothing of any key after the last window
+    return len(searched.state)
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "event"),
+    [(PAIR, ("id",), 36.5), (SILENT, ("id",), 36.5), (WIDE, ("id", "v", "ip"), 60)],
+    ids=["numbers", "an absence", "a number and a text more"],
+)
+def test_what_state_costs(text: str, names: tuple[str, ...], event: float) -> None:
+    """Time, identity, key and type of an event, a bit or two for each pattern, and the columns that are asked for."""
+    one, few, many = (state(text, names, count, 10) for count in (10, 1_010, 11_010))
+    assert (many - few) / 10_000 <= event
+    assert (few - one) / 1_000 <= event * 1.1  # rounding of buffers to 64 bytes takes part
+    assert one - 10 * event <= 1_500
+    # A key costs nothing beside its events.
+    assert state(text, names, 1_010, 1_010) <= few + 64
