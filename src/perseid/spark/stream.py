@@ -89,11 +89,11 @@ def detect_stream(
     each = f.expr(f"element_at(split({COUNTS}, ','), {len(COUNTERS) + 1})")
     sums.append(f.concat_ws(" ", f.collect_list(each)).alias(BY_SHARD))
     name = f"{OBSERVED} {', '.join(pattern.name for pattern in plan.patterns)}"
-    # Filtered before anything else: what comes out of the operator cannot be shuffled as it is.
     counted = stepped.observe(name, *sums)
+    # Taken apart, or filtered, before anything else: what comes out of the operator cannot be shuffled as it is.
     if job.flat:
         restored = (f"{_restored(c.type, c.name)} as {c.name}" for c in job.job.schema)
-        matches = counted.where(f"{COUNTS} is null").selectExpr(*restored)
+        matches = counted.selectExpr(f"inline(arrays_zip({', '.join(job.job.schema.names)}))").selectExpr(*restored)
     else:
         packed = counted.where(f"{PACKET} is not null").select(PACKET)
         matches = packed.mapInArrow(job.unpack, spark_schema(job.job.schema))
@@ -121,7 +121,9 @@ _STATE = st.StructType(
 def _stepped(job: StreamJob) -> st.StructType:
     """What comes out of the operator: matches, and for each call of a shard a row of what it counted."""
     if job.flat:
-        fields = [st.StructField(c.name, to_spark(crossing_type(c.type))) for c in job.job.schema]
+        # A row for many matches, its columns are lists: Spark's worker spends more on a row than we do on a match.
+        kinds = [st.ArrayType(to_spark(crossing_type(c.type))) for c in job.job.schema]
+        fields = [st.StructField(c.name, kind) for c, kind in zip(job.job.schema, kinds, strict=True)]
     else:
         fields = [st.StructField(PACKET, st.BinaryType())]
     return st.StructType([*fields, st.StructField(COUNTS, st.StringType())])

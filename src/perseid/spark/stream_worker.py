@@ -48,6 +48,8 @@ BY_SHARD = "by_shard"
 NO_CLOCK = -(2**62)
 PACKET_ROWS = 1 << 20
 """Rows that wait in memory until they are packed."""
+TOLD_ROWS = 1 << 16
+"""Matches that cross as one row."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,10 @@ class StreamJob(Sent):
             packet = arrow_stream(out.combine_chunks().to_batches()[0]).to_pybytes() if out.num_rows else None
             yield pd.DataFrame({PACKET: [packet], COUNTS: [counts]}, dtype=object)
             return
-        columns = {name: [*_crossed(out[name]), None] for name in out.column_names}
-        yield pd.DataFrame({**columns, COUNTS: [None] * out.num_rows + [counts]}, dtype=object)
+        for at in range(0, max(out.num_rows, 1), TOLD_ROWS):
+            some = out.slice(at, TOLD_ROWS)
+            cells = {name: _cell(_crossed(some[name])) for name in some.column_names}
+            yield pd.DataFrame({**cells, COUNTS: _cell(counts if at == 0 else None)}, copy=False)
 
     def _stepped(
         self, packets: list[bytes], state: bytes | None, now: int | None
@@ -202,6 +206,15 @@ def crossing_type(kind: Any) -> Any:
     return pa.string() if is_.is_floating(kind) else kind
 
 
-def _crossed(column: Any) -> list[Any]:
-    values: list[Any] = column.cast(crossing_type(column.type)).to_pylist()
-    return values
+def _crossed(column: Any) -> Any:
+    """A column of the matches as what pandas leaves as it is."""
+    values = column.cast(crossing_type(column.type))
+    numbers = pa.types.is_integer(values.type) and not values.null_count
+    return np.asarray(values) if numbers else values.to_pylist()
+
+
+def _cell(value: Any) -> Any:
+    """A column of one row."""
+    cell = np.empty(1, object)
+    cell[0] = value
+    return cell
