@@ -1,14 +1,14 @@
 """The stream driver: what the batch driver does before the shuffle, then one stateful operator over shards.
 
-Catalyst decides, filters and projects; rows become one packet per shard; the operator keeps one binary state a shard
-and is called with new packets, or when the watermark has passed what a shard waits for. Late rows reach it because the
-only column that Spark knows as event time there is empty; the true watermark is the one the caller set below it.
+Catalyst decides, filters and projects; the operator keeps one binary state a shard and is called with new rows, or when
+the watermark has passed what a shard waits for. Late rows reach it because the only column that Spark knows as event
+time there is empty; the true watermark is the one the caller set below it.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from perseid.local.rows import Events
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.inputs import Input, quoted
 from perseid.spark.projection import Projection, project, routed, shielded, spark_schema
+from perseid.spark.shards import labels
 from perseid.spark.sql.times import DAY
 from perseid.spark.stream_worker import (
     BY_SHARD,
@@ -29,11 +30,15 @@ from perseid.spark.stream_worker import (
     COUNTERS,
     COUNTS,
     LABEL,
+    NO_CLOCK,
+    NULLS,
     PACKET,
     ROW,
     SHARD,
     StreamJob,
     crossing_type,
+    is_plain,
+    is_texts,
 )
 from perseid.spark.worker import OURS
 
@@ -42,6 +47,8 @@ DELAY = "spark.watermarkDelayMs"
 OBSERVED = "perseid"
 """What the name of our metrics begins with."""
 MANY_PARTITIONS = 64
+MAX_NULLS = 60
+"""Columns whose nulls are bits of one BIGINT."""
 
 
 def detect_stream(
@@ -56,6 +63,7 @@ def detect_stream(
     shaped = _shaped(projection, rejected)
     session = projection.inputs[0].frame.sparkSession
     _warn(session, stream.shards)
+    crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema])
     job = StreamJob(
         job=replace(
             projection.job,
@@ -67,20 +75,27 @@ def detect_stream(
                 max_state=stream.max_state,
             ),
         ),
-        crossing=pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema]),
+        crossing=crossing,
         shards=stream.shards,
         idle=stream.idle,
         rejected=rejected,
+        plain=len(crossing) <= MAX_NULLS and all(is_plain(c.type) for c in crossing),
         flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
     )
-    shaped = shaped.selectExpr("*", f"{_shard(projection, stream.shards)} as {SHARD}")
+    shard = _shard(projection, stream.shards)
+    named = f"array({', '.join(map(str, labels(stream.shards)))})"
+    shaped = shaped.selectExpr(
+        "*", f"element_at({named}, {shard} + 1) as {LABEL}" if job.plain else f"{shard} as {SHARD}"
+    )
     if stream.idle is not None:
-        shaped = shaped.unionByName(_clock(session, stream.idle), allowMissingColumns=True)
-    packets = shaped.mapInArrow(job.pack, _PACKETS)
+        # Every shard has to hear the clock. Whoever packs rows sees to that.
+        ticks = _clock(session, stream.idle).selectExpr("*", *([f"explode({named}) as {LABEL}"] if job.plain else []))
+        shaped = shaped.unionByName(ticks, allowMissingColumns=True)
+    crossed = shaped.selectExpr(*_plain(job)) if job.plain else shaped.mapInArrow(job.pack, _PACKETS)
     # Spark drops rows by the column it knows as event time, before anybody can count them; this one says nothing.
     unknown = f.lit(None).cast("timestamp").alias(f"{OURS}event_time", metadata={DELAY: 0})
     stepped = (
-        packets.select("*", unknown)
+        crossed.select("*", unknown)
         .groupBy(LABEL)
         .applyInPandasWithState(job.step, _stepped(job), _STATE, "append", "EventTimeTimeout")
     )
@@ -98,6 +113,28 @@ def detect_stream(
         packed = counted.where(f"{PACKET} is not null").select(PACKET)
         matches = packed.mapInArrow(job.unpack, spark_schema(job.job.schema))
     return matches.selectExpr(*(text for text, _ in projection.returned)).toDF(*(n for _, n in projection.returned))
+
+
+def _plain(job: StreamJob) -> Iterator[str]:
+    """Columns as pandas leaves them: nothing is null but texts, and one more says what was."""
+    bits = []
+    for i, c in enumerate(job.crossing):
+        name, sent, nothing = c.name, c.name, None
+        if pa.types.is_timestamp(c.type):
+            sent, nothing = f"unix_micros({name})", "0L"
+        elif pa.types.is_date32(c.type):
+            sent, nothing = f"unix_date({name})", "0"
+        elif pa.types.is_boolean(c.type):
+            nothing = "false"
+        elif pa.types.is_integer(c.type):
+            nothing = f"cast(0 as {to_spark(c.type).simpleString()})"
+        if not is_texts(c.type):
+            bits.append(f"if({name} is null, {1 << i}L, 0L)")
+        yield f"{sent if nothing is None else f'coalesce({sent}, {nothing})'} as {name}"
+    yield f"{' | '.join(bits) or '0L'} as {NULLS}"
+    yield LABEL
+    if job.idle is not None:
+        yield f"coalesce({CLOCK}, {NO_CLOCK}L) as {CLOCK}"
 
 
 _PACKETS = st.StructType(

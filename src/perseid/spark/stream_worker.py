@@ -1,7 +1,8 @@
-"""What runs on executors for a stream: rows into one packet per shard, a shard's packets into a step, matches out.
+"""What runs on executors for a stream: a shard's rows into a step, matches out.
 
-Rows cross the stateful operator as packets, Arrow tables in bytes: pandas, through which Spark hands them over, has
-no whole number that may be null and no date after 2262.
+Spark hands rows over through pandas, which has no whole number that may be null and no date after 2262. So columns cross
+as numbers and texts, with a column of bits that says which were null. Where some are lists, structs or the like, rows are
+packed before the shuffle, one packet per shard, Arrow tables in bytes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from perseid.engines.state import arrow_stream
 from perseid.spark.shards import labels
 from perseid.spark.worker import OURS, TIME, Job, Sent, settle
 
-SHARD, LABEL, PACKET, CLOCK, ROW, COUNTS = (
-    OURS + name for name in ("shard", "label", "packet", "clock", "row", "counts")
+SHARD, LABEL, PACKET, CLOCK, ROW, NULLS, COUNTS = (
+    OURS + name for name in ("shard", "label", "packet", "clock", "row", "nulls", "counts")
 )
 COUNTERS = (
     "shards",
@@ -64,6 +65,8 @@ class StreamJob(Sent):
     """Microseconds without a new watermark after which time goes on by the clock."""
     rejected: bool = False
     """Late and bad rows come out as rows."""
+    plain: bool = False
+    """Rows cross as columns, since pandas leaves all of them as they are; others as packets."""
     flat: bool = True
     """No column of the matches is a list, a struct or a map: they cross as columns, others as packets."""
     version: str = __version__
@@ -106,13 +109,9 @@ class StreamJob(Sent):
         """One shard in one micro-batch. The function that ``applyInPandasWithState`` is given."""
         import pandas as pd
 
-        packets: list[bytes] = []
-        clock = NO_CLOCK
-        for frame in frames:
-            packets += [packet for packet in frame[PACKET] if packet]
-            clock = max(clock, int(frame[CLOCK].max())) if len(frame) else clock
+        table, clock = self._received(frames)
         held = state.get if state.exists else None
-        if held is None and not packets:
+        if held is None and not table.num_rows:
             return
         watermark = state.getCurrentWatermarkMs()
         mark, since, reached = (watermark, clock, NO_CLOCK) if held is None else held[1:]
@@ -123,7 +122,7 @@ class StreamJob(Sent):
                 # The source is silent: time goes on from where it stopped.
                 reached = max(reached, watermark * 1000 + clock - since)
         now = max(watermark * 1000, reached)
-        done, counters, rejected = self._stepped(packets, None if held is None else held[0], now if now > 0 else None)
+        done, counters, rejected = self._stepped(table, None if held is None else held[0], now if now > 0 else None)
         if done.state is not None:
             state.update((done.state, mark, since, reached))
             if done.wake is not None:
@@ -147,11 +146,25 @@ class StreamJob(Sent):
             cells = {name: _cell(_crossed(some[name])) for name in some.column_names}
             yield pd.DataFrame({**cells, COUNTS: _cell(counts if at == 0 else None)}, copy=False)
 
+    def _received(self, frames: Iterable[Any]) -> tuple[pa.Table, int]:
+        """The rows of a call, and the newest tick of the clock among them."""
+        tables = [self.crossing.empty_table()]
+        clock = NO_CLOCK
+        for frame in frames:
+            if not len(frame):
+                continue
+            if self.idle is not None:
+                clock = max(clock, int(frame[CLOCK].max()))
+            if self.plain:
+                data = frame if self.idle is None else frame[frame[CLOCK] == NO_CLOCK]
+                tables += [_plain_table(data, self.crossing)] if len(data) else []
+            else:
+                tables += [pa.ipc.open_stream(packet).read_all() for packet in frame[PACKET] if packet]
+        return pa.concat_tables(tables).combine_chunks(), clock
+
     def _stepped(
-        self, packets: list[bytes], state: bytes | None, now: int | None
+        self, table: pa.Table, state: bytes | None, now: int | None
     ) -> tuple[Step, Mapping[str, int], pa.Table | None]:
-        read = [pa.ipc.open_stream(packet).read_all() for packet in packets]
-        table = pa.concat_tables(read).combine_chunks() if read else self.crossing.empty_table()
         timed = pc.is_valid(table[TIME])
         untimed = table.filter(pc.invert(timed)) if table[TIME].null_count else table.slice(0, 0)
         table = table.filter(timed) if untimed.num_rows else table
@@ -185,6 +198,35 @@ class StreamJob(Sent):
         for batch in batches:
             for packet in batch.column(0):
                 yield from pa.ipc.open_stream(packet.as_buffer())
+
+
+def is_plain(kind: Any) -> bool:
+    """Does a type cross as a column?"""
+    is_ = pa.types
+    zoned = is_.is_timestamp(kind) and kind.tz is not None
+    numbers = (is_.is_integer, is_.is_floating, is_.is_boolean, is_.is_date32)
+    return zoned or is_texts(kind) or any(test(kind) for test in numbers)
+
+
+def is_texts(kind: Any) -> bool:
+    """Does pandas have the type as objects, and null as None?"""
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _plain_table(frame: Any, schema: pa.Schema) -> pa.Table:
+    nulls = frame[NULLS].to_numpy()
+    some = int(np.bitwise_or.reduce(nulls))
+    columns = []
+    for i, field in enumerate(schema):
+        values = frame[field.name]
+        if is_texts(field.type):
+            columns.append(pa.array(values, field.type, from_pandas=True))
+            continue
+        kind = pa.int64() if pa.types.is_timestamp(field.type) else field.type
+        kind = pa.int32() if pa.types.is_date32(kind) else kind
+        mask = (nulls >> i & 1).astype(bool) if some >> i & 1 else None
+        columns.append(pa.array(values.to_numpy(), kind, mask=mask).cast(field.type))
+    return pa.table(columns, schema=schema)
 
 
 def _packet_rows(named: Iterable[int], packets: list[bytes], clock: int) -> pa.RecordBatch:
