@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,20 +9,14 @@ import numpy as np
 import pytest
 
 from bench import ours, truth
-from bench.__main__ import main
 from bench.esper import contest, rival
 from bench.esper.queries import FORMS
-from bench.harness import Clock, MissingToolError, Report, Timed, targets_of
-from bench.java import RoundsError, build
+from bench.harness import Clock, Report, Timed, targets_of
+from bench.java import RoundsError
 from bench.truth import Answer
 from bench.workload import QUERIES, Query, generate
 
 RIGHT = Answer(3, 12)
-
-
-def script(path: Path, text: str) -> None:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
 def meet(esper: Callable[[], Timed]) -> Report:
@@ -39,45 +31,6 @@ def meet(esper: Callable[[], Timed]) -> Report:
         clock=Clock(3600, 60),
     )
     return report
-
-
-def test_without_java_the_call_says_what_is_needed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["esper", "--size", "quick", "--data", str(tmp_path / "data")]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "`java` was not found" in said.err
-    assert "apt-get install" in said.err
-
-
-@pytest.mark.parametrize(
-    ("version", "tools", "complaint"),
-    [
-        ("11.0.2", ("java", "mvn"), "is version 11"),
-        ("17.0.15", ("java",), "`mvn` is not on the path"),
-    ],
-)
-def test_an_old_java_and_a_missing_maven_are_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, tools: tuple[str, ...], complaint: str
-) -> None:
-    for tool in tools:
-        script(tmp_path / tool, f"echo 'openjdk version \"{version}\"' >&2")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingToolError, match=complaint):
-        build(rival.HERE, tmp_path / "build")
-
-
-def test_what_maven_complains_about_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    script(tmp_path / "java", "echo 'openjdk version \"21\"' >&2")
-    script(tmp_path / "mvn", "echo '[ERROR] no such artifact'; exit 1")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), "/bin")))
-    with pytest.raises(MissingToolError, match="no such artifact"):
-        build(rival.HERE, tmp_path / "build")
 
 
 def test_events_go_over_as_columns(tmp_path: Path) -> None:

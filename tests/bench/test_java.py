@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from bench import java
-from bench.harness import Timed
+from bench.__main__ import main
+from bench.flink.rival import HERE
+from bench.harness import MissingToolError, Timed
 from bench.truth import Answer
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
 def python(source: str) -> list[str]:
@@ -54,3 +64,43 @@ def test_a_process_that_does_not_answer_is_ended() -> None:
     with pytest.raises(KeyboardInterrupt), java.Rounds(python("import time; time.sleep(60)")) as process:
         raise KeyboardInterrupt
     assert process._process.returncode is not None
+
+
+@pytest.mark.parametrize("bench", ["esper", "flink"])
+def test_without_java_the_call_says_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], bench: str
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main([bench, "--size", "quick", "--data", str(tmp_path / "data")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "`java` was not found" in said.err
+    assert "apt-get install" in said.err
+
+
+@pytest.mark.parametrize(
+    ("version", "tools", "complaint"),
+    [
+        ("11.0.2", ("java", "mvn"), "is version 11"),
+        ("17.0.15", ("java",), "`mvn` is not on the path"),
+    ],
+)
+def test_an_old_java_and_a_missing_maven_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, tools: tuple[str, ...], complaint: str
+) -> None:
+    for tool in tools:
+        script(tmp_path / tool, f"echo 'openjdk version \"{version}\"' >&2")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError, match=complaint):
+        java.build(HERE, tmp_path / "build")
+
+
+def test_what_maven_complains_about_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script(tmp_path / "java", "echo 'openjdk version \"21\"' >&2")
+    script(tmp_path / "mvn", "echo '[ERROR] no such artifact'; exit 1")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), "/bin")))
+    with pytest.raises(MissingToolError, match="no such artifact"):
+        java.build(HERE, tmp_path / "build")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -19,6 +18,7 @@ from perseid.engines import hashing
 from perseid.local.rows import Events, read_events
 from perseid.semantics import hashing as reference
 from perseid.spark.identity import hash_text, identity_text, key_word_texts
+from tests.spark.settings import settings
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -110,20 +110,6 @@ DRAWN: dict[str, tuple[str, Callable[[random.Random], Any]]] = {
 }  # fmt: skip
 
 
-@contextmanager
-def session(spark: SparkSession, ansi: str, zone: str) -> Iterator[None]:
-    new = {"spark.sql.ansi.enabled": ansi, "spark.sql.session.timeZone": zone}
-    old = {name: spark.conf.get(name) for name in new}
-    try:
-        for name, value in new.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, before in old.items():
-            assert before is not None
-            spark.conf.set(name, before)
-
-
 @pytest.fixture(scope="module")
 def drawn() -> list[dict[str, Any]]:
     rng = random.Random(7)
@@ -153,7 +139,7 @@ def in_the_jvm(frame: DataFrame, texts: list[str]) -> tuple[list[list[int]], pa.
 @pytest.mark.parametrize(("ansi", "zone"), SESSIONS)
 def test_every_type(spark: SparkSession, frame: DataFrame, drawn: list[dict[str, Any]], ansi: str, zone: str) -> None:
     columns = kinds(frame)
-    with session(spark, ansi, zone):
+    with settings(spark, spark__sql__ansi__enabled=ansi, spark__sql__session__timeZone=zone):
         found, table = in_the_jvm(
             frame, [*(hash_text([column]) for column in columns), *(hash_text([c], leading=1) for c in columns)]
         )
@@ -170,7 +156,7 @@ def test_rows(spark: SparkSession, frame: DataFrame, drawn: list[dict[str, Any]]
     types = dict(columns)
     ids = [[], ["big"], ["number"], ["text"], ["big", "text"], ["yes"], ["fine"], list(reversed(types))]
     keys: list[list[str]] = [[], ["number"], ["text", "record", "map"]]
-    with session(spark, ansi, zone):
+    with settings(spark, spark__sql__ansi__enabled=ansi, spark__sql__session__timeZone=zone):
         texts = [identity_text([(name, types[name]) for name in names], columns) for names in ids]
         for names in keys:
             texts.extend(key_word_texts([(name, types[name]) for name in names]))

@@ -222,10 +222,8 @@ def _plain_table(frame: Any, schema: pa.Schema) -> pa.Table:
         if is_texts(field.type):
             columns.append(pa.array(values, field.type, from_pandas=True))
             continue
-        kind = pa.int64() if pa.types.is_timestamp(field.type) else field.type
-        kind = pa.int32() if pa.types.is_date32(kind) else kind
         mask = (nulls >> i & 1).astype(bool) if some >> i & 1 else None
-        columns.append(pa.array(values.to_numpy(), kind, mask=mask).cast(field.type))
+        columns.append(pa.array(values.to_numpy(), _as_number(field.type), mask=mask).cast(field.type))
     return pa.table(columns, schema=schema)
 
 
@@ -240,12 +238,15 @@ def _packet_rows(named: Iterable[int], packets: list[bytes], clock: int) -> pa.R
 
 def crossing_type(kind: Any) -> Any:
     """How a flat type crosses from the operator: pandas takes NaN for null, and has no dates far from now."""
+    return pa.string() if pa.types.is_floating(kind) else _as_number(kind)
+
+
+def _as_number(kind: Any) -> Any:
+    """The numbers that times and dates cross as; any other type as it is."""
     is_ = pa.types
     if is_.is_timestamp(kind) or is_.is_duration(kind):
         return pa.int64()
-    if is_.is_date32(kind):
-        return pa.int32()
-    return pa.string() if is_.is_floating(kind) else kind
+    return pa.int32() if is_.is_date32(kind) else kind
 
 
 def _crossed(column: Any) -> Any:

@@ -161,7 +161,7 @@ def advance_chain(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Cl
     """One call: every link in turn, with what those before it told."""
     from perseid.engines.sequence.output import joined
     from perseid.engines.sequence.state import join_states, split_state
-    from perseid.engines.sequence.stream import newest_before, run
+    from perseid.engines.sequence.stream import newest_before, next_wake, run
 
     before = split_state(state)
     newest = newest_before(plan, clock)
@@ -198,11 +198,7 @@ def advance_chain(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Cl
         counters.update(counted)
     written = join_states(after)
     counters["state_bytes"] = 0 if written is None else len(written)
-    wake = None
-    if wakes:
-        # What waits for a link before it goes on when that one is decided, and that one says when it may be.
-        wake = min(wakes) if clock.now is None else min((w for w in wakes if w > clock.now), default=clock.now + 1)
-    return Step(joined(tables, plan.schema), written, wake, dict(counters), late)
+    return Step(joined(tables, plan.schema), written, next_wake(wakes, clock.now), dict(counters), late)
 
 
 def _places(plan: SequencePlan, takes: Iterable[str]) -> list[tuple[int, str]]:

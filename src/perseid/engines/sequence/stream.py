@@ -9,7 +9,7 @@ where the horizon stood then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -189,8 +189,6 @@ class _Shard:
         """By pattern: matches that end up to here are decided, and told."""
         self.arranged: Any = None
         """Rows in the order in which they were searched."""
-        self.frontier = y.FOREVER
-        """Matches that end up to here are decided, of all patterns that suppress some."""
         if clock.ended or self.arrival:
             self.ready = np.ones(len(self.rows), bool)
         elif clock.now is None:
@@ -357,7 +355,6 @@ class _Shard:
         """What can be told in order of its end, and what not: an earlier match that is open may suppress a later one."""
         due = _due(numbered, raw)
         opens[raw.starts[~due]] = 1
-        self.frontier = min([self.frontier, *raw.frontiers[:-1].tolist()])
         return chosen_of(raw, np.flatnonzero(due)), chosen_of(raw, np.flatnonzero(~due))
 
     # keeping
@@ -412,20 +409,20 @@ class _Shard:
     def left(self, found: list[Found], told: dict[str, dict[tuple[int, int], int]]) -> Kept:
         """What is kept after this call."""
         memories = dict(self.memories)
+        known = [self.known[one.pattern.name] for one in found if one.pattern.suppress is not None]
         for one in found:
             about, name = one.pattern.suppress, one.pattern.semantic_hash
             if about is not None:
                 assert isinstance(about.duration, int)
-                upto = self.frontier if self.clock.now is None else min(self.frontier, self.clock.now)
-                over = _BEFORE_ALL if self.clock.now is None else upto + 1 - about.duration
+                over = _BEFORE_ALL if self.clock.now is None else min(known) + 1 - about.duration
                 groups = {group: end for group, end in told[one.pattern.name].items() if end > over}
                 memories[name] = replace(memories[name], groups=groups)
                 self.wakes += [end + about.duration for end in groups.values()]
         chosen = np.flatnonzero(self.keep | ~self.ready)
         if self.arrival and not self.idle:
             chosen = self.arranged[self.keep[self.arranged]]  # in the order that was settled
-        known = self.opens, self.clock.now, memories, self.partials
-        return Kept(self.rows, self.ready, self.occurrence, *known).take(chosen)
+        after = self.opens, self.clock.now, memories, self.partials
+        return Kept(self.rows, self.ready, self.occurrence, *after).take(chosen)
 
     def wake(self, left: Kept | None) -> int | None:
         """When time alone can change something: a deadline, a window that closes, an event whose time comes."""
@@ -440,10 +437,15 @@ class _Shard:
             starts = [memory.since for memory in left.memories.values() if memory.since is not None]
             some = [*left.rows.time[left.searched].tolist(), *ends, *starts]
             times += [min(some) if now is None else now + 1] if some else []
-        if not times or now is None:
-            return min(times, default=None)
-        # What should be over by now is held by an attempt that is open, and goes when that one is decided.
-        return min((time for time in times if time > now), default=now + 1)
+        return next_wake(times, now)
+
+
+def next_wake(times: Sequence[int], now: int | None) -> int | None:
+    """The first of these times that is to come."""
+    if not times or now is None:
+        return min(times, default=None)
+    # What should be over by now is held by something that is open, and goes when that is decided.
+    return min((time for time in times if time > now), default=now + 1)
 
 
 def _due(numbered: Numbered, raw: Raw) -> Any:
