@@ -121,21 +121,22 @@ def contest(
     clock: Clock,
     *,
     rounds: int = ROUNDS,
+    warm: int = 1,
     stop: Callable[[], object] | None = None,
 ) -> dict[str, Record]:
-    """Let all run once to warm up, then in turns, every other round backwards. Who fails once is out.
+    """Let all run to warm up, the first time with proof, then in turns, every other round backwards. Who fails is out.
 
     ``stop`` ends a call from another thread, where raising in the midst of it would do harm.
     """
     records = {one.name: Record() for one in contestants}
-    for turn in range(rounds + 1):
+    for turn in range(warm + rounds):
         for one in contestants if turn % 2 == 0 else reversed(contestants):
             record = records[one.name]
             if record.failure is not None:
                 continue
             work = one.proof if turn == 0 and one.proof is not None else one.run
             taken, record.failure = _attempt(work, one.expected, clock.allowance(), stop)
-            if turn > 0 and record.failure is None:
+            if turn >= warm and record.failure is None:
                 record.seconds.append(taken)
     return records
 

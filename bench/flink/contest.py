@@ -13,7 +13,7 @@ from bench import spark_rivals, stream
 from bench.flink.lanes import lanes
 from bench.flink.queries import SQL, cep_form
 from bench.flink.rival import Flink, built
-from bench.harness import Clock, Contestant, Record, Report, Timed, contest, paired_ratio, progress, say
+from bench.harness import Clock, Contestant, Report, Timed, contest, paired_ratio, progress, say
 from bench.java import Rounds
 from bench.truth import Answer, Truth
 from bench.workload import EVENTS, QUERIES, Query
@@ -21,8 +21,6 @@ from bench.workload import EVENTS, QUERIES, Query
 LIMITS = {"quick": (1800.0, 180.0), "standard": (3600.0, 180.0), "full": (6 * 3600.0, 1200.0)}
 """Seconds that a run and a single call may take; beyond them figures are missing."""
 ROUNDS = {"quick": 1, "standard": 3, "full": 3}
-WARM_ROUNDS = 1
-"""Beside the one that a contest begins with: Java's compiler is not done with the hot parts in one."""
 RIVALS = ("flink_sql", "flink_cep")
 FEWER = {("Q1w", "flink_sql"): 200_000}
 """Where a rival is too slow for all of them, everybody has so many events. Flink SQL keeps every row between two steps of a
@@ -127,9 +125,7 @@ def compare(
     everybody = [Contestant(mine, ours, right, proof)]
     everybody += [Contestant(f"{query} {name}", call, right) for name, call in theirs.items()]
     progress(", ".join(one.name for one in everybody))
-    warmed = contest(everybody, clock, rounds=WARM_ROUNDS, stop=stop)
-    ready = [one for one in everybody if warmed[one.name].failure is None]
-    records: dict[str, Record] = warmed | contest(ready, clock, rounds=rounds, stop=stop)
+    records = contest(everybody, clock, rounds=rounds, warm=stream.WARM, stop=stop)
     report.records |= records
     for name in theirs:
         report.add(f"{query}.{name}", *paired_ratio(records[mine], records[f"{query} {name}"]))
