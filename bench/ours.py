@@ -116,4 +116,4 @@ def streamed(query: Query, frame: DataFrame, shards: int) -> DataFrame:
 def counters(progress: Any) -> dict[str, int]:
     """What a stream counted in one batch, by its progress."""
     (observed,) = (row for name, row in progress["observedMetrics"].items() if name.startswith("perseid"))
-    return {name: int(value) for name, value in observed.asDict().items() if name != "by_shard"}
+    return {name: int(value) for name, value in observed["counters"].asDict().items() if name != "by_shard"}

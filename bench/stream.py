@@ -192,8 +192,8 @@ def sample(query: Query, folder: Path, size: int) -> bytes:
     """So many bytes of what a state holds: events. Zeros would be compressed to nothing on their way to the disk."""
     table = pq.read_table(folder / "00001.parquet", columns=[name for name in query.columns if name != "type"])
     parts = [column.chunk(0).buffers()[-1] for column in table.combine_chunks().columns]
-    share = size // len(parts) + 1
-    return b"".join(part.slice(0, share).to_pybytes() for part in parts)[:size].ljust(size, b"\0")
+    whole = b"".join(part.to_pybytes()[: size // len(parts) + 1] for part in parts)
+    return (whole * (size // len(whole) + 1))[:size]
 
 
 def bare(query: Query, frame: DataFrame, shards: int, content: bytes, timeouts: bool) -> DataFrame:

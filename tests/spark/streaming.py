@@ -18,7 +18,7 @@ from pyspark.sql import types as st
 from pyspark.sql.streaming.query import StreamingQuery
 
 from perseid.spark.arrow import to_spark
-from tests.spark_facts.streams import fields
+from perseid.spark.progress import counters
 
 START = dt.datetime(2024, 3, 10, 6, 59, tzinfo=dt.UTC)
 MOMENT = pa.timestamp("us", "UTC")
@@ -72,7 +72,7 @@ class Run:
         out = []
         for batch in self.progress:
             (found,) = [v for name, v in batch["observedMetrics"].items() if name.startswith("perseid")]
-            out.append(fields(found))
+            out.append(counters(found))
         return out
 
     @cached_property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from perseid.errors import EventDataError
-from perseid.spark.stream import OBSERVED
+from perseid.spark.stream import COUNTED, OBSERVED
 from perseid.spark.stream_worker import BY_SHARD, COUNTERS, GAUGES
 
 
@@ -79,7 +79,7 @@ def progress(query: Any, pattern: str | None = None) -> Progress:
         raise EventDataError(
             f"The query holds {len(names)} detections.", hint=f"Name a pattern of one: {', '.join(map(repr, names))}."
         )
-    counted = [_metrics(_observed(one)[names[0]]) for one in recent]
+    counted = [counters(_observed(one)[names[0]]) for one in recent]
     sums = {name: sum(int(one[name] or 0) for one in counted) for name in COUNTERS if name not in (*GAUGES, "shards")}
     sums["incomplete"] = next((int(one["incomplete"]) for one in reversed(counted) if one["shards"]), 0)
     held: dict[str, list[int]] = {}
@@ -105,8 +105,13 @@ def _observed(one: Any) -> Mapping[str, Any]:
     return {name: row for name, row in (one["observedMetrics"] or {}).items() if name.startswith(OBSERVED)}
 
 
-def _metrics(row: Any) -> dict[str, Any]:
-    """What was counted in one batch; through Connect a row comes as its values and its schema."""
+def counters(metrics: Any) -> dict[str, Any]:
+    """What was counted in one batch, by the metrics that were observed."""
+    return _fields(_fields(metrics)[COUNTED])
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    """A row by name; through Connect it comes as its values and its schema."""
     held = row.asDict() if hasattr(row, "asDict") else dict(row)
     if "values" in held and "schema" in held:
         names = [field["name"] for field in held["schema"]["fields"]]

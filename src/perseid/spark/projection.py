@@ -86,7 +86,8 @@ def project(
     if rejected:
         output = output.append(pa.field(_free_name("row", output.names), pa.string()))
     constants = {} if rejected else _constants(plan)
-    numbered = replace(numbered, schema=_crossing(output, constants))
+    hidden = not inputs[0].frame.isStreaming
+    numbered = replace(numbered, schema=_crossing(output, constants, hidden))
     made, asked_for = _columns(undecided, numbered, inputs, on_executors, set(types))
     paths = dict.fromkeys(path for route in plan.routes for path in route.paths)
     key_columns = {path: f"{OURS}key{i}" for i, path in enumerate(paths)}
@@ -121,7 +122,8 @@ def project(
     selects = tuple(tuple(_select(one, job, chosen, made, key_columns, spark_types)) for one in inputs)
     shuffled = (*([ROUTE] if len(job.keys) > 1 else []), *key_columns.values())
     carried = dict(zip(numbered.schema.names, job.schema.names, strict=False))
-    returned = tuple((_shown(name, constants, carried), name) for name in output.names)
+    shown = constants | ({"match_id": f"lower(hex({carried['match_id']}))"} if hidden else {})
+    returned = tuple((shown.get(name) or carried[name], name) for name in output.names)
     return Projection(inputs, numbered, job, selects, wanted, shuffled, returned, tuple(chosen), tuple(on_executors))
 
 
@@ -466,10 +468,15 @@ def _constants(plan: Plan) -> dict[str, str]:
     return found
 
 
-def _crossing(output: pa.Schema, constants: Iterable[str]) -> pa.Schema:
-    """What executors give: without constants, and ids as the bytes they are."""
+def _crossing(output: pa.Schema, constants: Iterable[str], hidden: bool) -> pa.Schema:
+    """What executors give: without constants.
+
+    Ids cross as the bytes they are, ``hidden`` until somebody asks for them. A stream's have to cross in any case, and
+    Java is slower at writing their digits.
+    """
     fields = [field for field in output if field.name not in constants]
-    return pa.schema([pa.field("match_id", pa.binary()) if field.name == "match_id" else field for field in fields])
+    ids = pa.field("match_id", pa.binary() if hidden else pa.string())
+    return pa.schema([ids if field.name == "match_id" else field for field in fields])
 
 
 def _carried(schema: pa.Schema, counted: bool) -> pa.Schema:
@@ -477,12 +484,6 @@ def _carried(schema: pa.Schema, counted: bool) -> pa.Schema:
     fields = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(schema)]
     counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in COUNTERS]))] if counted else []
     return pa.schema([*fields, *counters])
-
-
-def _shown(name: str, constants: Mapping[str, str], carried: Mapping[str, str]) -> str:
-    if name == "match_id":
-        return f"lower(hex({carried[name]}))"
-    return constants[name] if name in constants else carried[name]
 
 
 def spark_schema(schema: pa.Schema) -> st.StructType:

@@ -44,8 +44,8 @@ from perseid.spark.worker import OURS
 
 DELAY = "spark.watermarkDelayMs"
 """Where a column's metadata says that it carries a watermark."""
-OBSERVED = "perseid"
-"""What the name of our metrics begins with."""
+OBSERVED, COUNTED = "perseid", "counters"
+"""What the name of our metrics begins with, and the struct among them that has what was counted."""
 MANY_PARTITIONS = 64
 MAX_NULLS = 60
 """Columns whose nulls are bits of one BIGINT."""
@@ -99,12 +99,8 @@ def detect_stream(
         .groupBy(LABEL)
         .applyInPandasWithState(job.step, _stepped(job), _STATE, "append", "EventTimeTimeout")
     )
-    parts = [f.expr(f"cast(element_at(split({COUNTS}, ','), {i + 1}) as bigint)") for i in range(len(COUNTERS))]
-    sums = [f.coalesce(f.sum(part), f.lit(0)).alias(name) for name, part in zip(COUNTERS, parts, strict=True)]
-    each = f.expr(f"element_at(split({COUNTS}, ','), {len(COUNTERS) + 1})")
-    sums.append(f.concat_ws(" ", f.collect_list(each)).alias(BY_SHARD))
     name = f"{OBSERVED} {', '.join(pattern.name for pattern in plan.patterns)}"
-    counted = stepped.observe(name, *sums)
+    counted = stepped.observe(name, f.expr(_counted()).alias(COUNTED))
     # Taken apart, or filtered, before anything else: what comes out of the operator cannot be shuffled as it is.
     if job.flat:
         restored = (f"{_restored(c.type, c.name)} as {c.name}" for c in job.job.schema)
@@ -113,6 +109,17 @@ def detect_stream(
         packed = counted.where(f"{PACKET} is not null").select(PACKET)
         matches = packed.mapInArrow(job.unpack, spark_schema(job.job.schema))
     return matches.selectExpr(*(text for text, _ in projection.returned)).toDF(*(n for _, n in projection.returned))
+
+
+def _counted() -> str:
+    """What the calls of all shards counted, as one struct: every aggregate would be compiled anew in every task."""
+    sums = ", ".join(
+        f"'{name}', aggregate(calls, 0L, (sum, call) -> sum + cast(call[{i}] as bigint))"
+        for i, name in enumerate(COUNTERS)
+    )
+    held = f"'{BY_SHARD}', concat_ws(' ', transform(calls, call -> call[{len(COUNTERS)}]))"
+    calls = f"collect_list(split({COUNTS}, ','))"
+    return f"transform(array({calls}), calls -> named_struct({sums}, {held}))[0]"
 
 
 def _plain(job: StreamJob) -> Iterator[str]:

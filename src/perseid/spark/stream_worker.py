@@ -143,8 +143,11 @@ class StreamJob(Sent):
             return
         for at in range(0, max(out.num_rows, 1), TOLD_ROWS):
             some = out.slice(at, TOLD_ROWS)
-            cells = {name: _cell(_crossed(some[name])) for name in some.column_names}
-            yield pd.DataFrame({**cells, COUNTS: _cell(counts if at == 0 else None)}, copy=False)
+            row = np.empty((1, some.num_columns + 1), object)
+            for i in range(some.num_columns):
+                row[0, i] = _crossed(some[i])
+            row[0, -1] = counts if at == 0 else None
+            yield pd.DataFrame(row, columns=[*some.column_names, COUNTS], copy=False)
 
     def _received(self, frames: Iterable[Any]) -> tuple[pa.Table, int]:
         """The rows of a call, and the newest tick of the clock among them."""
@@ -249,15 +252,8 @@ def _as_number(kind: Any) -> Any:
     return pa.int32() if is_.is_date32(kind) else kind
 
 
-def _crossed(column: Any) -> Any:
-    """A column of the matches as what pandas leaves as it is."""
+def _crossed(column: Any) -> list[Any]:
+    """A column of the matches as a list, which is what Spark makes of an array too, with a slow number for each value."""
     values = column.cast(crossing_type(column.type))
     numbers = pa.types.is_integer(values.type) and not values.null_count
-    return np.asarray(values) if numbers else values.to_pylist()
-
-
-def _cell(value: Any) -> Any:
-    """A column of one row."""
-    cell = np.empty(1, object)
-    cell[0] = value
-    return cell
+    return np.asarray(values).tolist() if numbers else values.to_pylist()  # type: ignore[no-any-return]
