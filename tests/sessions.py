@@ -1,11 +1,33 @@
-"""The Spark session that tests share: where it runs, and how little it may take."""
+"""The Spark session that tests share: where it runs, and how little it may take; Connect when PERSEID_SPARK_CONNECT is 1."""
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql import SparkSession
+
+CONNECT = os.environ.get("PERSEID_SPARK_CONNECT") == "1"
+
+
+@contextmanager
+def session(warehouse: Path) -> Iterator[SparkSession]:
+    """A session, classic or through Connect."""
+    # Other tests of the same process may have a session, which then is the one we get and is theirs to stop.
+    shared = not CONNECT and SparkSession.getActiveSession() is not None
+    builder = SparkSession.builder.remote("local[2]") if CONNECT else SparkSession.builder.master("local[2]")
+    with warnings.catch_warnings():
+        # Connect starts its server with these settings, then tries to set them again and warns of each it cannot.
+        warnings.filterwarnings("ignore", "Failed to set", UserWarning)
+        made: SparkSession = configured(builder, warehouse).getOrCreate()
+    yield made
+    if not shared and (CONNECT or SparkSession.getActiveSession() is not None):
+        made.stop()
 
 
 def configured(builder: Any, warehouse: Path) -> Any:

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.sessions import configured
+from tests.sessions import CONNECT, session
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    builder = SparkSession.builder.master("local[2]")
-    session: SparkSession = configured(builder, tmp_path_factory.mktemp("warehouse")).getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    with session(tmp_path_factory.mktemp("warehouse")) as made:
+        if not CONNECT:
+            made.sparkContext.setLogLevel("OFF")
+        yield made

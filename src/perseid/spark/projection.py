@@ -123,7 +123,9 @@ def project(
     shuffled = (*([ROUTE] if len(job.keys) > 1 else []), *key_columns.values())
     carried = dict(zip(numbered.schema.names, job.schema.names, strict=False))
     shown = constants | ({"match_id": f"lower(hex({carried['match_id']}))"} if hidden else {})
-    returned = tuple((shown.get(name) or carried[name], name) for name in output.names)
+    # Under names of ours: what Spark names by itself it marks in the column's metadata.
+    texts = (f"{shown.get(name) or carried[name]} as {OURS}shown{i}" for i, name in enumerate(output.names))
+    returned = tuple(zip(texts, output.names, strict=True))
     return Projection(inputs, numbered, job, selects, wanted, shuffled, returned, tuple(chosen), tuple(on_executors))
 
 
