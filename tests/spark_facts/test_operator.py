@@ -103,6 +103,36 @@ def test_observe_may_collect_structs(streams: Streams) -> None:
     assert sorted(rows, key=lambda row: row["label"]) == [{"label": 1, "at": 100}, {"label": 2, "at": 200}]
 
 
+def test_one_aggregate_of_observe_may_become_a_struct_of_sums(streams: Streams) -> None:
+    """What all shards counted travels as one list and is summed at the end, since Spark compiles every aggregate anew in
+    every task. If this fails, every counter needs an aggregate of its own."""
+    frame = operator(streams.read([(1, 100), (2, 200)]), timeouts=False)
+    sums = ", ".join(f"'{name}', aggregate(rows, 0L, (sum, row) -> sum + row[{i}])" for i, name in enumerate("xy"))
+    total = f"transform(array(collect_list(array(cast(label as bigint), at))), rows -> named_struct({sums}))[0]"
+    query = streams.run(frame.observe("struct", f.expr(total).alias("sums")))
+    assert observed(query, "struct") == {"sums": {"x": 3, "y": 300}}
+
+
+MANY = 25_000
+"""More than Spark puts in one batch of rows."""
+
+
+def test_lists_longer_than_a_batch_cross_as_one_row_and_are_taken_apart(streams: Streams) -> None:
+    """Matches: a row for many of them. If this fails, each has to be a row, which costs Spark's worker far more."""
+
+    def act(_key: Any, _frames: Iterator[pd.DataFrame], _state: GroupState) -> Iterable[pd.DataFrame]:
+        cells = pd.DataFrame(index=[0], columns=["numbers", "texts"], dtype=object)
+        cells.at[0, "numbers"] = list(range(MANY))
+        cells.at[0, "texts"] = [None if i % 2 else str(i) for i in range(MANY)]
+        yield cells
+
+    lists = operator(streams.read([(1, 100)]), act, timeouts=False, out="numbers ARRAY<BIGINT>, texts ARRAY<STRING>")
+    streams.run(lists.selectExpr("inline(arrays_zip(numbers, texts))"))
+    rows = streams.spark.table(streams.tables["query"])
+    (found,) = rows.selectExpr("count(*)", "sum(numbers)", "count(texts)", "sum(if(texts = numbers, 1, 0))").collect()
+    assert tuple(found) == (MANY, MANY * (MANY - 1) // 2, MANY // 2, MANY // 2)
+
+
 @pytest.mark.skipif(one_row_per_group_only, reason="Spark 4.0 does not work with pyarrow 26")
 def test_one_null_makes_a_bigint_column_float(streams: Streams) -> None:
     """Why only columns without nulls cross: large numbers next to a null change their value."""
