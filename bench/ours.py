@@ -115,5 +115,7 @@ def streamed(query: Query, frame: DataFrame, shards: int) -> DataFrame:
 
 def counters(progress: Any) -> dict[str, int]:
     """What a stream counted in one batch, by its progress."""
+    from perseid.spark.progress import counters as counted
+
     (observed,) = (row for name, row in progress["observedMetrics"].items() if name.startswith("perseid"))
-    return {name: int(value) for name, value in observed["counters"].asDict().items() if name != "by_shard"}
+    return {name: int(value) for name, value in counted(observed).items() if name != "by_shard"}

@@ -34,6 +34,7 @@ What is timed, on all cores, from Parquet files to matches:
 ours       the triggers of a Structured Streaming query, up to 2,000,000 events each, with Spark's checkpoints
 flink_sql  from the first task's running to the last one's end: cluster, planning and deployment come before
 flink_cep  the same; no checkpoints, state on the heap
+bare       a stateful query on Spark with nothing in it, as in `bench stream`: the most that Spark allows; reported
 """
 
 
@@ -92,6 +93,7 @@ class _Bench:
                     ours=partial(stream.once, self.ours, query, pieces, truth.of(query)),
                     proof=partial(self.ours.proof, query, pieces),
                     theirs={name: process.round for name, process in theirs.items()},
+                    bare=partial(self.ours.bare, query, pieces, True),
                     right=truth.of(query),
                     rounds=self.rounds,
                     clock=self.clock,
@@ -115,17 +117,23 @@ def compare(
     ours: Callable[[], Timed],
     proof: Callable[[], Timed],
     theirs: Mapping[str, Callable[[], Timed]],
+    bare: Callable[[], Timed],
     right: Answer,
     rounds: int,
     clock: Clock,
     stop: Callable[[], object],
 ) -> None:
-    """One query's figures: our stream by each rival's. Who is wrong, or late, once is out and is not compared."""
+    """One query's figures: our stream by each rival's. Who is wrong, or late, once is out and is not compared.
+
+    A bare stateful query runs beside us: what Spark does without us is more than can be reached on it.
+    """
     mine = f"{query} ours"
     everybody = [Contestant(mine, ours, right, proof)]
     everybody += [Contestant(f"{query} {name}", call, right) for name, call in theirs.items()]
+    everybody.append(Contestant(f"{query} bare", bare, None))
     progress(", ".join(one.name for one in everybody))
     records = contest(everybody, clock, rounds=rounds, warm=stream.WARM, stop=stop)
     report.records |= records
     for name in theirs:
         report.add(f"{query}.{name}", *paired_ratio(records[mine], records[f"{query} {name}"]))
+        report.add(f"{query}.{name}.bare", *paired_ratio(records[f"{query} bare"], records[f"{query} {name}"]))

@@ -27,6 +27,7 @@ def compare(sql: Callable[[], Timed], cep: Callable[[], Timed]) -> Report:
         ours=lambda: Timed(0.5, RIGHT),
         proof=lambda: Timed(9.0, RIGHT),
         theirs={"flink_sql": sql, "flink_cep": cep},
+        bare=lambda: Timed(0.25, None),
         right=RIGHT,
         rounds=3,
         clock=Clock(3600, 60),
@@ -71,13 +72,18 @@ def test_a_process_knows_its_files_and_its_folder(tmp_path: Path) -> None:
 
 def test_both_rivals_are_compared() -> None:
     report = compare(lambda: Timed(5.0, RIGHT), lambda: Timed(2.5, RIGHT))
-    assert report.figures == {"Q1.flink_sql": 10.0, "Q1.flink_cep": 5.0}
+    assert report.figures == {
+        "Q1.flink_sql": 10.0,
+        "Q1.flink_sql.bare": 20.0,
+        "Q1.flink_cep": 5.0,
+        "Q1.flink_cep.bare": 10.0,
+    }
     assert len(report.records["Q1 flink_sql"].seconds) == 3
 
 
 def test_other_matches_equal_in_number_give_no_figure_and_spare_the_other_rival() -> None:
     report = compare(lambda: Timed(5.0, Answer(3, 13)), lambda: Timed(2.5, RIGHT))
-    assert report.figures == {"Q1.flink_sql": None, "Q1.flink_cep": 5.0}
+    assert (report.figures["Q1.flink_sql"], report.figures["Q1.flink_cep"]) == (None, 5.0)
     assert report.reasons["Q1.flink_sql"] == "theirs: wrong answer: (3, 13), right is (3, 12)"
 
 

@@ -50,5 +50,4 @@ def detect(
         counted = f.col(quoted(HITS))
         sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in COUNTERS]
         matches = matches.observe(observation, *sums).where(counted.isNull())
-    # Names are the caller's, and some read as more than a name in SQL.
-    return matches.selectExpr(*(text for text, _ in projection.returned)).toDF(*(n for _, n in projection.returned))
+    return projection.shown(matches)

@@ -64,6 +64,12 @@ class Projection:
     on_executors: tuple[int, ...]
     """Predicates one event decides that Spark SQL has no exact words for."""
 
+    def shown(self, matches: Any) -> Any:
+        """What the executors gave as the caller asked for it; some names read as more than a name in SQL."""
+        from pyspark.sql import functions as f
+
+        return matches.select(*(f.expr(text).alias(name) for text, name in self.returned))
+
 
 def project(
     plan: Plan, stream: Events, relations: Mapping[str, list[tuple[Any, ...]]], counted: bool, rejected: bool = False
@@ -123,9 +129,7 @@ def project(
     shuffled = (*([ROUTE] if len(job.keys) > 1 else []), *key_columns.values())
     carried = dict(zip(numbered.schema.names, job.schema.names, strict=False))
     shown = constants | ({"match_id": f"lower(hex({carried['match_id']}))"} if hidden else {})
-    # Under names of ours: what Spark names by itself it marks in the column's metadata.
-    texts = (f"{shown.get(name) or carried[name]} as {OURS}shown{i}" for i, name in enumerate(output.names))
-    returned = tuple(zip(texts, output.names, strict=True))
+    returned = tuple((shown.get(name) or carried[name], name) for name in output.names)
     return Projection(inputs, numbered, job, selects, wanted, shuffled, returned, tuple(chosen), tuple(on_executors))
 
 

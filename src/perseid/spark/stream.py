@@ -84,20 +84,24 @@ def detect_stream(
     )
     shard = _shard(projection, stream.shards)
     named = f"array({', '.join(map(str, labels(stream.shards)))})"
-    shaped = shaped.selectExpr(
-        "*", f"element_at({named}, {shard} + 1) as {LABEL}" if job.plain else f"{shard} as {SHARD}"
-    )
+    label = f"element_at({named}, {shard} + 1)"
     if stream.idle is not None:
         # Every shard has to hear the clock. Whoever packs rows sees to that.
+        shaped = shaped.selectExpr("*", f"{label} as {LABEL}" if job.plain else f"{shard} as {SHARD}")
         ticks = _clock(session, stream.idle).selectExpr("*", *([f"explode({named}) as {LABEL}"] if job.plain else []))
-        shaped = shaped.unionByName(ticks, allowMissingColumns=True)
-    crossed = shaped.selectExpr(*_plain(job)) if job.plain else shaped.mapInArrow(job.pack, _PACKETS)
+        shaped, label, shard = shaped.unionByName(ticks, allowMissingColumns=True), LABEL, SHARD
     # Spark drops rows by the column it knows as event time, before anybody can count them; this one says nothing.
     unknown = f.lit(None).cast("timestamp").alias(f"{OURS}event_time", metadata={DELAY: 0})
-    stepped = (
-        crossed.select("*", unknown)
-        .groupBy(LABEL)
-        .applyInPandasWithState(job.step, _stepped(job), _STATE, "append", "EventTimeTimeout")
+    # As few projections as can be: every trigger plans all of them anew.
+    if job.plain:
+        crossed = shaped.select(*map(f.expr, _plain(job)), f.expr(f"{label} as {LABEL}"), unknown)
+    else:
+        packed = shaped.selectExpr(
+            *crossing.names, *([CLOCK] if stream.idle is not None else []), f"{shard} as {SHARD}"
+        )
+        crossed = packed.mapInArrow(job.pack, _PACKETS).select("*", unknown)
+    stepped = crossed.groupBy(LABEL).applyInPandasWithState(
+        job.step, _stepped(job), _STATE, "append", "EventTimeTimeout"
     )
     name = f"{OBSERVED} {', '.join(pattern.name for pattern in plan.patterns)}"
     counted = stepped.observe(name, f.expr(_counted()).alias(COUNTED))
@@ -106,9 +110,9 @@ def detect_stream(
         restored = (f"{_restored(c.type, c.name)} as {c.name}" for c in job.job.schema)
         matches = counted.selectExpr(f"inline(arrays_zip({', '.join(job.job.schema.names)}))").selectExpr(*restored)
     else:
-        packed = counted.where(f"{PACKET} is not null").select(PACKET)
-        matches = packed.mapInArrow(job.unpack, spark_schema(job.job.schema))
-    return matches.selectExpr(*(text for text, _ in projection.returned)).toDF(*(n for _, n in projection.returned))
+        packets = counted.where(f"{PACKET} is not null").select(PACKET)
+        matches = packets.mapInArrow(job.unpack, spark_schema(job.job.schema))
+    return projection.shown(matches)
 
 
 def _counted() -> str:
@@ -139,7 +143,6 @@ def _plain(job: StreamJob) -> Iterator[str]:
             bits.append(f"if({name} is null, {1 << i}L, 0L)")
         yield f"{sent if nothing is None else f'coalesce({sent}, {nothing})'} as {name}"
     yield f"{' | '.join(bits) or '0L'} as {NULLS}"
-    yield LABEL
     if job.idle is not None:
         yield f"coalesce({CLOCK}, {NO_CLOCK}L) as {CLOCK}"
 

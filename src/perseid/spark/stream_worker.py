@@ -168,11 +168,12 @@ class StreamJob(Sent):
     def _stepped(
         self, table: pa.Table, state: bytes | None, now: int | None
     ) -> tuple[Step, Mapping[str, int], pa.Table | None]:
-        timed = pc.is_valid(table[TIME])
-        untimed = table.filter(pc.invert(timed)) if table[TIME].null_count else table.slice(0, 0)
-        table = table.filter(timed) if untimed.num_rows else table
+        untimed = none = table.slice(0, 0)
+        if table[TIME].null_count:
+            timed = pc.is_valid(table[TIME])
+            untimed, table = table.filter(pc.invert(timed)), table.filter(timed)
         done = engines()[self.job.engine].step(self.job.plan, self.job.rows(table), state, Clock(None, now, False))
-        late = self.job.once(table.take(pa.array(done.late, pa.int64())))
+        late = self.job.once(table.take(pa.array(done.late, pa.int64()))) if len(done.late) else none
         received = self.job.once(table).num_rows
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": untimed.num_rows}
         counters |= {"late": late.num_rows, "events": received - late.num_rows}

@@ -58,6 +58,9 @@ def match_table(
 
 def joined(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """Tables in the schema, one below the other; a column whose type nobody knew beforehand has that of its values."""
+    tables = list(tables)
+    if len(tables) == 1 and tables[0].schema == schema:
+        return tables[0]
     return pa.concat_tables([schema.empty_table(), *tables], promote_options="permissive")
 
 
