@@ -62,8 +62,8 @@ def run(size: str, data: Path, only: tuple[str, ...] | None = None) -> Report:
             _throughput(report, bench, query, sources[query.dataset], truth, clock)
         if size != "quick":  # Spark's start and the first query of a session take most of its time
             _few(report, bench, queries[0], data, clock)
-        if size != "quick" and not only:
-            _growth(report, bench, data)
+            if not only:
+                _growth(report, bench, data)
     say(report.times(count))
     return report
 
