@@ -20,7 +20,6 @@ from bench import ours, spark_rivals
 from bench.harness import Clock, Contestant, Report, Timed, contest, paired_ratio, progress, say
 from bench.truth import Answer, Truth
 from bench.workload import EVENTS, FORMAT, KEYS, QUERIES, EventArrays, Query, parquet, rows
-
 from perseid.spark.shards import labels
 
 if TYPE_CHECKING:

@@ -345,7 +345,7 @@ def test_the_same_input_twice(compiled: bool) -> None:
 
 def tries(text: str, events: list[Event], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """How many events were taken on the way, and how many matches were found."""
-    names = run.plain(False)
+    names = run.plain()
     taken = []
     take = names["take"]
     monkeypatch.setitem(names, "take", lambda *arguments: taken.append(1) or take(*arguments))  # type: ignore[call-overload]
@@ -394,7 +394,7 @@ def test_combinations_cost_what_they_find(condition: str, monkeypatch: pytest.Mo
 )
 def test_events_are_found_by_their_values(match: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many partial matches wait: an event is asked of those that have its value."""
-    names = run.plain(False)
+    names = run.plain()
     asked = []
     fits = names["fits"]
     monkeypatch.setitem(names, "fits", lambda *arguments: asked.append(1) or fits(*arguments))  # type: ignore[call-overload]

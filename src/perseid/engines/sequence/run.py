@@ -150,7 +150,7 @@ def find(
             results = list(pool.map(run, parts))
     raws = []
     for (first, _), (written, frontiers, capped, wake) in zip(parts, results, strict=True):
-        raws.append(_gather(numbered, written, frontiers, capped, wake, first))
+        raws.append(gather(numbered, written, frontiers, capped, wake, first))
     return _joined(raws), arrays
 
 
@@ -193,7 +193,9 @@ def _run(
     arrays = arrays._replace(space=space, reals=reals)
     frontiers = np.full(len(offsets), y.FOREVER, np.int64)
     contextual = arrays.tables[y.S_CONTEXT] >= 0
-    names: Mapping[str, Any] = plain(bool(contextual)) if not fast else vars(_contexts() if contextual else kernel)
+    names: Mapping[str, Any] = vars(_contexts() if contextual else kernel)
+    if not fast:
+        names = plain(*([_contexts()] if contextual else []))
     entry = "simulate" if contextual else "attempts"
     asked = (opens, carried) if contextual else (opens,)
     space[y.C_START] = offsets[0] if len(offsets) else 0
@@ -202,7 +204,7 @@ def _run(
     scale = 1
     while True:
         if not fast:
-            names["outside_hook"][0] = _evaluator(numbered, batch, arrays)
+            names["outside_hook"][0] = evaluator(numbered, batch, arrays)
         with np.errstate(all="ignore"):  # plain Python warns where doubles overflow, compiled code does not
             answer = names[entry](arrays, offsets, ends, frontiers, horizons, *asked)
         space = arrays.space
@@ -238,7 +240,8 @@ def _joined(raws: list[Raw]) -> Raw:
     )
 
 
-def _gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: int, wake: int, first: int) -> Raw:
+def gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: int, wake: int, first: int) -> Raw:
+    """What a kernel wrote, from the partition on that is ``first`` of all."""
     flat = written[0] if len(written) == 1 else np.concatenate([np.zeros(0, np.int64), *written])
     unified = int(numbered.tables[y.S_UNIFIED_COUNT])
     starts = np.empty(kernel.match_starts(flat, unified, flat[:0]), np.int64)
@@ -284,17 +287,17 @@ def _contexts() -> ModuleType:
 
 
 @cache
-def plain(contextual: bool) -> Mapping[str, Any]:
-    """The kernel's own source as plain Python, whose questions go to the reference evaluator."""
+def plain(*more: ModuleType) -> Mapping[str, Any]:
+    """The source of the kernel, and of ``more`` like it, as plain Python whose questions go to the reference evaluator."""
     names: dict[str, Any] = {}
-    sources: list[Any] = [conditions, jumps, frames, options, seen, endings, search, kernel]
-    sources += [_contexts()] if contextual else []
+    sources = (conditions, jumps, frames, options, seen, endings, search, kernel, *more)
+    places = {module.__name__ for module in sources}
     for module in sources:
         names.update({name: value for name, value in vars(module).items() if not name.startswith("__")})
     names["__builtins__"] = __builtins__
     for name, value in list(names.items()):
         function = getattr(value, "py_func", value)
-        if isinstance(function, FunctionType) and function.__module__.startswith("perseid.engines.sequence"):
+        if isinstance(function, FunctionType) and function.__module__ in places:
             names[name] = FunctionType(function.__code__, names, name, function.__defaults__)
     hook: list[Callable[[int, int, int], int] | None] = [None]
     names["outside_hook"] = hook
@@ -307,7 +310,7 @@ def plain(contextual: bool) -> Mapping[str, Any]:
     return names
 
 
-def _evaluator(numbered: Numbered, batch: Batch, arrays: y.Arrays) -> Callable[[int, int, int], int]:
+def evaluator(numbered: Numbered, batch: Batch, arrays: y.Arrays) -> Callable[[int, int, int], int]:
     """Answers conditions the kernel has no opcode for, from what a frame has bound."""
     pattern: c.CorePattern = numbered.pattern.pattern
     names = frozenset(s.name for s in pattern.steps if s.name is not None)

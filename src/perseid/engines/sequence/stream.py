@@ -9,7 +9,7 @@ where the horizon stood then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -76,6 +76,7 @@ def run(
     newest: int | None,
     fed: Rows | None = None,
     fresh: bool = False,
+    make: Callable[..., Shard] | None = None,
 ) -> Ran:
     """One call. ``fed`` are matches of others, which are never late; ``fresh`` patterns were not there before."""
     if state is not None:
@@ -86,7 +87,7 @@ def run(
             kept = replace(kept, memories={one.pattern.pattern.semantic_hash: Memory(newest) for one in plan.patterns})
     if kept.horizon is not None and not clock.ended and (clock.now is None or clock.now < kept.horizon):
         clock = replace(clock, now=kept.horizon)  # what has come has come
-    shard = _Shard(plan, kept, rows, clock, fed)
+    shard = (make or Shard)(plan, kept, rows, clock, fed)
     found = list(shard.search())
     told: dict[str, dict[tuple[int, int], int]] = {}
     for one in found:
@@ -144,7 +145,7 @@ def _live(left: Kept | None) -> int:
 
 
 @dataclass(frozen=True)
-class _Placed:
+class Placed:
     """Rows of one way of partitioning in their order, as far as they can be searched."""
 
     batch: Batch
@@ -163,13 +164,15 @@ class _Placed:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
-class _Shard:
+class Shard:
+    """One call of a shard. What is searched when, and what is late, is what strategies for disorder say otherwise."""
+
     def __init__(self, plan: SequencePlan, kept: Kept, rows: Rows, clock: Clock, fed: Rows | None = None) -> None:
         self.plan, self.kept, self.clock = plan, kept, clock
         self.arrival = plan.order == ARRIVAL
-        behind = np.zeros(len(rows), bool) if clock.now is None else rows.time <= clock.now
-        if self.arrival and len(kept.rows):
-            behind |= _behind(kept.rows, rows)
+        self.even = not self.arrival
+        """All keys are known up to the same time."""
+        behind = self._behind(rows)
         self.late = np.flatnonzero(behind)
         accepted = take_rows(rows, np.flatnonzero(~behind)) if len(self.late) else rows
         self.rows = join_rows(kept.rows, accepted if fed is None else join_rows(accepted, fed))
@@ -189,15 +192,27 @@ class _Shard:
         """By pattern: matches that end up to here are decided, and told."""
         self.arranged: Any = None
         """Rows in the order in which they were searched."""
-        if clock.ended or self.arrival:
-            self.ready = np.ones(len(self.rows), bool)
-        elif clock.now is None:
-            self.ready = np.zeros(len(self.rows), bool)
-        else:
-            self.ready = self.rows.time <= clock.now
+        self.ready = np.ones(len(self.rows), bool) if clock.ended else self._ready()
+        """Rows that are searched now; others wait."""
         nothing_new = not (self.ready & ~self.searched).any() and kept.horizon == clock.now
         self.idle = nothing_new and not clock.ended and not kept.replays
         """Nothing came and no time passed: what was open still is."""
+
+    def _behind(self, rows: Rows) -> Any:
+        """True for rows that came too late."""
+        now = self.clock.now
+        behind = np.zeros(len(rows), bool) if now is None else rows.time <= now
+        if self.arrival and len(self.kept.rows):
+            behind |= _older(self.kept.rows, rows)
+        return behind
+
+    def _ready(self) -> Any:
+        """True for rows whose time has come."""
+        if self.arrival:
+            return np.ones(len(self.rows), bool)
+        if self.clock.now is None:
+            return np.zeros(len(self.rows), bool)
+        return self.rows.time <= self.clock.now
 
     def memory(self, name: str) -> Memory:
         return self.kept.memories.get(name, Memory())
@@ -213,7 +228,7 @@ class _Shard:
             self.counters["incomplete"] += sum(memory.since is not None for memory in self.memories.values())
             self.keep[: self.old] = self.searched[: self.old]
             return
-        places: dict[tuple[int, int | None], _Placed] = {}
+        places: dict[tuple[int, int | None], Placed] = {}
         for numbered in self.plan.patterns:
             name, route = numbered.pattern.pattern.semantic_hash, numbered.pattern.route
             since = self._since(numbered)
@@ -238,7 +253,7 @@ class _Shard:
         # It still counts in the call that passes it: events from before may have waited to be searched until now.
         return since
 
-    def _place(self, route: int, since: int | None) -> _Placed:
+    def _place(self, route: int, since: int | None) -> Placed:
         from perseid.engines.sequence.engine import arranged, wanted_rows
 
         rows = self.rows
@@ -255,8 +270,8 @@ class _Shard:
         occurrence = np.where(searched, self.occurrence[order], occurrence)
         self.occurrence[order] = occurrence
         batch = batch_in(rows, order)
-        horizons = None if self.clock.ended else self._horizons(batch.time, offsets, self.clock.now)
-        return _Placed(batch, order, offsets, occurrence, duplicates, horizons, searched)
+        horizons = None if self.clock.ended else self._horizons(order, offsets)
+        return Placed(batch, order, offsets, occurrence, duplicates, horizons, searched)
 
     def _ranked(self) -> Rows:
         """The rows, where arrival decides among equal times with their place in it: those searched before come first."""
@@ -266,17 +281,19 @@ class _Shard:
         arrived[: self.old] = np.arange(self.old)
         return replace(self.rows, ranks=[pa.array(arrived), *self.rows.ranks])
 
-    def _horizons(self, time: Any, offsets: Any, now: int | None) -> Any:
-        """Up to when each partition is known: the watermark, or what came last where order is trusted."""
+    def _horizons(self, order: Any, offsets: Any, *, before: bool = False) -> Any:
+        """Up to when each partition is known, or was ``before``: the watermark, or what came last where order is trusted."""
+        now = self.kept.horizon if before else self.clock.now
         known = np.full(len(offsets) - 1, _BEFORE_ALL if now is None else now, np.int64)
-        if not self.arrival or not len(time):
+        if not self.arrival or not len(order):
             return known
+        time = self.rows.time[order]
         some = np.diff(offsets) > 0
         last = np.where(some, time[np.maximum(offsets[1:] - 1, 0)], _BEFORE_ALL)
         # Others of its time may follow; what must come later than it cannot have come before.
         return np.maximum(known, last - 1)
 
-    def _found(self, numbered: Numbered, name: str, placed: _Placed) -> Found:
+    def _found(self, numbered: Numbered, name: str, placed: Placed) -> Found:
         opens = np.ones(len(placed.order), np.int64)
         if placed.searched.any():
             before = self.kept.opens.get(name)
@@ -312,7 +329,7 @@ class _Shard:
         now = _BEFORE_ALL if self.clock.now is None else self.clock.now
         return min(now, int(raw.frontiers[:-1].min(initial=y.FOREVER)))
 
-    def _carried(self, numbered: Numbered, name: str, placed: _Placed) -> Partials | None:
+    def _carried(self, numbered: Numbered, name: str, placed: Placed) -> Partials | None:
         """Partial matches of the calls before, by positions; None where they are made again."""
         if not carries(numbered) or self.kept.replays:
             return None
@@ -323,7 +340,7 @@ class _Shard:
         self.counters["capped"] += len(before) - len(found)
         return found
 
-    def _new(self, numbered: Numbered, placed: _Placed, raw: Raw, asked: Any) -> Raw:
+    def _new(self, numbered: Numbered, placed: Placed, raw: Raw, asked: Any) -> Raw:
         """Without matches that were told before: an attempt that is still open may have some already."""
         tables = numbered.tables
         contextual, suppresses = tables[y.S_CONTEXT] >= 0, numbered.pattern.pattern.suppress is not None
@@ -333,7 +350,7 @@ class _Shard:
             return raw  # a partial match has one, and is over with it
         if not (asked[placed.searched] == 1).any():
             return raw
-        if tables[y.S_PLAIN] and not contextual and not suppresses and not self.arrival:
+        if tables[y.S_PLAIN] and not contextual and not suppresses and self.even:
             assert self.kept.horizon is not None
             return chosen_of(raw, np.flatnonzero(raw.timed_out | (raw.end > self.kept.horizon)))
         told = _names(raw, placed.order)
@@ -344,7 +361,7 @@ class _Shard:
         batch = replace(
             placed.batch, time=placed.batch.time[before], kinds=placed.batch.kinds[before], order=order, loaded={}
         )
-        horizons = self._horizons(batch.time, offsets, self.kept.horizon)
+        horizons = self._horizons(order, offsets, before=True)
         earlier, _ = find(numbered, batch, offsets, horizon=horizons, opens=asked[before])
         if suppresses:
             earlier = chosen_of(earlier, np.flatnonzero(_due(numbered, earlier)))
@@ -359,7 +376,7 @@ class _Shard:
 
     # keeping
 
-    def _give_up(self, numbered: Numbered, placed: _Placed, opens: Any) -> int:
+    def _give_up(self, numbered: Numbered, placed: Placed, opens: Any) -> int:
         """Where nothing bounds a pattern, the oldest open attempts beyond the cap of a key are given up."""
         cap = numbered.pattern.retention.cap
         if cap is None or self.clock.ended:
@@ -374,7 +391,7 @@ class _Shard:
         opens[places[gone]] = 0
         return int(gone.sum())
 
-    def _keep(self, numbered: Numbered, placed: _Placed, arrays: y.Arrays, opens: Any, name: str) -> None:
+    def _keep(self, numbered: Numbered, placed: Placed, arrays: y.Arrays, opens: Any, name: str) -> None:
         """Mark the rows that the pattern may still ask for."""
         flags = np.zeros(len(self.rows), bool)
         flags[placed.order] = opens != 0
@@ -458,7 +475,7 @@ def _due(numbered: Numbered, raw: Raw) -> Any:
     return raw.timed_out | (raw.end <= upto)
 
 
-def _behind(kept: Rows, rows: Rows) -> Any:
+def _older(kept: Rows, rows: Rows) -> Any:
     """Rows older than the newest that was kept of their key."""
     both = join_rows(kept, rows)
     (keys,) = both.keys.values()
