@@ -17,7 +17,8 @@
 """
 
 from perseid._version import __version__
-from perseid.api import Pattern, PatternSet, events, explode_evidence, inspect, load, pattern, patterns, progress
+from perseid.api import Pattern, PatternSet, events, explode_evidence, fold, inspect, load, pattern, patterns, progress
+from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative
 from perseid.errors import (
     BindingError,
     EventDataError,
@@ -42,7 +43,12 @@ from perseid.semantics.detection import Match
 from perseid.semantics.types import EventSchema, schema
 
 __all__ = [
+    "Adaptive",
+    "Aggressive",
+    "Assemble",
     "BindingError",
+    "Buffer",
+    "Conservative",
     "EventDataError",
     "EventSchema",
     "Events",
@@ -67,6 +73,7 @@ __all__ = [
     "__version__",
     "events",
     "explode_evidence",
+    "fold",
     "inspect",
     "load",
     "pattern",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
+from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
 from perseid.errors import (
     BindingError,
     EventDataError,
@@ -69,6 +70,7 @@ def events(
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
+    disorder: str | Strategy = "buffer",
 ) -> Events:
     """Declare a stream of events once: rows and which of their columns mean what.
 
@@ -85,6 +87,10 @@ def events(
     ``"watermark"`` puts events in order and reports what the watermark has made final; ``"arrival"`` trusts that the events
     of each key arrive in order, and reports at once. With ``idle``, as in ``"1 minute"``, time goes on by the clock once the
     source has been silent for so long. Keys share ``shards`` states of at most ``max_state`` bytes each.
+
+    ``disorder`` says what is told of events that arrive in the wrong order, before the watermark has made them final:
+    ``"buffer"`` waits for it; ``"assemble"`` tells a match once it is complete and nothing to come can prove it wrong;
+    ``"aggressive"`` tells at once and takes back, as a changelog (see :func:`fold`).
     """
     if order not in ("watermark", "arrival"):
         raise EventDataError(f"order={order!r} is neither 'watermark' nor 'arrival'.")
@@ -92,6 +98,12 @@ def events(
         raise EventDataError(f"shards={shards!r}: it is a number from 1 to {MAX_SHARDS}.")
     if not isinstance(max_state, int) or max_state < MIN_STATE:
         raise EventDataError(f"max_state={max_state!r}: it is a number of bytes, {MIN_STATE} at least.")
+    strategy = strategy_of(disorder)
+    if order == "arrival" and not isinstance(strategy, Buffer):
+        raise EventDataError(
+            f"order='arrival' trusts that events arrive in order, and disorder={strategy.name!r} that they do not.",
+            hint="Leave one of them out.",
+        )
     several = isinstance(data, Mapping)
     kept = {kind: _kept(rows) for kind, rows in data.items()} if several else _kept(data)
     return Events(
@@ -107,6 +119,7 @@ def events(
         _idle(idle),
         shards,
         max_state,
+        strategy,
     )
 
 
@@ -409,6 +422,16 @@ def pattern(source: str | PatternBuilder | ast.Pattern) -> Pattern:
     if isinstance(source, ast.Pattern):
         return Pattern(source, print_pattern(source))
     return Pattern(parse_pattern(source), source)
+
+
+def fold(changes: Any) -> Any:
+    """What stands of a changelog of matches: those that were told and not taken back, a row for each.
+
+    ``changes`` is a finished DataFrame of what a stream with ``disorder="aggressive"`` told, in any order.
+    """
+    from perseid.spark.changes import fold as folded
+
+    return folded(changes)
 
 
 def explode_evidence(matches: Any) -> Any:

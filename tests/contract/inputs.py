@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,6 +73,10 @@ class Inputs:
     """(question, the time up to which everything has come; without one, everything has)"""
     write: Callable[..., Question]
     """(patterns as text, data, schema): events have a second, a type, and what else the schema says."""
+    whole: bool = True
+    """It is asked any pattern, in any order; others only what ``ask`` gives, and never by arrival."""
+    punctual: bool = True
+    """Late is what comes behind the watermark, told what the watermark has made final, and nothing else."""
 
 
 # The sequence engine
@@ -163,16 +168,75 @@ def _micros(moment: Any) -> int | None:
     return None if moment is None else (moment - EPOCH) // dt.timedelta(microseconds=1)
 
 
+def ask_one_way(seed: int, keyed: bool) -> Question:
+    """What the sequence engine is asked, where all patterns are partitioned in one way."""
+    question = ask_sequence(seed, keyed)
+    ways = [[path.parts for path in pattern.partition] for pattern in question.patterns]
+    return replace(
+        question, patterns=tuple(p for p, way in zip(question.patterns, ways, strict=True) if way == ways[0])
+    )
+
+
+# Assembling
+
+
+def ask_assembled(seed: int, keyed: bool) -> Question:
+    """Patterns whose matches do not depend on one another, over events that all of them may want."""
+    chance = random.Random(f"assembled {seed}")
+    texts = [_slots(chance, keyed or chance.random() < 0.7) for _ in range(1 + seed % 3)]
+    patterns = [replace(resolve(parse_pattern(f"pattern p{i}\n{text}")), name=f"p{i}") for i, text in enumerate(texts)]
+    data = make_rows(SeededChooser(seed), longest=24, keys=4)
+    return Question(tuple(patterns), tuple(data), chance.choice(((), ("number",))), chance.choice(((), ("i",))))
+
+
+def _slots(chance: random.Random, keyed: bool) -> str:
+    steps: list[str] = []
+    names: list[str] = []
+    for i in range(chance.choice((1, 2, 2, 3, 3, 4))):
+        if steps and chance.random() < 0.35:
+            barred = [f"not {chance.choice('ABCD')}{_asked(chance, names)}" for _ in range(chance.choice((1, 1, 2)))]
+            steps += [
+                one + (f" for {chance.randrange(1, 4)} seconds" if chance.random() < 0.3 else "") for one in barred
+            ]
+        unified = "(v as u)" if chance.random() < 0.15 else ""
+        steps.append(f"{chance.choice('ABCD')}{unified} x{i}{_asked(chance, names)}")
+        names.append(f"x{i}")
+    text = steps[0]
+    for step in steps[1:]:
+        # An absence has no arrow of its own: only how the next event follows counts.
+        text += f" {_arrow(step)} {step}"
+    if chance.random() < 0.25:
+        text += f" -> not {chance.choice('ABCD')}{_asked(chance, names)} for {chance.randrange(1, 4)} seconds"
+    clauses = [f"match {text}", f"within {chance.randrange(4, 12)} seconds"]
+    clauses += ["partition by k"] if keyed else []
+    clauses += [f"return x0.v as w, {names[-1]}.number as n"] if chance.random() < 0.6 else []
+    return "\n".join(clauses)
+
+
+def _arrow(step: str) -> str:
+    return "->" if step.startswith("not ") else "->>"
+
+
+def _asked(chance: random.Random, names: Sequence[str]) -> str:
+    """A condition, of the event alone or of an earlier one too."""
+    if chance.random() < 0.6:
+        return ""
+    if names and chance.random() < 0.6:
+        return f" [v {chance.choice(('>', '<=', '!='))} {chance.choice(names)}.v]"
+    return f" [v > {chance.randrange(3)}]"
+
+
+def _types(question: Question | None = None) -> Mapping[str, Any]:
+    return {field.name: arrow_type(field.type) for field in (SCHEMA if question is None else question.schema)}
+
+
+_SEQUENCE = Inputs(ask=ask_sequence, types=_types, rows=sequence_rows, expected=oracle, write=write_sequence)
 INPUTS: dict[str, Inputs] = {
-    "sequence": Inputs(
-        ask=ask_sequence,
-        types=lambda question=None: {
-            field.name: arrow_type(field.type) for field in (SCHEMA if question is None else question.schema)
-        },
-        rows=sequence_rows,
-        expected=oracle,
-        write=write_sequence,
-    ),
+    "sequence": _SEQUENCE,
+    "aggressive": _SEQUENCE,
+    "assemble": replace(_SEQUENCE, ask=ask_assembled, whole=False, punctual=False),
+    "adaptive": replace(_SEQUENCE, whole=False, punctual=False),
+    "conservative": replace(_SEQUENCE, ask=ask_one_way, whole=False),
 }
 """By the name of the engine; a new engine adds itself here."""
 

@@ -156,9 +156,17 @@ def key_of(question: Question, row: Mapping[str, Any]) -> object:
 
 
 def calls_of(
-    engine: Engine, question: Question, seed: int, *, order: str = "watermark", beyond: float = 1.0
+    engine: Engine,
+    question: Question,
+    seed: int,
+    *,
+    order: str = "watermark",
+    beyond: float = 1.0,
+    wild: bool = False,
 ) -> list[Call]:
     """The data in calls, cut at random; disorder is within the delay of the watermark, times ``beyond``.
+
+    Where it is ``wild``, the delay is that of most of the data.
 
     Where arrival is the order, time does not go on, data come in theirs, and equal times come together.
     """
@@ -167,7 +175,8 @@ def calls_of(
     if not data:
         return []
     span = max(times) - min(times) + 1
-    delay = chance.choice([0, span // 10 + 1, span // 3 + 1]) if order == "watermark" else 0
+    delays = [span // 2 + 1, span + 1] if wild else [0, span // 10 + 1, span // 3 + 1]
+    delay = chance.choice(delays) if order == "watermark" else 0
     late = {i: chance.random() * delay * 0.999 * beyond for i in range(len(data))}
     arriving = sorted(range(len(data)), key=lambda i: (times[i] + late[i], i))
     cuts = sorted(chance.sample(range(len(data) + 1), min(len(data) + 1, chance.randrange(7))))

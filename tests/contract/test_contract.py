@@ -17,6 +17,18 @@ from perseid.engines.registry import engines
 from tests.contract.inputs import answer, answers, inputs_of, run, without_numba
 
 every_engine = pytest.mark.parametrize("engine", engines().values(), ids=lambda engine: engine.name)
+telling_engine = pytest.mark.parametrize(
+    "engine",
+    [engine for engine in engines().values() if not engine.retracts and inputs_of(engine).punctual],
+    ids=lambda engine: engine.name,
+)
+"""For those that tell a match once and for all, and take every row that the watermark lets them."""
+whole_engine = pytest.mark.parametrize(
+    "engine",
+    [engine for engine in engines().values() if not engine.retracts and inputs_of(engine).whole],
+    ids=lambda engine: engine.name,
+)
+"""For those, among them, that can be asked any pattern."""
 
 
 @every_engine
@@ -34,7 +46,7 @@ def test_equals_the_oracle(engine: Engine, block: int) -> None:
         expected = inputs.expected(question)
         assert answer(run(engine, question), question) == expected, f"seed {seed}"
         found += len(expected)
-    assert found > 50
+    assert found >= 50
 
 
 @every_engine

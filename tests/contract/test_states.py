@@ -21,7 +21,7 @@ from perseid.errors import StateError
 from tests.contract.hostile import HEAD, mutations, nested, reseal
 from tests.contract.inputs import inputs_of
 from tests.contract.streams import SECOND, Shard, calls_of
-from tests.contract.test_contract import every_engine
+from tests.contract.test_contract import whole_engine
 
 SUPPRESSED = "match A a -> B+ b\nwithin 10 seconds\npartition by k\nreturn last(b.s) as s\nsuppress 20 seconds"
 PLAIN = "match A a -> B b [v > a.v]\nwithin 10 seconds\npartition by k\nreturn a.s as s1"
@@ -79,7 +79,7 @@ def state_of(shard: Shard) -> bytes:
     return shard.state
 
 
-@every_engine
+@whole_engine
 def test_it_is_what_was_written(engine: Engine) -> None:
     for shard in shards_of(engine):
         sealed = unseal(state_of(shard))
@@ -87,7 +87,7 @@ def test_it_is_what_was_written(engine: Engine) -> None:
         assert sealed.facts["engine"] == engine.name
 
 
-@every_engine
+@whole_engine
 def test_every_byte_counts(engine: Engine) -> None:
     """Any one byte that is another is noticed."""
     for shard in shards_of(engine)[:4:3]:
@@ -102,7 +102,7 @@ def test_every_byte_counts(engine: Engine) -> None:
                 changed[at] ^= flipped
 
 
-@every_engine
+@whole_engine
 def test_cut_or_extended(engine: Engine) -> None:
     shard = shards_of(engine)[0]
     reader, state = Reader(shard), state_of(shard)
@@ -117,7 +117,7 @@ def test_cut_or_extended(engine: Engine) -> None:
         reader.refuses(wrong)
 
 
-@every_engine
+@whole_engine
 def test_of_another(engine: Engine) -> None:
     """Layout, engine, version, number of shards, order: refused, with what can be done."""
     shard = shards_of(engine)[0]
@@ -148,7 +148,7 @@ def _stream(batch: pa.RecordBatch, **options: Any) -> bytes:
     return bytes(sink.getvalue())
 
 
-@every_engine
+@whole_engine
 def test_bombs(engine: Engine) -> None:
     """Few bytes that stand for many, or say that they are many, are refused before there is room made for them."""
     shard = shards_of(engine)[0]
@@ -184,7 +184,7 @@ def test_bombs(engine: Engine) -> None:
     assert time.monotonic() - began < 20
 
 
-@every_engine
+@whole_engine
 @pytest.mark.parametrize("block", range(6))
 def test_states_that_nobody_wrote(engine: Engine, block: int) -> None:
     """With the right checksum: each is refused as a state, or read and gone on with; nothing else comes of it."""
@@ -210,7 +210,7 @@ def test_states_that_nobody_wrote(engine: Engine, block: int) -> None:
     assert longest < 30
 
 
-@every_engine
+@whole_engine
 def test_partial_matches_that_nobody_had(engine: Engine) -> None:
     """Of events that are not there or not theirs, in no order, by ways there are not, twice, of other patterns."""
     shard = shards_of(engine)[-1]

@@ -31,7 +31,7 @@ from tests.contract.streams import (
     suppresses,
     times_of,
 )
-from tests.contract.test_contract import every_engine
+from tests.contract.test_contract import telling_engine, whole_engine
 
 BASE = int(os.environ.get("PERSEID_SEEDS", "2000000"))
 """Where the seeds of the deep runs begin."""
@@ -83,20 +83,20 @@ def any_cut(engine: Engine, seed: int, question: Question, beyond: float = 1.0) 
     return len(shard.told)
 
 
-@every_engine
+@telling_engine
 @pytest.mark.parametrize("block", range(4))
 def test_any_cut_into_calls(engine: Engine, block: int) -> None:
     ask = inputs_of(engine).ask
     assert sum(any_cut(engine, seed, ask(seed, False)) for seed in range(block * 35, block * 35 + 35)) > 40
 
 
-@every_engine
+@telling_engine
 def test_late_rows_are_left_out_and_counted(engine: Engine) -> None:
     ask = inputs_of(engine).ask
     assert sum(any_cut(engine, seed, ask(seed, False), beyond=4) for seed in range(70)) > 60
 
 
-@every_engine
+@telling_engine
 def test_the_batch_and_the_stream_that_ends_are_one(engine: Engine) -> None:
     """A shard that is told of the end at once is what a batch is; and so is one that is told of it later."""
     for seed in range(30):
@@ -108,7 +108,7 @@ def test_the_batch_and_the_stream_that_ends_are_one(engine: Engine) -> None:
         assert shard.rows == inputs_of(engine).expected(question), f"seed {seed}"
 
 
-@every_engine
+@telling_engine
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_any_number_of_shards(engine: Engine, count: int) -> None:
     """Each has a state of its own, and may be called or not where it is given nothing."""
@@ -127,7 +127,7 @@ def test_any_number_of_shards(engine: Engine, count: int) -> None:
         assert sorted(told, key=repr) == inputs_of(engine).expected(question), f"seed {seed}"
 
 
-@every_engine
+@telling_engine
 def test_the_same_calls_give_the_same_steps(engine: Engine) -> None:
     for seed in range(15):
         question = inputs_of(engine).ask(seed, False)
@@ -136,7 +136,7 @@ def test_the_same_calls_give_the_same_steps(engine: Engine) -> None:
             same(one.call(call.data, call.now), other.call(list(call.data), call.now))
 
 
-@every_engine
+@whole_engine
 def test_time_does_not_go_back(engine: Engine) -> None:
     """A driver that says less than it said before is not believed: nothing is told twice."""
     question = written(engine, [PLAIN, LAST], seconds((1, "A"), (2, "B"), (3, "A"), (5, "B")))
@@ -153,7 +153,7 @@ def test_time_does_not_go_back(engine: Engine) -> None:
         assert shard.finish() == inputs_of(engine).expected(question)
 
 
-@every_engine
+@telling_engine
 def test_with_and_without_numba(engine: Engine) -> None:
     plain = without_numba("tests.contract.streams", f"streamed({engine.name!r}, range(12))")
     assert plain == json.loads(json.dumps(streamed(engine.name, range(12))))
@@ -195,21 +195,21 @@ def one_route(engine: Engine, seeds: range, keyed: bool) -> list[tuple[int, Ques
     return [(seed, question) for seed, question in asked if len(question.plan.routes) == 1]
 
 
-@every_engine
+@whole_engine
 def test_order_by_arrival(engine: Engine) -> None:
     told = [by_arrival(engine, seed, question)[0] for seed, question in one_route(engine, range(40), True)]
     told += [by_arrival(engine, seed, question)[0] for seed, question in one_route(engine, range(100, 140), False)]
     assert sum(told) > 50
 
 
-@every_engine
+@whole_engine
 def test_order_by_arrival_leaves_late_rows_out(engine: Engine) -> None:
     asked = one_route(engine, range(200, 250), True)
     late = sum(by_arrival(engine, seed, question, disorder=2.5)[1] for seed, question in asked)
     assert late > 20
 
 
-@every_engine
+@whole_engine
 def test_arrival_tells_at_once(engine: Engine) -> None:
     """Time has not moved, and nothing more is waited for than the match needs."""
     question = written(engine, [PLAIN], seconds((1, "A"), (2, "B"), (3, "A"), (4, "B")))
@@ -255,7 +255,7 @@ def woken(shard: Shard, times: Sequence[int]) -> dict[Row, int]:
     return told
 
 
-@every_engine
+@telling_engine
 def test_wakes_are_enough(engine: Engine) -> None:
     """Nothing is told before the wake, and at wakes everything is told as early as by calls at every time that counts."""
     counted = 0
@@ -281,7 +281,7 @@ def test_wakes_are_enough(engine: Engine) -> None:
     assert counted > 10
 
 
-@every_engine
+@whole_engine
 @pytest.mark.parametrize(
     "text",
     [
@@ -308,7 +308,7 @@ def test_wakes_are_few(engine: Engine, text: str) -> None:
     assert shard.rows == inputs_of(engine).expected(question)
 
 
-@every_engine
+@whole_engine
 def test_a_call_that_changes_nothing_keeps_the_wake(engine: Engine) -> None:
     """Only late rows, or none: what was waited for is waited for still."""
     question = written(engine, [LAST + "\nsuppress 20 seconds"], seconds((1, "A"), (2, "B")))
@@ -333,7 +333,7 @@ def kept_times(state: bytes | None) -> list[int]:
     return [time for time, searched in zip(table["time"], table["searched"], strict=True) if searched]
 
 
-@every_engine
+@whole_engine
 def test_no_more_is_kept_than_plans_say(engine: Engine) -> None:
     """An event that was searched is kept for as long as the longest window of its plan and no longer."""
     kept = 0
@@ -368,7 +368,7 @@ def busy(engine: Engine, text: str) -> list[int]:
     return kept
 
 
-@every_engine
+@whole_engine
 @pytest.mark.parametrize("clause", ["", "\nsuppress 3 seconds", "\nafter match skip past last", "\nreport timeouts"])
 def test_a_busy_key_is_kept_for_its_window(engine: Engine, clause: str) -> None:
     assert max(busy(engine, LAST + clause)) <= 10 + 2 * 10 + 1
@@ -377,7 +377,7 @@ def test_a_busy_key_is_kept_for_its_window(engine: Engine, clause: str) -> None:
 CONTEXTS = ("chronicle", "immediate", "strict immediate", "continuous", "recent", "cumulative")
 
 
-@every_engine
+@whole_engine
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_a_busy_key_in_a_context(engine: Engine, context: str) -> None:
     """Partial matches are kept, and not all that was since there was none."""
@@ -392,7 +392,7 @@ def test_a_busy_key_in_a_context(engine: Engine, context: str) -> None:
         assert max(busy(engine, text)) <= 10 + 2 * 10 + 1, text
 
 
-@every_engine
+@whole_engine
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_a_context_goes_on_from_its_partial_matches(engine: Engine, context: str) -> None:
     """Wherever it is cut: totals, ways that one step is reached by, names, timeouts, and what must wait to be told."""
@@ -500,20 +500,20 @@ def changed(engine: Engine, seed: int, order: str, routed: bool = False) -> int:
     return found
 
 
-@every_engine
+@whole_engine
 @pytest.mark.parametrize("order", ["watermark", "arrival"])
 def test_a_changed_set_goes_on(engine: Engine, order: str) -> None:
     """Patterns that stay have no gap, those that are added start at the change; their order does not matter."""
     assert sum(changed(engine, seed, order) for seed in range(90 if order == "watermark" else 40)) > 9
 
 
-@every_engine
+@whole_engine
 def test_a_changed_set_goes_other_ways(engine: Engine) -> None:
     """The same where every way of partitioning has rows of its own."""
     assert sum(changed(engine, seed, "watermark", routed=True) for seed in range(200, 240)) > 9
 
 
-@every_engine
+@whole_engine
 def test_every_way_of_partitioning_has_rows_of_its_own(engine: Engine) -> None:
     counted = 0
     for seed in range(300, 360):
@@ -529,7 +529,7 @@ def test_every_way_of_partitioning_has_rows_of_its_own(engine: Engine) -> None:
     assert counted > 20
 
 
-@every_engine
+@whole_engine
 def test_a_pattern_that_is_removed_leaves_nothing(engine: Engine) -> None:
     data = seconds((1, "A"), (2, "B"), (3, "C"))
     both = written(engine, [LAST, "match C c -> A a\nwithin 1 hour\npartition by k"], data)
@@ -546,7 +546,7 @@ def test_a_pattern_that_is_removed_leaves_nothing(engine: Engine) -> None:
     assert shard.state is None
 
 
-@every_engine
+@whole_engine
 def test_a_pattern_that_is_added_says_that_it_is_incomplete(engine: Engine) -> None:
     """Until one window has passed, and what it looks back at besides."""
     rows = seconds((1, "A"), (3, "A"), (5, "B"), (6, "A"), (7, "B"), (30, "A"), (31, "B"))
@@ -566,7 +566,7 @@ def test_a_pattern_that_is_added_says_that_it_is_incomplete(engine: Engine) -> N
     assert told_by(other.told, both.patterns[1]) == told_by(expected, both.patterns[1])
 
 
-@every_engine
+@whole_engine
 @pytest.mark.parametrize("what", ["columns", "decided"])
 def test_a_pattern_that_asks_for_what_was_not_kept(engine: Engine, what: str) -> None:
     """It starts after the newest event that was kept; those that ask for nothing new go on."""
@@ -602,7 +602,7 @@ def test_a_pattern_that_asks_for_what_was_not_kept(engine: Engine, what: str) ->
     assert [row[3] for row in told_by(second, both.patterns[1])] == [6 * SECOND]
 
 
-@every_engine
+@whole_engine
 def test_arrival_keeps_what_others_need_when_a_pattern_is_added(engine: Engine) -> None:
     rows = seconds((1, "A"), (2, "A"), (4, "B"), (6, "A"), (7, "B"))
     both = written(engine, [LAST, "match A a -> B b\nwithin 20 seconds\npartition by k"], rows)
@@ -617,7 +617,7 @@ def test_arrival_keeps_what_others_need_when_a_pattern_is_added(engine: Engine) 
         assert told == told_by(inputs_of(engine).expected(both), both.patterns[0])
 
 
-@every_engine
+@whole_engine
 def test_two_patterns_of_one_meaning(engine: Engine) -> None:
     """Under two names; each tells its matches, and what one told suppresses nothing of the other."""
     rows = seconds((1, "A"), (2, "B"), (3, "B"), (4, "A"), (5, "B"), (30, "A"), (31, "B"))
@@ -629,7 +629,7 @@ def test_two_patterns_of_one_meaning(engine: Engine) -> None:
     assert {row[0] for row in shard.told} == {"p0", "p1"}
 
 
-@every_engine
+@whole_engine
 def test_what_is_suppressed_across_keys(engine: Engine) -> None:
     """Matches are told in the order of their ends, whichever key is decided first."""
     rows = [
@@ -651,7 +651,7 @@ def test_what_is_suppressed_across_keys(engine: Engine) -> None:
 # Counters
 
 
-@every_engine
+@whole_engine
 def test_open_attempts_beyond_the_cap_are_given_up(engine: Engine) -> None:
     """The oldest first, and they are counted."""
     question = written(
@@ -673,7 +673,7 @@ def test_open_attempts_beyond_the_cap_are_given_up(engine: Engine) -> None:
     assert sorted(row[3] for row in shard.rows) == [7 * SECOND, 8 * SECOND, 9 * SECOND]  # type: ignore[type-var]
 
 
-@every_engine
+@whole_engine
 def test_state_beyond_its_size_is_given_up(engine: Engine) -> None:
     question = written(
         engine,
@@ -693,7 +693,7 @@ def test_state_beyond_its_size_is_given_up(engine: Engine) -> None:
     assert {row[3] for row in shard.told} == {second * SECOND for second in range(200 - told, 200)}
 
 
-@every_engine
+@whole_engine
 def test_what_is_counted(engine: Engine) -> None:
     """Late rows, duplicates, suppressed and timed-out attempts, each once however calls are cut."""
     rows = seconds((1, "A"), (2, "B"), (2, "B"), (3, "A"), (4, "B"), (9, "A"), (30, "C"))
@@ -711,7 +711,7 @@ def test_what_is_counted(engine: Engine) -> None:
         assert shard.counters["events"] == len(rows)
 
 
-@every_engine
+@whole_engine
 def test_live_keys_are_counted(engine: Engine) -> None:
     rows = [{"second": i, "type": "A", "k": i % 4, "v": 1} for i in range(8)]
     question = written(engine, [PLAIN], rows)
@@ -727,7 +727,7 @@ def test_live_keys_are_counted(engine: Engine) -> None:
 
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
-@every_engine
+@whole_engine
 @pytest.mark.parametrize("block", range(20_000 // DEEP_BLOCK))
 def test_deep(engine: Engine, block: int) -> None:
     """20,000 questions, each cut into calls in order, beyond it, by arrival, woken rarely and with a changed set."""
@@ -747,7 +747,7 @@ def test_deep(engine: Engine, block: int) -> None:
 
 def test_tables_of_steps_are_tables() -> None:
     """Every engine's step is made of what drivers take apart."""
-    for engine in engines().values():
+    for engine in [engine for engine in engines().values() if not engine.retracts and inputs_of(engine).punctual]:
         question = inputs_of(engine).ask(1, False)
         shard = Shard(engine, question)
         for call in calls_of(engine, question, 1):

@@ -33,3 +33,13 @@ def test_the_example_of_a_stream(spark: SparkSession, capsys: pytest.CaptureFixt
     assert "batch 3: match  ann  20.0" in said
     assert 'batch 3: late   ann  {"ts":"2026-03-01T09:10:00.000Z"' in said
     assert "filtered          1" in said
+
+
+def test_the_example_of_gates(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert spark is SparkSession.getActiveSession()
+    runpy.run_path(str(GUIDES.parents[1] / "examples" / "goods_through_gates.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "batch 1: alarm, gin (e200-31) at the south door" in said
+    assert "batch 2: never mind, gin (e200-31) at the south door" in said
+    assert "what stands: [('razor', 'north')]" in said
+    assert "2 told, 1 taken back" in said

@@ -15,7 +15,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 BLOCK = re.compile(r"^```python spark\n(.*?)^```\n(?:```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["spark-batch", "streaming"])
+@pytest.mark.parametrize("name", ["spark-batch", "streaming", "out-of-order"])
 def test_the_guide(spark: SparkSession, name: str) -> None:
     guide = GUIDES / f"{name}.md"
     namespace: dict[str, object] = {"__name__": "document", "spark": spark}

@@ -54,6 +54,8 @@ class Rows:
     relations: Mapping[str, Relation] = field(default_factory=dict)
     dedupe: bool = False
     """Rows with equal time, key and identity are one event."""
+    control: Any = None
+    """int8: 0 for an event, 1 for a promise about its key, 2 for one about all keys; None where all are events."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -103,3 +105,5 @@ class Engine:
     finish: Callable[..., Any] | None = None
     report: Callable[[bytes], StateReport] | None = None
     """What a state holds; None for an engine that keeps none."""
+    retracts: bool = False
+    """What it told may be taken back: its rows are changes."""

@@ -27,6 +27,7 @@ def take_rows(rows: Rows, chosen: Any) -> Rows:
         route=None if rows.route is None else rows.route[chosen],
         decided={n: truth[chosen] for n, truth in rows.decided.items()},
         made={text: _take(column, places) for text, column in rows.made.items()},
+        control=None if rows.control is None else rows.control[chosen],
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from perseid.engines.disorder.strategy import BUFFER, Strategy
 from perseid.errors import BindingError, EventDataError, nearest
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, content_id
@@ -46,6 +47,8 @@ class Events:
     """How many states a stream has; keys share them."""
     max_state: int = 1 << 28
     """How many bytes one of them may have."""
+    disorder: Strategy = BUFFER
+    """What is told of events that may still be joined by earlier ones."""
 
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]:
         """The columns named for a role, for one of several inputs where each has its own."""

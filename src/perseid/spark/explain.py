@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import types as st
 
 from perseid.compile.plan import PatternPlan, Plan, Predicate
+from perseid.engines.disorder.strategy import Buffer
 from perseid.errors import NotYetError
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr
@@ -21,9 +22,8 @@ from perseid.semantics.detection import expressions_of
 from perseid.semantics.events import Event
 from perseid.spark.arrow import to_arrow
 from perseid.spark.expressions import predicate_text
-from perseid.spark.inputs import Input, field_type, inputs_of, key_text, quoted, time_text, types_of
+from perseid.spark.inputs import Input, delay_of, field_type, inputs_of, key_text, quoted, time_text, types_of
 from perseid.spark.projection import MAX_HITS, Projection, columns_seen, project
-from perseid.spark.stream import delay_of
 from perseid.spark.worker import ROUTE
 from perseid.viz.detection import Row, all_needed, caps, engines, fed, kernels, routes, section
 
@@ -74,6 +74,8 @@ def _stream(plan: Plan, stream: Events, projection: Projection) -> list[Row]:
         "arrival": "at once what the newest event of its key has made final; absences when the watermark passes",
     }
     rows: list[Row] = [("order", f"{stream.order}: tells {speaks[stream.order]}")]
+    if not isinstance(stream.disorder, Buffer):
+        rows = [("disorder", f"{projection.strategy.name}: tells {projection.why}")]
     if stream.idle is not None:
         rows.append(
             ("silence", f"after {print_duration(stream.idle)} without a new watermark, time goes on by the clock")

@@ -24,6 +24,8 @@ from perseid.spark.sql.columns import spark_type
 from perseid.spark.sql.times import DAY
 from perseid.spark.worker import OURS
 
+DELAY = "spark.watermarkDelayMs"
+"""Where a column's metadata says that it carries a watermark."""
 _DENSE = 2**33
 """Below this many seconds doubles lie closer together than microseconds."""
 
@@ -303,3 +305,21 @@ def identity_column_text(one: Input) -> str:
         # The order is that of the caller's names, whatever we call the columns.
         found = hash_text([here[name] for name in sorted(here)])
     return found if one.event_type is None else f"xxhash64({found}, {literal(one.event_type)}, 0L)"
+
+
+def delay_of(one: Input) -> int | None:
+    """Milliseconds that an input's watermark is behind its newest event; None where it has none."""
+    found = time_field(one).metadata.get(DELAY)
+    return None if found is None else int(found)
+
+
+def time_field(one: Input) -> st.StructField:
+    """The field of an input's schema that has its time."""
+    name = next(here for there, here, _ in one.own if there == one.time)
+    field: st.StructField = one.frame.schema[name]
+    return field
+
+
+def longest_delay(inputs: Sequence[Input]) -> int:
+    """Of all watermarks, in milliseconds."""
+    return max(delay_of(one) or 0 for one in inputs)

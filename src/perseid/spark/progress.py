@@ -28,12 +28,18 @@ class Progress:
     bad: int
     matches: int
     timed_out: int
+    retracted: int
+    """Matches that were told and taken back."""
     suppressed: int
     evidence_dropped: int
     capped: int
     duplicates: int
     incomplete: int
     """In the last batch: patterns, by shard, that began after their first events may have come."""
+    late_expected: int
+    """Rows that an adaptive stream reckoned would come too late for it."""
+    promises: int
+    """Rows that were promises; those about every key count once for each shard that heard them."""
     live_keys: int
     """Keys of which anything is kept, by what each shard had when it was called last; so too the events and bytes."""
     kept_events: int

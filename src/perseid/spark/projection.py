@@ -10,6 +10,8 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from perseid.compile.plan import Plan
+from perseid.engines.disorder.choice import chosen as chosen_strategy
+from perseid.engines.disorder.strategy import BUFFER, Buffer, Conservative, Strategy
 from perseid.engines.registry import engines
 from perseid.engines.sequence.engine import SequencePlan
 from perseid.engines.sequence.schema import returned_type
@@ -30,6 +32,7 @@ from perseid.spark.inputs import (
     inputs_of,
     key_text,
     literal,
+    longest_delay,
     of_type_text,
     quoted,
     time_text,
@@ -63,6 +66,9 @@ class Projection:
     in_catalyst: tuple[int, ...]
     on_executors: tuple[int, ...]
     """Predicates one event decides that Spark SQL has no exact words for."""
+    strategy: Strategy
+    """What is told before the watermark has made it final."""
+    why: str
 
     def shown(self, matches: Any) -> Any:
         """What the executors gave as the caller asked for it; some names read as more than a name in SQL."""
@@ -86,22 +92,30 @@ def project(
     crossing = {name: to_arrow(data_type) for name, data_type in spark_types.items()}
     arrow = {name: kind for name, kind in crossing.items() if kind is not None}
     undecided = _undecided(plan, chosen)
-    numbered: SequencePlan = engines()[ENGINE].plan(undecided, types, arrow=arrow, strictly_later=stream.strictly_later)
+    hidden = not inputs[0].frame.isStreaming
+    # What is finished is in order.
+    disorder = BUFFER if hidden else stream.disorder
+    strategy, why = chosen_strategy(disorder, plan, 1000 * longest_delay(inputs))
+    engine = engines()[ENGINE if isinstance(strategy, Buffer) else strategy.name]
+    settings: dict[str, Any] = {} if isinstance(strategy, Buffer) else {"strategy": strategy}
+    numbered: SequencePlan = engine.plan(
+        undecided, types, arrow=arrow, strictly_later=stream.strictly_later, **settings
+    )
     _refuse_mistyped(numbered, types)
     output = _output(numbered.schema, arrow)
     if rejected:
         output = output.append(pa.field(_free_name("row", output.names), pa.string()))
-    constants = {} if rejected else _constants(plan)
-    hidden = not inputs[0].frame.isStreaming
+    constants = {} if rejected or strategy.retracts else _constants(plan)
     numbered = replace(numbered, schema=_crossing(output, constants, hidden))
     made, asked_for = _columns(undecided, numbered, inputs, on_executors, set(types))
+    asked_for |= _promising(strategy, inputs, plan)
     paths = dict.fromkeys(path for route in plan.routes for path in route.paths)
     key_columns = {path: f"{OURS}key{i}" for i, path in enumerate(paths)}
     wanted = tuple(_wanted(plan, numbered, one, chosen) for one in inputs)
     kind_names = None if _asks_for_types(plan) else _kind_names(numbered)
     columns = {name: f"{OURS}column{i}" for i, name in enumerate(spark_types) if name in asked_for & set(arrow)}
     job = Job(
-        engine=ENGINE,
+        engine=engine.name,
         plan=numbered,
         kind_names=kind_names,
         keys={
@@ -130,7 +144,32 @@ def project(
     carried = dict(zip(numbered.schema.names, job.schema.names, strict=False))
     shown = constants | ({"match_id": f"lower(hex({carried['match_id']}))"} if hidden else {})
     returned = tuple((shown.get(name) or carried[name], name) for name in output.names)
-    return Projection(inputs, numbered, job, selects, wanted, shuffled, returned, tuple(chosen), tuple(on_executors))
+    return Projection(
+        inputs, numbered, job, selects, wanted, shuffled, returned, tuple(chosen), tuple(on_executors), strategy, why
+    )
+
+
+def _promising(strategy: Strategy, inputs: Sequence[Input], plan: Plan) -> set[str]:
+    """The columns that say what a promise is about; checked, with those that say what is one."""
+    if not isinstance(strategy, Conservative):
+        return set()
+    if len(plan.routes) > 1:
+        raise UnsupportedError(
+            f"disorder='conservative' knows of each key what was promised, and these patterns are partitioned in "
+            f"{len(plan.routes)} ways.",
+            hint="Give patterns of each way a query of their own.",
+        )
+    for name in (strategy.promise, *([] if strategy.source is None else [strategy.source])):
+        there = [one for one in inputs if name in one.columns]
+        if not there:
+            raise UnknownNameError(
+                f"disorder='conservative' reads promises from a column {name!r}, and there is none.",
+                nearest=nearest(name, inputs[0].columns),
+                hint="It has 'all' or 'key' in rows that are promises and null in events: ps.Conservative(promise=…).",
+            )
+        if not all(isinstance(one.columns[name], st.StringType) for one in there):
+            raise TypeMismatchError(f"The column {name!r} of promises has to be a string.")
+    return set() if strategy.source is None else {strategy.source}
 
 
 def shielded(condition: str) -> str:

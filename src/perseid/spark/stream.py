@@ -17,20 +17,23 @@ import pyspark
 from pyspark.sql import types as st
 
 from perseid.compile.plan import Plan
+from perseid.engines.disorder.strategy import OF_ALL, OF_KEY, Conservative
 from perseid.errors import EventDataError, PerseidWarning, UnsupportedError
 from perseid.local.rows import Events
 from perseid.spark.arrow import to_arrow, to_spark
-from perseid.spark.inputs import Input, quoted
+from perseid.spark.inputs import DELAY, Input, delay_of, longest_delay, of_type_text, quoted, time_field
 from perseid.spark.projection import Projection, project, routed, shielded, spark_schema
 from perseid.spark.shards import labels
 from perseid.spark.sql.times import DAY
 from perseid.spark.stream_worker import (
     BY_SHARD,
     CLOCK,
+    CONTROL,
     COUNTERS,
     COUNTS,
     LABEL,
     NO_CLOCK,
+    NO_PROMISE,
     NULLS,
     PACKET,
     ROW,
@@ -42,8 +45,6 @@ from perseid.spark.stream_worker import (
 )
 from perseid.spark.worker import OURS
 
-DELAY = "spark.watermarkDelayMs"
-"""Where a column's metadata says that it carries a watermark."""
 OBSERVED, COUNTED = "perseid", "counters"
 """What the name of our metrics begins with, and the struct among them that has what was counted."""
 MANY_PARTITIONS = 64
@@ -60,7 +61,7 @@ def detect_stream(
     _refuse(plan, stream)
     projection = project(plan, stream, relations, counted=False, rejected=rejected)
     _refuse_untimed(projection.inputs)
-    shaped = _shaped(projection, rejected)
+    shaped = _shaped(plan, projection, rejected)
     session = projection.inputs[0].frame.sparkSession
     _warn(session, stream.shards)
     crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema])
@@ -70,7 +71,7 @@ def detect_stream(
             plan=replace(
                 projection.job.plan,
                 order=stream.order,
-                delay=1000 * max(delay_of(one) or 0 for one in projection.inputs),
+                delay=1000 * longest_delay(projection.inputs),
                 shards=stream.shards,
                 max_state=stream.max_state,
             ),
@@ -85,6 +86,11 @@ def detect_stream(
     shard = _shard(projection, stream.shards)
     named = f"array({', '.join(map(str, labels(stream.shards)))})"
     label = f"element_at({named}, {shard} + 1)"
+    if isinstance(projection.strategy, Conservative):
+        # What is promised about every key has to be heard by every shard.
+        every = f"sequence(0, {stream.shards - 1})"
+        shaped = shaped.selectExpr("*", f"explode(if({CONTROL} = {OF_ALL}, {every}, array({shard}))) as {SHARD}")
+        shard, label = SHARD, f"element_at({named}, {SHARD} + 1)"
     if stream.idle is not None:
         # Every shard has to hear the clock. Whoever packs rows sees to that.
         shaped = shaped.selectExpr("*", f"{label} as {LABEL}" if job.plain else f"{shard} as {SHARD}")
@@ -190,17 +196,34 @@ def _restored(kind: Any, name: str) -> str:
     return f"cast({name} as {to_spark(kind).simpleString()})" if is_.is_floating(kind) else name
 
 
-def _shaped(projection: Projection, rejected: bool) -> Any:
+def _shaped(plan: Plan, projection: Projection, rejected: bool) -> Any:
     shaped = None
     for one, select, wanted in zip(projection.inputs, projection.selects, projection.wanted, strict=True):
-        frame = one.frame
-        if wanted is not None:
+        frame, condition, columns = one.frame, wanted, list(select)
+        if isinstance(projection.strategy, Conservative):
+            control, condition = _promises(plan, one, projection.strategy, wanted)
+            columns.append(control)
+        if condition is not None:
             # A condition that asks for the time as well is not moved below the watermark: dropped rows must move it too.
-            frame = frame.where(shielded(f"({wanted}) or {one.text(one.time)} is null"))
-        whole = f"to_json(struct({', '.join(quoted(here) for _, here, _ in one.own)})) as {ROW}"
-        frame = frame.selectExpr(*select, *([whole] if rejected else []))
+            frame = frame.where(shielded(f"({condition}) or {one.text(one.time)} is null"))
+        if rejected:
+            columns.append(f"to_json(struct({', '.join(quoted(here) for _, here, _ in one.own)})) as {ROW}")
+        frame = frame.selectExpr(*columns)
         shaped = frame if shaped is None else shaped.unionByName(frame)
     return routed(shaped, projection.job, untimed=True)
+
+
+def _promises(plan: Plan, one: Input, strategy: Conservative, wanted: str | None) -> tuple[str, str]:
+    """What a row is, as a column, and which rows are wanted where some are promises."""
+    promise = one.text(strategy.promise) if strategy.promise in one.columns else "cast(null as string)"
+    known = " ".join(f"when {promise} = '{word}' then {code}" for word, code in (("key", OF_KEY), ("all", OF_ALL)))
+    control = f"cast(case when {promise} is null then 0 {known} else {NO_PROMISE} end as int) as {CONTROL}"
+    about = "true"
+    if strategy.source is None and one.type is not None and plan.event_types is not None:
+        # Of types that no step names nothing has to be promised; as codes they would be promises about everything.
+        types = " or ".join(of_type_text(one, name) for name in plan.event_types)
+        about = f"{one.text(one.type)} is null or {types}"
+    return control, f"if({promise} is null, {wanted or 'true'}, {about})"
 
 
 def _shard(projection: Projection, shards: int) -> str:
@@ -244,21 +267,9 @@ def _refuse(plan: Plan, stream: Events) -> None:
         )
 
 
-def delay_of(one: Input) -> int | None:
-    """Milliseconds that an input's watermark is behind its newest event; None where it has none."""
-    found = _time_field(one).metadata.get(DELAY)
-    return None if found is None else int(found)
-
-
-def _time_field(one: Input) -> st.StructField:
-    name = next(here for there, here, _ in one.own if there == one.time)
-    field: st.StructField = one.frame.schema[name]
-    return field
-
-
 def _refuse_untimed(inputs: Sequence[Input]) -> None:
     for one in inputs:
-        field = _time_field(one)
+        field = time_field(one)
         where = "" if one.event_type is None else f" of {one.event_type}"
         line = f'df.withWatermark("{one.time}", "10 minutes")'
         if isinstance(field.dataType, st.TimestampNTZType):

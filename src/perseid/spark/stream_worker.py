@@ -8,7 +8,7 @@ packed before the shuffle, one packet per shard, Arrow tables in bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,11 @@ from perseid.engines.state import arrow_stream
 from perseid.spark.shards import labels
 from perseid.spark.worker import OURS, TIME, Job, Sent, settle
 
-SHARD, LABEL, PACKET, CLOCK, ROW, NULLS, COUNTS = (
-    OURS + name for name in ("shard", "label", "packet", "clock", "row", "nulls", "counts")
+SHARD, LABEL, PACKET, CLOCK, ROW, NULLS, COUNTS, CONTROL = (
+    OURS + name for name in ("shard", "label", "packet", "clock", "row", "nulls", "counts", "control")
 )
+NO_PROMISE = 3
+"""What says that it is a promise, and not of what: a bad row."""
 COUNTERS = (
     "shards",
     "events",
@@ -33,11 +35,14 @@ COUNTERS = (
     "bad",
     "matches",
     "timed_out",
+    "retracted",
     "suppressed",
     "evidence_dropped",
     "capped",
     "duplicates",
     "incomplete",
+    "late_expected",
+    "promises",
     "live_keys",
     "kept_events",
     "state_bytes",
@@ -168,18 +173,24 @@ class StreamJob(Sent):
     def _stepped(
         self, table: pa.Table, state: bytes | None, now: int | None
     ) -> tuple[Step, Mapping[str, int], pa.Table | None]:
-        untimed = none = table.slice(0, 0)
-        if table[TIME].null_count:
-            timed = pc.is_valid(table[TIME])
-            untimed, table = table.filter(pc.invert(timed)), table.filter(timed)
-        done = engines()[self.job.engine].step(self.job.plan, self.job.rows(table), state, Clock(None, now, False))
+        bad = none = table.slice(0, 0)
+        promising = CONTROL in table.column_names
+        if table[TIME].null_count or promising:
+            good = pc.is_valid(table[TIME])
+            if promising:
+                good = pc.and_(good, pc.not_equal(table[CONTROL], NO_PROMISE))
+            bad, table = table.filter(pc.invert(good)), table.filter(good)
+        rows = self.job.rows(table)
+        if promising:
+            rows = replace(rows, control=np.asarray(table[CONTROL].combine_chunks()).astype(np.int8))
+        done = engines()[self.job.engine].step(self.job.plan, rows, state, Clock(None, now, False))
         late = self.job.once(table.take(pa.array(done.late, pa.int64()))) if len(done.late) else none
         received = self.job.once(table).num_rows
-        counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": untimed.num_rows}
-        counters |= {"late": late.num_rows, "events": received - late.num_rows}
+        counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows}
+        counters |= {"late": late.num_rows, "events": received - late.num_rows - counters["promises"]}
         rejected = None
-        if self.rejected and (late.num_rows or untimed.num_rows):
-            rejected = pa.concat_tables([self._rejected(late, "late"), self._rejected(untimed, "bad")])
+        if self.rejected and (late.num_rows or bad.num_rows):
+            rejected = pa.concat_tables([self._rejected(late, "late"), self._rejected(bad, "bad")])
         return done, counters, rejected
 
     def _rejected(self, table: pa.Table, kind: str) -> pa.Table:

@@ -1,0 +1,120 @@
+"""Wait as long as events are late, and no longer: a frontier of our own inside the watermark.
+
+How far behind the newest event others come is counted in a histogram, which forgets slowly. The frontier follows the
+newest event at the distance that all but the share of events had which may be lost. What comes behind the frontier is
+late, as what comes behind a watermark is: left out, counted, and a row where rejected rows are asked for. Over what was
+accepted the answer is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.disorder.state import Delays, read_state, write_state
+from perseid.engines.sequence.stream import Shard, newest_before, run
+
+if TYPE_CHECKING:
+    from perseid.engines.disorder.engine import DisorderPlan
+    from perseid.engines.disorder.strategy import Adaptive
+
+PARTS = 4
+"""Bars of the histogram for each power of two, so that a delay is known to a quarter."""
+BARS = 1 + 63 * PARTS
+ENOUGH = 200
+"""Events from which on their delays say something."""
+REMEMBERED = 20_000
+"""Events after which each counts half."""
+
+
+def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call of a shard: what the frontier has made final is told, and moves it."""
+    before = read_state(plan, state)
+    delays = before.delays or Delays((0,) * BARS)
+    strategy: Adaptive = plan.strategy  # type: ignore[assignment]
+    owed = _share_beyond(delays, _wait(delays, strategy.loss)) * len(rows)
+    judged = _latest(before.horizon, clock.now)
+    delays = _measured(delays, rows.time)
+    wait = _wait(delays, strategy.loss)
+    frontier = judged
+    if wait is not None and delays.newest is not None:
+        frontier = _latest(judged, delays.newest - wait - 1)
+    inner = replace(plan.searched(plan.schema), order=plan.strategy.name)
+    asked = clock if clock.ended else Clock(judged, frontier, False)
+    done = run(inner, rows, before.searched, clock=asked, newest=newest_before(inner, clock), make=Punctual).step
+    expected = before.owed + owed
+    kept = replace(before, searched=done.state, horizon=frontier, delays=delays, owed=expected)
+    newest = delays.newest
+    over = clock.ended or newest is None or (clock.now is not None and newest <= clock.now)
+    # How late events come is worth knowing as long as any may come that this shard would wait for.
+    written = None if over and done.state is None else write_state(plan, kept)
+    wake = newest if done.state is None else done.wake
+    counters = {
+        **done.counters,
+        "late_expected": int(expected) - int(before.owed),
+        "state_bytes": 0 if written is None else len(written),
+    }
+    return replace(done, state=written, wake=None if written is None else wake, counters=counters)
+
+
+class Punctual(Shard):
+    """A shard that judges what is late by the frontier there was before its rows came, and searches up to the new one."""
+
+    def _behind(self, rows: Rows) -> Any:
+        before = self.clock.before
+        return np.zeros(len(rows), bool) if before is None or self.clock.ended else rows.time <= before
+
+
+def _latest(*times: int | None) -> int | None:
+    return max((time for time in times if time is not None), default=None)
+
+
+def _measured(delays: Delays, time: Any) -> Delays:
+    """The histogram with these events in it."""
+    if not len(time):
+        return delays
+    newest = int(time.max()) if delays.newest is None else delays.newest
+    behind = np.maximum(newest - time, 0)
+    counts = np.asarray(delays.counts, np.int64) + np.bincount(_bar(behind), minlength=BARS)
+    while counts.sum() > 2 * REMEMBERED:
+        counts -= counts // 2
+        counts[counts == 1] = 0 if counts.sum() > 2 * REMEMBERED else 1
+    return Delays(tuple(counts.tolist()), max(newest, int(time.max())))
+
+
+def _bar(behind: Any) -> Any:
+    """Which bar a delay belongs to: none of its own for no delay, then a quarter of a power of two each."""
+    whole = np.maximum(behind, 1).astype(np.float64)
+    mantissa, exponent = np.frexp(whole)
+    part = np.minimum(((mantissa - 0.5) * 2 * PARTS).astype(np.int64), PARTS - 1)
+    return np.where(behind <= 0, 0, np.minimum(1 + (exponent.astype(np.int64) - 1) * PARTS + part, BARS - 1))
+
+
+def _longest(bar: int) -> int:
+    """The longest delay that a bar stands for."""
+    if bar == 0:
+        return 0
+    exponent, part = divmod(bar - 1, PARTS)
+    return int(2.0**exponent * (1 + (part + 1) / PARTS))
+
+
+def _wait(delays: Delays, loss: float) -> int | None:
+    """How long to wait so that no more than this share is lost; None while nobody can say."""
+    counts = np.asarray(delays.counts, np.int64)
+    total = int(counts.sum())
+    if total < ENOUGH:
+        return None
+    beyond = total - np.cumsum(counts)
+    return _longest(int(np.flatnonzero(beyond <= loss * total)[0]))
+
+
+def _share_beyond(delays: Delays, wait: int | None) -> float:
+    """The share of events that came later than that."""
+    if wait is None:
+        return 0.0
+    counts = np.asarray(delays.counts, np.int64)
+    longest = np.array([_longest(bar) for bar in range(BARS)])
+    return float(counts[longest > wait].sum() / counts.sum())

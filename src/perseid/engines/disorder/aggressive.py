@@ -1,0 +1,76 @@
+"""Tell at once, take back what a late event proves wrong.
+
+The search itself goes by the watermark, as that of an ordered stream does, and keeps what it keeps. From there it is
+carried on, for this call only, to the newest event: what it finds on the way is a guess, told now, and either found
+again when the watermark gets there, or taken back. So after every call what was told and not taken back is what the
+oracle finds in the events that have come, at the horizon that the rows name.
+
+Li, Liu, Ding, Rundensteiner and Mani (ICDCS Workshops 2007) call this the aggressive strategy; there a compensation is
+computed for every late event, here for all that came in a call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.disorder.changelog import changes, fitted, without_changes
+from perseid.engines.disorder.state import Kept, read_state, write_state
+from perseid.engines.rows import take_rows
+from perseid.engines.sequence.engine import step as search
+from perseid.engines.sequence.output import joined
+from perseid.errors import LimitError
+
+if TYPE_CHECKING:
+    from perseid.engines.disorder.engine import DisorderPlan
+
+
+def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call of a shard: rows in, what has to be told and taken back out, and what has to be kept."""
+    before = read_state(plan, state)
+    schema = without_changes(plan.schema)
+    inner = plan.searched(schema)
+    sure = search(inner, rows, before.searched, clock)
+    horizon = _horizon(before, rows, sure, clock)
+    guessed = schema.empty_table()
+    if sure.state is not None and horizon is not None and (clock.now is None or horizon > clock.now):
+        none = take_rows(rows, np.zeros(0, np.int64))
+        guessed = search(inner, none, sure.state, Clock(clock.now, horizon, False)).rows
+    told = schema.empty_table() if before.told is None else fitted(before.told, schema)
+    now = joined([sure.rows, guessed], schema)
+    out = changes(told, now, before.revision + 1, horizon, plan.schema)
+    written = write_state(plan, Kept(sure.state, horizon, before.revision + 2, guessed))
+    if written is not None and len(written) - len(sure.state or b"") > plan.max_state:
+        raise LimitError(
+            f"Matches that were told and may be taken back take {len(written) - len(sure.state or b''):,} bytes in one "
+            f"shard; {plan.max_state:,} are allowed.",
+            hint="Use more shards, a shorter delay of the watermark, or ps.events(…, max_state=…).",
+        )
+    counters = {**sure.counters, **_counted(out), "state_bytes": 0 if written is None else len(written)}
+    return Step(out, written, sure.wake, counters, sure.late)
+
+
+def _horizon(before: Kept, rows: Rows, sure: Step, clock: Clock) -> int | None:
+    """Up to when what has come is taken for all there is: the newest event that was accepted, or the watermark."""
+    if clock.ended:
+        return None
+    times = rows.time if not len(sure.late) else np.delete(rows.time, np.asarray(sure.late, np.int64))
+    known = [time for time in (before.horizon, clock.now) if time is not None]
+    return max([*known, *([int(times.max())] if len(times) else [])], default=None)
+
+
+def _counted(out: pa.Table) -> dict[str, int]:
+    new = pc.equal(out["op"], "+")
+    matches = pc.and_(new, pc.equal(out["kind"], "match"))
+    counted: dict[str, Any] = {
+        "matches": pc.sum(matches),
+        "timed_out": pc.sum(pc.and_not(new, matches)),
+        "retracted": pc.sum(pc.invert(new)),
+    }
+    if "evidence_dropped" in out.column_names:
+        counted["evidence_dropped"] = pc.sum(out.filter(new)["evidence_dropped"])
+    return {name: total.as_py() or 0 for name, total in counted.items()}

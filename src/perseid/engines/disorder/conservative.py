@@ -1,0 +1,184 @@
+"""Tell what promises have made final: of what can no longer come, by key and by type or source.
+
+A promise is a row in the stream (paper 4's partial order guarantee): from now on nothing of this type or source, of this
+key or of any, has a time up to this row's. A key is complete up to the least that was promised of anything that may
+still matter to a pattern, or up to the watermark where that is later. Up to there it is searched, told and forgotten.
+A row that breaks a promise is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.disorder.state import read_state, write_state
+from perseid.engines.disorder.strategy import OF_ALL, OF_KEY
+from perseid.engines.order import arrange
+from perseid.engines.rows import join_rows, take_rows, whole
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence import state as events
+from perseid.engines.sequence.engine import comparable
+from perseid.engines.sequence.stream import Shard, newest_before, next_wake, run
+
+if TYPE_CHECKING:
+    from perseid.engines.disorder.engine import DisorderPlan
+    from perseid.engines.disorder.strategy import Conservative
+
+NONE = y.NONE
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What was promised."""
+
+    names: Sequence[str]
+    """The types, or sources, that have to be promised before a key is complete; none: only promises about everything."""
+    source: str | None
+    of_keys: Rows
+    everywhere: Mapping[str, int]
+    """By name: what was promised about every key; the empty name stands for all of them."""
+
+    def codes(self, rows: Rows) -> Any:
+        """The number of each row's name; -1 for null, -2 for one that nobody waits for."""
+        places = {name: i for i, name in enumerate(self.names)}
+        if self.source is None:
+            by_kind = [places.get(name, -2) for name in rows.kind_names]
+            return np.array([*by_kind, -1], np.int64)[rows.kinds]
+        found = whole(rows.columns[self.source]).to_pylist()
+        return np.array([-1 if name is None else places.get(str(name), -2) for name in found], np.int64)
+
+    def reach(self, rows: Rows) -> tuple[Any, Any]:
+        """By row: up to when its key is complete, and up to when none of its own name may come."""
+        both = join_rows(self.of_keys, rows)
+        (keys,) = both.keys.values()
+        arrangement = arrange([comparable(key) for key in keys.values()], both.time, [], None)
+        partition = np.empty(len(both), np.int64)
+        partition[arrangement.order] = np.repeat(np.arange(arrangement.partitions), np.diff(arrangement.offsets))
+        promised, codes = len(self.of_keys), self.codes(both)
+        upto = np.full((arrangement.partitions, len(self.names) + 1), NONE, np.int64)
+        for code in range(-1, len(self.names)):
+            # The last column is of promises about everything.
+            mine = np.flatnonzero(codes[:promised] == code)
+            np.maximum.at(upto[:, code], partition[mine], both.time[mine])
+        for place, name in enumerate(self.names):
+            upto[:, place] = np.maximum(upto[:, place], self.everywhere.get(name, NONE))
+        upto[:, -1] = np.maximum(upto[:, -1], self.everywhere.get("", NONE))
+        upto[:, :-1] = np.maximum(upto[:, :-1], upto[:, -1:])
+        least = upto[:, :-1].min(axis=1) if self.names else upto[:, -1]
+        own = codes[promised:]
+        # Of a row without a name, or whose name nobody waits for, only promises about everything say something.
+        return least[partition[promised:]], upto[partition[promised:], np.where(own < 0, len(self.names), own)]
+
+    def with_more(self, rows: Rows, now: int) -> Promises:
+        """With promises that came; without those that the watermark has passed, or that others go beyond."""
+        everywhere = {name: time for name, time in self.everywhere.items() if time > now}
+        codes, control, rows = self.codes(rows), rows.control, replace(rows, control=None)
+        for i in np.flatnonzero(control == OF_ALL).tolist():
+            name = "" if codes[i] == -1 else self.names[codes[i]] if codes[i] >= 0 else None
+            if name is not None and rows.time[i] > now:
+                everywhere[name] = max(everywhere.get(name, NONE), int(rows.time[i]))
+        chosen = np.flatnonzero((control == OF_KEY) & (rows.time > now) & (codes > -2))
+        both = join_rows(take_rows(self.of_keys, np.flatnonzero(self.of_keys.time > now)), take_rows(rows, chosen))
+        return replace(self, of_keys=take_rows(both, self._newest(both)), everywhere=everywhere)
+
+    def _newest(self, rows: Rows) -> Any:
+        """Of each key and name the newest promise."""
+        (keys,) = rows.keys.values()
+        arrangement = arrange([comparable(key) for key in keys.values()], rows.time, [], None)
+        partition = np.repeat(np.arange(arrangement.partitions), np.diff(arrangement.offsets))
+        names = self.codes(rows)[arrangement.order]
+        last: dict[tuple[int, int], int] = {}
+        for row, key, name in zip(arrangement.order.tolist(), partition.tolist(), names.tolist(), strict=True):
+            last[key, name] = row  # they come in the order of time
+        return np.array(sorted(last.values()), np.int64)
+
+
+def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call of a shard: rows and promises in, what has become final out."""
+    inner = replace(plan.searched(plan.schema), order=plan.strategy.name)
+    before = read_state(plan, state)
+    control = np.zeros(len(rows), np.int8) if rows.control is None else rows.control
+    came, given = np.flatnonzero(control == 0), np.flatnonzero(control != 0)
+    promised = take_rows(replace(rows, control=control), given)
+    here = replace(take_rows(rows, came) if len(given) else rows, control=None)
+    known = _known(plan, before.promised, before.everywhere, here)
+    now = NONE if clock.now is None else clock.now
+    more = known.with_more(promised, now)
+    make = partial(Promised, known=known, promised=more, moved=len(promised) > 0)
+    done = run(inner, here, before.searched, clock=clock, newest=newest_before(inner, clock), make=make).step
+    kept, wakes = replace(before, searched=done.state), [] if done.wake is None else [done.wake]
+    if clock.ended:
+        kept = replace(kept, promised=None, everywhere={})
+    else:
+        size, body = len(more.of_keys), None
+        if size:
+            few = events.Kept(more.of_keys, np.zeros(size, bool), np.zeros(size, np.int64), {})
+            body = events.write_state(plan.plan, few, plan.shards, inner.order)
+        kept = replace(kept, promised=body, everywhere=dict(more.everywhere))
+        wakes += [*more.everywhere.values(), *([int(more.of_keys.time.min())] if len(more.of_keys) else [])]
+    written = write_state(plan, kept)
+    counters = {
+        **done.counters,
+        "promises": len(promised),
+        "state_bytes": 0 if written is None else len(written),
+    }
+    wake = next_wake(wakes, clock.now) if written is not None else None
+    return replace(done, state=written, wake=wake, counters=counters, late=came[np.asarray(done.late, np.int64)])
+
+
+def _known(plan: DisorderPlan, state: bytes | None, everywhere: Mapping[str, int], shape: Rows) -> Promises:
+    strategy: Conservative = plan.strategy  # type: ignore[assignment]
+    none = take_rows(shape, np.zeros(0, np.int64))
+    rows = none if state is None else events.read_state(plan.plan, none, state, plan.shards, strategy.name).rows
+    names = strategy.sources if strategy.source is not None else plan.plan.event_types or ()
+    return Promises(names, strategy.source, rows, everywhere)
+
+
+class Promised(Shard):
+    """A shard each of whose keys is complete up to a time of its own."""
+
+    def __init__(
+        self,
+        plan: Any,
+        kept: Any,
+        rows: Rows,
+        clock: Clock,
+        fed: Rows | None = None,
+        *,
+        known: Promises,
+        promised: Promises,
+        moved: bool,
+    ) -> None:
+        self.known_before, self.promised = known, promised
+        super().__init__(plan, kept, rows, clock, fed)
+        self.even = False
+        self.idle = self.idle and not moved
+
+    def _behind(self, rows: Rows) -> Any:
+        """What came with a promise may have come before it: only those that were known are held against a row."""
+        _, own = self.known_before.reach(rows)
+        return super()._behind(rows) | (rows.time <= own)
+
+    @cached_property
+    def complete(self) -> Any:
+        """By row: up to when its key is."""
+        return self.promised.reach(self.rows)[0]
+
+    @cached_property
+    def complete_before(self) -> Any:
+        return self.known_before.reach(self.rows)[0]
+
+    def _ready(self) -> Any:
+        return super()._ready() | (self.rows.time <= self.complete)
+
+    def _horizons(self, order: Any, offsets: Any, *, before: bool = False) -> Any:
+        known = super()._horizons(order, offsets, before=before)
+        some = np.diff(offsets) > 0
+        first = order[offsets[:-1][some]]
+        known[some] = np.maximum(known[some], (self.complete_before if before else self.complete)[first])
+        return known

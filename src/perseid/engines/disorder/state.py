@@ -1,0 +1,159 @@
+"""What a shard keeps beside the events of its search: a frontier, what it told and may take back, how late events come."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from perseid.engines.state import Sealed, seal, unseal
+from perseid.errors import StateError
+
+if TYPE_CHECKING:
+    from perseid.engines.disorder.engine import DisorderPlan
+
+ENGINE = "disorder"
+VERSION = 1
+"""Of what lies in the container; raise it with a migration in :func:`read_state`."""
+_LARGEST = 2**63
+
+
+@dataclass(frozen=True)
+class Delays:
+    """How late events come."""
+
+    counts: tuple[int, ...]
+    """How many were how late, by bars of a histogram."""
+    newest: int | None = None
+    """The newest event there was."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The state of a shard."""
+
+    searched: bytes | None = None
+    """The state of the search: events, and what is open."""
+    horizon: int | None = None
+    """Up to when was guessed, or taken for complete."""
+    revision: int = 0
+    """How often what was told was looked at again."""
+    told: pa.Table | None = None
+    """Matches that were told and may be taken back."""
+    delays: Delays | None = None
+    owed: float = 0.0
+    """How many events should have been late by now."""
+    promised: bytes | None = None
+    """Promises about keys, as events are kept."""
+    everywhere: Mapping[str, int] = field(default_factory=dict)
+    """Promises about every key, by type or source."""
+
+
+def write_state(plan: DisorderPlan, kept: Kept) -> bytes | None:
+    """A shard's state as bytes; None where nothing is left to keep."""
+    told = kept.told if kept.told is not None and kept.told.num_rows else None
+    if kept.searched is None and told is None and kept.delays is None and kept.promised is None and not kept.everywhere:
+        return None
+    facts = {
+        "engine": ENGINE,
+        "version": VERSION,
+        "strategy": plan.strategy.name,
+        "shards": plan.shards,
+        "horizon": kept.horizon,
+        "revision": kept.revision,
+        "owed": kept.owed,
+    }
+    if kept.delays is not None:
+        facts |= {"delays": list(kept.delays.counts), "newest": kept.delays.newest}
+    if kept.everywhere:
+        facts["everywhere"] = dict(kept.everywhere)
+    body = pa.record_batch([pa.array([kept.searched, kept.promised], pa.large_binary())], names=["state"])
+    return seal(facts, (body, *([] if told is None else told.combine_chunks().to_batches())))
+
+
+def read_state(plan: DisorderPlan, state: bytes | None) -> Kept:
+    """What bytes hold that :func:`write_state` made; a :class:`StateError` for all others."""
+    if state is None:
+        return Kept()
+    sealed = open_state(state)
+    facts = sealed.facts
+    if facts["strategy"] != plan.strategy.name:
+        raise StateError(
+            f"The checkpoint was made with disorder={facts['strategy'][:60]!r}, and the query now has "
+            f"{plan.strategy.name!r}.",
+            hint="Keep the strategy, or start anew with an empty checkpoint.",
+        )
+    if facts["shards"] != plan.shards:
+        raise StateError(
+            f"The checkpoint was made with {facts['shards']} shards, and the query now has {plan.shards}.",
+            hint=f"Keep ps.events(…, shards={facts['shards']}), or start anew with an empty checkpoint.",
+        )
+    body, *told = sealed.tables
+    return Kept(
+        body.column(0)[0].as_py(),
+        facts["horizon"],
+        facts["revision"],
+        pa.Table.from_batches(told) if told else None,
+        Delays(tuple(facts["delays"]), facts["newest"]) if "delays" in facts else None,
+        facts["owed"],
+        body.column(0)[1].as_py(),
+        facts.get("everywhere", {}),
+    )
+
+
+def open_state(state: bytes) -> Sealed:
+    """A state of this engine's, whatever strategy it is of."""
+    sealed = unseal(state)
+    facts = sealed.facts
+    if facts.get("engine") != ENGINE or facts.get("version") != VERSION:
+        found = (facts.get("engine"), facts.get("version"))
+        shown = [repr(x)[:60] if isinstance(x, str | int | None) else "of no kind that we know" for x in found]
+        raise StateError(
+            f"The state is of the engine {shown[0]}, version {shown[1]}; this is {ENGINE!r}, version {VERSION}.",
+            hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
+        )
+    if not (_facts(facts) and _tables(sealed.tables)):
+        raise StateError("The state is not what one of a stream that is out of order should be.")
+    return sealed
+
+
+def _facts(facts: Any) -> bool:
+    owed, revision = facts.get("owed"), facts.get("revision")
+    counts, everywhere = facts.get("delays", []), facts.get("everywhere", {})
+    return (
+        isinstance(facts.get("strategy"), str)
+        and type(facts.get("shards")) is int
+        and _time(facts.get("horizon"))
+        and _time(facts.get("newest"))
+        and type(revision) is int
+        and 0 <= revision < 2**31 - 1
+        and type(owed) in (int, float)
+        and math.isfinite(owed)
+        and isinstance(everywhere, dict)
+        and all(type(time) is int and _time(time) for time in everywhere.values())
+        and isinstance(counts, list)
+        and len(counts) < 1_000
+        and all(type(count) is int and 0 <= count < 2**32 for count in counts)
+    )
+
+
+def _time(value: object) -> bool:
+    return value is None or (type(value) is int and -_LARGEST <= value < _LARGEST)
+
+
+def _tables(tables: tuple[pa.RecordBatch, ...]) -> bool:
+    if not 1 <= len(tables) <= 2:
+        return False
+    body = tables[0]
+    if body.schema.names != ["state"] or body.schema.types != [pa.large_binary()] or body.num_rows != 2:
+        return False
+    return len(tables) == 1 or _told(tables[1])
+
+
+def _told(table: Any) -> bool:
+    names = table.schema.names
+    named = [table.schema.field(name).type if name in names else None for name in ("pattern", "kind", "match_id")]
+    return all(kind == pa.string() for kind in named) and len(set(names)) == len(names)

@@ -1,0 +1,251 @@
+"""What an engine keeps to that takes back what it told: after every call, what stands is the oracle's answer."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from perseid.engines.contract import Clock, Engine, Step
+from perseid.engines.registry import engines
+from perseid.errors import PatternError
+from perseid.semantics import values as v
+from tests.contract.inputs import Question, Row, answer, inputs_of
+from tests.contract.streams import FAR, SECOND, Call, Shard, calls_of, suppresses, times_of
+from tests.contract.test_streams import PLAIN, same, seconds, written
+
+every_engine = pytest.mark.parametrize(
+    "engine", [engine for engine in engines().values() if engine.retracts], ids=lambda engine: engine.name
+)
+BASE = int(os.environ.get("PERSEID_SEEDS", "2000000"))
+DEEP_BLOCK = 1_000
+
+
+@dataclass
+class Changing(Shard):
+    """A shard whose rows are changes: what stands is what was told and not taken back."""
+
+    stands: Counter[Row] = field(default_factory=Counter)
+    revisions: dict[tuple[object, ...], int] = field(default_factory=dict)
+    horizon: int | None = None
+
+    def _gone_on(self, data: Any, now: int | None, step: Step, ended: bool = False) -> Step:
+        late = sorted({int(i) % max(len(data), 1) for i in step.late})
+        assert len(late) * self.ways == len(step.late)
+        self.late += [data[i] for i in late]
+        fresh = [row for i, row in enumerate(data) if i not in set(late)]
+        self.accepted += fresh
+        times = [*times_of(self.engine, self.question, fresh), *([] if now is None else [now])]
+        self.horizon = max([*times, *([] if self.horizon is None else [self.horizon])], default=None)
+        told, taken_back = self._changes(step, ended)
+        kinds = [row[2] for row in told]
+        assert step.counters["matches"] == kinds.count("match")
+        assert step.counters["timed_out"] == kinds.count("timed out")
+        assert step.counters["retracted"] == len(taken_back)
+        assert step.counters["state_bytes"] == (0 if step.state is None else len(step.state))
+        assert all(type(count) is int for count in step.counters.values()), step.counters
+        assert (step.state is None) <= (step.wake is None)
+        self.counters.update(step.counters)
+        self.state, self.wake, self.now = step.state, step.wake, now
+        return step
+
+    def _changes(self, step: Step, ended: bool) -> tuple[list[Row], list[Row]]:
+        lists: dict[str, list[Row]] = {"+": [], "-": []}
+        for row, op, revision, horizon in self._read(step):
+            assert ended or horizon == self.horizon
+            name = row[:3]
+            assert revision > self.revisions.get(name, 0), "changes of a match are in order"
+            self.revisions[name] = revision
+            lists[op].append(row)
+        for row in lists["-"]:
+            assert self.stands[row] == 1, f"taken back and never told: {row}"
+            self.stands[row] -= 1
+        for row in lists["+"]:
+            assert self.stands[row] == 0, f"told twice: {row}"
+            self.stands[row] += 1
+        self.told += lists["+"]
+        return lists["+"], lists["-"]
+
+    def _read(self, step: Step) -> Iterator[tuple[Row, str, int, int | None]]:
+        for i, said in enumerate(step.rows.to_pylist()):
+            (row,) = answer(replace(step, rows=step.rows.slice(i, 1)), self.question)
+            horizon = None if said["horizon"] is None else (said["horizon"] - v.EPOCH) // dt.timedelta(microseconds=1)
+            yield row, said["op"], said["revision"], horizon
+
+    @property
+    def rows(self) -> list[Row]:
+        return sorted(self.stands.elements(), key=repr)
+
+
+def by_event(engine: Engine, question: Question, seed: int) -> list[Call]:
+    """The same calls, cut after every event."""
+    calls = []
+    for call in calls_of(engine, question, seed, wild=True):
+        calls += [Call([row], call.now) for row in call.data] or [call]
+    return calls
+
+
+def stands(engine: Engine, seed: int, question: Question, calls: Sequence[Call]) -> tuple[int, int]:
+    """What stands is the oracle's at the horizon, after every call; how much was told and taken back."""
+    inputs = inputs_of(engine)
+    shard = Changing(engine, question)
+    for call in calls:
+        again = shard.step(call.data, Clock(shard.now, call.now, False))
+        same(shard.call(call.data, call.now), again)
+        if shard.horizon is not None and not suppresses(question):
+            # Those that suppress hold back what they know until the order of ends is known.
+            come = replace(question, data=tuple(shard.accepted))
+            assert shard.rows == inputs.expected(come, shard.horizon), f"seed {seed} at {shard.horizon}"
+    come = replace(question, data=tuple(shard.accepted))
+    assert shard.finish() == inputs.expected(come), f"seed {seed}"
+    assert not shard.counters["capped"]
+    return len(shard.told), shard.counters["retracted"]
+
+
+@every_engine
+@pytest.mark.parametrize("block", range(2))
+def test_what_stands_after_every_call(engine: Engine, block: int) -> None:
+    told = taken_back = 0
+    for seed in range(block * 40, block * 40 + 40):
+        question = inputs_of(engine).ask(seed, False)
+        counts = stands(engine, seed, question, calls_of(engine, question, seed, beyond=1 + seed % 2, wild=True))
+        told, taken_back = told + counts[0], taken_back + counts[1]
+    assert told > 40
+    assert taken_back >= 1
+
+
+@every_engine
+def test_what_stands_after_every_event(engine: Engine) -> None:
+    told = taken_back = 0
+    for seed in range(500, 520):
+        question = inputs_of(engine).ask(seed, False)
+        counts = stands(engine, seed, question, by_event(engine, question, seed))
+        told, taken_back = told + counts[0], taken_back + counts[1]
+    assert told > 20
+    assert taken_back >= 1
+
+
+SHAPES = (
+    "A a -> not C -> B b",
+    "A a ->> B b -> not C for 3 seconds",
+    "A a -> B+ b -> C c",
+    "A a -> B b [v > a.v]",
+    "A a, B b",
+    "A a & B b -> C c",
+)
+CLAUSES = (
+    "",
+    "after match skip past last",
+    "report timeouts",
+    "selection chronicle",
+    "selection recent",
+    "selection immediate",
+    "selection strict immediate",
+    "selection continuous",
+)
+
+
+@every_engine
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_taken_back(engine: Engine, shape: str) -> None:
+    """Patterns that late events break, under everything that makes matches depend on one another."""
+    taken_back = 0
+    for seed, clause in enumerate(CLAUSES):
+        chance = random.Random(f"{shape} {clause}")
+        data = [
+            {"second": chance.randrange(30), "type": chance.choice("AABBC"), "k": chance.randrange(2), "v": i % 3}
+            for i in range(40)
+        ]
+        try:
+            question = written(engine, [f"match {shape}\nwithin 8 seconds\npartition by k\n{clause}"], data)
+        except PatternError:
+            continue
+        taken_back += stands(engine, seed, question, calls_of(engine, question, seed, wild=True))[1]
+        taken_back += stands(engine, seed, question, by_event(engine, question, seed))[1]
+    assert taken_back > 10
+
+
+@every_engine
+@pytest.mark.deep
+@pytest.mark.parametrize("block", range(20))
+def test_what_stands_deep(engine: Engine, block: int) -> None:
+    for seed in range(BASE + block * DEEP_BLOCK, BASE + (block + 1) * DEEP_BLOCK):
+        question = inputs_of(engine).ask(seed, False)
+        cut = by_event if seed % 4 == 0 else calls_of
+        stands(engine, seed, question, cut(engine, question, seed))
+
+
+@every_engine
+def test_told_at_once_and_taken_back(engine: Engine) -> None:
+    """A match is told before its watermark; the late event that breaks it takes it back, with all it said."""
+    text = "match A a -> not C -> B b\nwithin 10 seconds\npartition by k\nreturn a.v as v"
+    question = written(engine, [text], seconds((1, "A"), (5, "B"), (3, "C")))
+    shard = Changing(engine, question)
+    shard.call(question.data[:2], None)
+    (match,) = shard.rows
+    step = shard.call(question.data[2:], None)
+    (row,) = step.rows.to_pylist()
+    assert (row["op"], row["revision"], row["match_id"], row["v"]) == ("-", 3, match[1], 1)
+    assert shard.rows == []
+    assert shard.finish() == []
+
+
+@every_engine
+def test_a_match_comes_back(engine: Engine) -> None:
+    """What skips depends on what stands before it: a late event moves matches, a later one may move them back."""
+    text = "match A a -> A b\nwithin 10 seconds\npartition by k\nafter match skip past last"
+    question = written(engine, [text], seconds((3, "A"), (4, "A"), (2, "A"), (1, "A")))
+    shard = Changing(engine, question)
+    ops = [[(r["op"], r["revision"]) for r in shard.call([row], None).rows.to_pylist()] for row in question.data]
+    assert ops == [[], [("+", 4)], [("-", 5), ("+", 6)], [("-", 7), ("+", 8), ("+", 8)]]
+    assert len({row[1] for row in shard.told}) == 3
+    assert shard.finish() == inputs_of(engine).expected(question)
+
+
+@every_engine
+def test_nothing_is_told_again_when_the_watermark_comes(engine: Engine) -> None:
+    question = written(engine, [PLAIN], seconds((1, "A"), (2, "B"), (3, "A"), (4, "B")))
+    shard = Changing(engine, question)
+    assert shard.call(question.data, None).rows.num_rows == 2
+    for now in (1, 2, 3, 4, 20):
+        assert shard.call((), now * SECOND).rows.num_rows == 0
+    assert shard.state is None
+
+
+@every_engine
+def test_what_a_removed_pattern_told_is_taken_back(engine: Engine) -> None:
+    """Nobody would ever know whether it was right."""
+    both = written(engine, [PLAIN, "match A a -> C c\nwithin 10 seconds\npartition by k\nreturn a.v as w"],
+                   seconds((1, "A"), (2, "B"), (2, "C")))  # fmt: skip
+    shard = Changing(engine, both)
+    shard.call(both.data, None)
+    assert len(shard.rows) == 2
+    step = Changing(engine, replace(both, patterns=both.patterns[:1]), state=shard.state).step((), Clock())
+    assert [(row["op"], row["pattern"]) for row in step.rows.to_pylist()] == [("-", "p1")]
+
+
+@every_engine
+@pytest.mark.parametrize("count", [2, 5])
+def test_any_number_of_shards(engine: Engine, count: int) -> None:
+    for seed in range(count * 20, count * 20 + 15):
+        question = inputs_of(engine).ask(seed, True)
+        place = random.Random(seed)
+        shard_of: dict[object, int] = {}
+        shards = [Changing(engine, question, options={"shards": count}) for _ in range(count)]
+        for call in calls_of(engine, question, seed):
+            for number, shard in enumerate(shards):
+                mine = [row for row in call.data if shard_of.setdefault(row["k"], place.randrange(count)) == number]
+                if mine or (shard.wake is not None and call.now is not None and shard.wake <= call.now):
+                    shard.call(mine, call.now)
+        for shard in shards:
+            shard.call((), FAR)
+            if shard.state is not None:
+                shard.end()
+        found = sorted((row for shard in shards for row in shard.rows), key=repr)
+        assert found == inputs_of(engine).expected(question), f"seed {seed}"

@@ -1,0 +1,230 @@
+"""Streams out of order on Spark: what stands after every batch, what promises and patterns allow to be told early."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import perseid as ps
+from perseid.semantics.detection import Match
+from tests.spark.streaming import FAR, MOMENT, Streams, at, ids, seconds
+
+pytestmark = pytest.mark.xdist_group("streams")
+
+SCHEMA = pa.schema(
+    {"ts": MOMENT, "type": pa.string(), "user": pa.string(), "v": pa.int64(), "n": pa.int64(), "promise": pa.string()}
+)
+PATTERNS = ps.patterns("""
+pattern paid
+match Order o -> not Cancel -> Payment p [v >= o.v]
+within 20 seconds
+partition by user
+return o.v as price, p.n as payment
+
+pattern unpaid
+match Order o -> not Payment for 8 seconds
+partition by user
+
+pattern tries
+match Order o -> Payment+ p
+within 10 seconds
+partition by user
+after match skip past last
+return count(p) as times
+report timeouts
+""")
+CHAIN = ps.pattern("""
+pattern chain
+match Order o ->> Payment p [v >= o.v] ->> Receipt r
+within 20 seconds
+partition by user
+""")
+CLOSING = {"ts": at(FAR), "type": "Z"}
+
+
+def batches_of(chance: random.Random, delay: float, kinds: str = "OOPPC") -> list[list[dict[str, Any]]]:
+    """Events that arrive out of order by less than the delay, in files."""
+    names = {"O": "Order", "P": "Payment", "C": "Cancel", "R": "Receipt"}
+    rows = [
+        {
+            "ts": at(chance.randrange(60)),
+            "type": names[chance.choice(kinds)],
+            "user": chance.choice(["ann", "bob", None]),
+            "v": chance.randrange(3),
+            "n": n,
+        }
+        for n in range(70)
+    ]
+    moved = sorted(rows, key=lambda row: seconds(row["ts"]) + chance.random() * delay * 0.99)
+    return [moved[i : i + 14] for i in range(0, len(moved), 14)]
+
+
+def here(patterns: ps.PatternSet, rows: Sequence[Mapping[str, Any]], horizon: Any = None) -> list[Match]:
+    return list(patterns.match(ps.events(list(rows), id="n"), horizon=horizon))
+
+
+def named(matches: Sequence[Match]) -> list[tuple[str, str, str]]:
+    return sorted((m.pattern, m.match_id, m.kind) for m in matches)
+
+
+def test_what_stands_after_every_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Told and not taken back is what ``match`` finds in what has come, at the horizon that the rows name."""
+    taken_back = 0
+    for seed in range(3):
+        chance = random.Random(seed)
+        streams = Streams(spark, tmp_path / str(seed))
+        streams.folder.mkdir()
+        batches = batches_of(chance, 15)
+        come: list[dict[str, Any]] = []
+        told: Counter[tuple[str, str, str]] = Counter()
+        run = None
+        for number, batch in enumerate([*batches, [CLOSING]]):
+            streams.add("input", SCHEMA, batch)
+            frame = streams.read("input", SCHEMA, "15 seconds")
+            # One shard: then the horizon of every row is the newest event there was.
+            changes = PATTERNS.detect(ps.events(frame, id="n", disorder="aggressive", shards=1))
+            before = 0 if run is None else run.table.num_rows
+            run = streams.run(changes)
+            come += batch
+            new = sorted(run.table.to_pylist(), key=lambda row: row["revision"])[before:]
+            assert len(run.table) == before + len(new)
+            for row in new:
+                told[row["pattern"], row["match_id"], row["kind"]] += 1 if row["op"] == "+" else -1
+            assert set(told.values()) <= {0, 1}, f"seed {seed}, batch {number}"
+            if batch != [CLOSING]:
+                horizon = max(row["ts"] for row in come)
+                assert {row["horizon"] for row in new} <= {horizon}
+                expected = named(here(PATTERNS, come, horizon))
+                assert sorted(told.elements()) == expected, f"seed {seed}, batch {number}"
+        assert run is not None
+        assert sorted(told.elements()) == named(here(PATTERNS, come[:-1]))
+        folded = ps.fold(spark.createDataFrame(run.table.to_pandas(), changes.schema))
+        assert sorted((row.pattern, row.match_id, row.kind) for row in folded.collect()) == sorted(told.elements())
+        taken_back += sum(row["op"] == "-" for row in run.table.to_pylist())
+        assert run.states[-1] == 0
+    assert taken_back > 5
+
+
+@pytest.mark.parametrize("strategy", ["assemble", "conservative", "adaptive", "auto"])
+def test_the_answer_is_the_same_in_the_end(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
+    chance = random.Random(strategy)
+    streams = Streams(spark, tmp_path)
+    batches = batches_of(chance, 10, "OOPPR")
+    stream = streams.stream(SCHEMA, *batches, [CLOSING], delay="10 seconds")
+    run = streams.run(CHAIN.detect(ps.events(stream, id="n", disorder=strategy, shards=2)))
+    rows = [row for batch in batches for row in batch]
+    expected = sorted((m.pattern, m.match_id, m.kind) for m in here(CHAIN, rows))
+    assert len(expected) > 10
+    assert ids(run.rows) == expected
+    assert run.counters["late"] == run.counters["bad"] == 0
+    assert run.counters["events"] == len(rows)
+    assert run.states[-1] == 0
+    if strategy in ("assemble", "auto"):
+        told = [sum(batch["matches"] for batch in run.batches[: n + 1]) for n in range(len(batches))]
+        come = [len(here(CHAIN, [row for batch in batches[: n + 1] for row in batch])) for n in range(len(batches))]
+        assert told == come  # at once
+
+
+def test_promises_reach_every_shard(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [
+        {"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1},
+        {"ts": at(3), "type": "Payment", "user": "ann", "v": 1, "n": 2},
+        {"ts": at(2), "type": "Order", "user": "bob", "v": 1, "n": 3},
+        {"ts": at(4), "type": "Payment", "user": "bob", "v": 1, "n": 4},
+    ]
+    about_all = {"ts": at(5), "promise": "all"}
+    about_bob = {"ts": at(30), "user": "bob", "promise": "key"}
+    unclear = {"ts": at(5), "user": "bob", "promise": "perhaps"}
+    unasked = {"ts": at(40), "type": "Click", "promise": "all"}
+    broken = {"ts": at(20), "type": "Order", "user": "bob", "v": 1, "n": 5}
+    fine = {"ts": at(20), "type": "Order", "user": "ann", "v": 1, "n": 6}
+    streams = Streams(spark, tmp_path)
+    stream = streams.stream(SCHEMA, rows, [unasked], [about_all, unclear], [about_bob], [broken, fine], delay="1 hour")
+    found = PATTERNS["paid"].detect(ps.events(stream, id="n", disorder="conservative", shards=4), rejected=True)
+    run = streams.run(found)
+    matches = [batch["matches"] for batch in run.batches]
+    assert matches[:4] == [0, 0, 2, 0]
+    assert run.counters["promises"] == 4 + 1
+    assert Counter(row["kind"] for row in run.rejected) == {"late": 1, "bad": 1}
+    assert run.counters["events"] == 5
+    assert '"n":5' in next(row["row"] for row in run.rejected if row["kind"] == "late")
+
+
+def test_promises_of_sources(spark: SparkSession, tmp_path: Path) -> None:
+    schema = SCHEMA.append(pa.field("reader", pa.string()))
+    rows = [
+        {"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1, "reader": "x"},
+        {"ts": at(3), "type": "Payment", "user": "ann", "v": 1, "n": 2, "reader": "y"},
+    ]
+    streams = Streams(spark, tmp_path)
+    first, second = ({"ts": at(5), "promise": "all", "reader": reader} for reader in "xy")
+    stream = streams.stream(schema, rows, [first], [second], delay="1 hour")
+    strategy = ps.Conservative(source="reader", sources=("x", "y"))
+    run = streams.run(PATTERNS["paid"].detect(ps.events(stream, id="n", disorder=strategy, shards=2)))
+    assert [batch["matches"] for batch in run.batches][:3] == [0, 0, 1]
+
+
+def test_an_aggressive_stream_goes_on_with_changed_patterns(spark: SparkSession, tmp_path: Path) -> None:
+    """What a removed pattern told and nobody can confirm is taken back, by its id."""
+    streams = Streams(spark, tmp_path)
+    rows = [
+        {"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1},
+        {"ts": at(3), "type": "Payment", "user": "ann", "v": 1, "n": 2},
+    ]
+    stream = streams.stream(SCHEMA, rows, delay="10 seconds")
+    both = ps.patterns(f"{PATTERNS['paid']}\n{CHAIN}")
+    first = streams.run(both.detect(ps.events(stream, id="n", disorder="aggressive", shards=1)))
+    (told,) = first.rows
+    streams.add("input", SCHEMA, [{"ts": at(4), "type": "Receipt", "user": "ann", "n": 3}])
+    second = streams.run(CHAIN.detect(ps.events(stream, id="n", disorder="aggressive", shards=1)))
+    last = max(second.rows, key=lambda row: row["revision"] if row["pattern"] == "paid" else -1)
+    assert (last["op"], last["match_id"]) == ("-", told["match_id"])
+
+
+def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
+    with pytest.raises(ps.UnsupportedError, match="write ->> for every one"):
+        PATTERNS["paid"].detect(ps.events(stream, disorder="assemble"))
+    with pytest.raises(ps.EventDataError, match="trusts that events arrive in order"):
+        ps.events(stream, order="arrival", disorder="aggressive")
+    with pytest.raises(ps.UnknownNameError, match="'promised'"):
+        PATTERNS["paid"].detect(ps.events(stream, disorder=ps.Conservative(promise="promised")))
+    with pytest.raises(ps.TypeMismatchError, match="has to be a string"):
+        PATTERNS["paid"].detect(ps.events(stream, disorder=ps.Conservative(promise="v")))
+    with pytest.raises(ps.UnsupportedError, match="in 2 ways"):
+        ps.patterns(f"{PATTERNS['paid']}\npattern all\nmatch Order o ->> Payment p\nwithin 5 seconds").detect(
+            ps.events(stream, disorder="conservative")
+        )
+    with pytest.raises(ps.EventDataError, match="no changelog"):
+        ps.fold(spark.range(1))
+    with pytest.raises(ps.UnsupportedError, match="has no last change"):
+        ps.fold(PATTERNS.detect(ps.events(stream, disorder="aggressive")))
+
+
+def test_another_strategy_does_not_read_the_state(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    rows = [{"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1}]
+    stream = streams.stream(SCHEMA, rows, delay="10 seconds")
+    streams.run(CHAIN.detect(ps.events(stream, disorder="assemble", shards=1)))
+    streams.add("input", SCHEMA, [{**rows[0], "ts": at(2)}])
+    with pytest.raises(Exception, match="made with disorder='assemble'"):
+        streams.run(CHAIN.detect(ps.events(stream, disorder="adaptive", shards=1)))
+
+
+def test_explain_says_which_and_why(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
+    chosen = CHAIN.explain(ps.events(stream, disorder="auto"))
+    assert "assemble: tells a match when the last of its events has come" in " ".join(chosen.split())
+    buffered = PATTERNS["paid"].explain(ps.events(stream, disorder="auto"))
+    assert "because paid cannot be assembled: -> and , take the next event" in " ".join(buffered.split())
+    taken_back = PATTERNS["paid"].explain(ps.events(stream, disorder="aggressive"))
+    assert "takes it back when a late one proves it wrong" in " ".join(taken_back.split())
