@@ -40,12 +40,19 @@ def _flink(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, data, args.only)
 
 
+def _disorder(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.disorder import run
+
+    return run(args.size, data, args.only)
+
+
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
         "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
         _sequence,
     ),
     "stream": ("the same on a stream, beside a bare stateful query; small triggers, growing state", _stream),
+    "disorder": ("paper 4's experiment: four strategies over events more and more out of order", _disorder),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
     "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
 }

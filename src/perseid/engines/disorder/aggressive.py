@@ -23,6 +23,7 @@ from perseid.engines.disorder.state import Kept, read_state, write_state
 from perseid.engines.rows import take_rows
 from perseid.engines.sequence.engine import step as search
 from perseid.engines.sequence.output import joined
+from perseid.engines.sequence.stream import newest_before, run
 from perseid.errors import LimitError
 
 if TYPE_CHECKING:
@@ -34,12 +35,18 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
     before = read_state(plan, state)
     schema = without_changes(plan.schema)
     inner = plan.searched(schema)
-    sure = search(inner, rows, before.searched, clock)
+    newest = newest_before(inner, clock)
+    ran = None if plan.links else run(inner, rows, before.searched, clock=clock, newest=newest)
+    sure = search(inner, rows, before.searched, clock) if ran is None else ran.step
     horizon = _horizon(before, rows, sure, clock)
     guessed = schema.empty_table()
     if sure.state is not None and horizon is not None and (clock.now is None or horizon > clock.now):
         none = take_rows(rows, np.zeros(0, np.int64))
-        guessed = search(inner, none, sure.state, Clock(clock.now, horizon, False)).rows
+        ahead = Clock(clock.now, horizon, False)
+        if ran is None:
+            guessed = search(inner, none, sure.state, ahead).rows
+        else:
+            guessed = run(inner, none, ran.left, clock=ahead, newest=newest, writes=False).step.rows
     told = schema.empty_table() if before.told is None else fitted(before.told, schema)
     now = joined([sure.rows, guessed], schema)
     out = changes(told, now, before.revision + 1, horizon, plan.schema)

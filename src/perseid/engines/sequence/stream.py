@@ -65,21 +65,29 @@ class Ran:
     """By pattern: its rows."""
     known: Mapping[str, int]
     """By pattern: all its matches that end up to here have been told; nothing where none was searched."""
+    left: Kept | None
+    """What is kept."""
 
 
 def run(
     plan: SequencePlan,
     rows: Rows,
-    state: bytes | None,
+    state: bytes | Kept | None,
     *,
     clock: Clock,
     newest: int | None,
     fed: Rows | None = None,
     fresh: bool = False,
     make: Callable[..., Shard] | None = None,
+    writes: bool = True,
 ) -> Ran:
-    """One call. ``fed`` are matches of others, which are never late; ``fresh`` patterns were not there before."""
-    if state is not None:
+    """One call. ``fed`` are matches of others, which are never late; ``fresh`` patterns were not there before.
+
+    A call that only looks ahead goes on from what another has ``left``, and writes nothing.
+    """
+    if isinstance(state, Kept):
+        kept = state
+    elif state is not None:
         kept = read_state(plan.plan, rows, state, plan.shards, plan.order, newest)
     else:
         kept = nothing(rows)
@@ -96,7 +104,7 @@ def run(
     tables, counters = match_tables(found, shard.rows, plan.schema, told)
     counters.update(shard.counters)
     left = None if clock.ended else shard.left(found, told)
-    written, left, lost = _written(plan, left)
+    written, left, lost = _written(plan, left) if writes else (None, left, 0)
     counters["capped"] += lost
     counters["live_keys"] = _live(left)
     counters["kept_events"] = 0 if left is None else len(left.rows)
@@ -105,6 +113,7 @@ def run(
         Step(joined(tables.values(), plan.schema), written, shard.wake(left), dict(counters), shard.late),
         tables,
         shard.known,
+        left,
     )
 
 
