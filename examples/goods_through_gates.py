@@ -59,7 +59,7 @@ def main() -> None:
             for row in batch.orderBy("tag").collect():
                 what = "alarm" if row.op == "+" else "never mind"
                 print(f"batch {number}: {what}, {row.article} ({row.tag}) at the {row.door} door")
-            batch.write.mode("overwrite").parquet(str(told / str(number)))
+            batch.write.mode("overwrite").parquet(str(told / f"batch={number}"))
             batch.unpersist()
 
         query = (
@@ -69,7 +69,7 @@ def main() -> None:
             .start()
         )
         query.awaitTermination()
-        stands = ps.fold(spark.read.parquet(str(told / "*")))
+        stands = ps.fold(spark.read.parquet(str(told)))
         print("what stands:", [(row.article, row.door) for row in stands.collect()])
         seen = ps.progress(query)
         print(f"{seen.matches} told, {seen.retracted} taken back")
