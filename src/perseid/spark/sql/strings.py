@@ -95,8 +95,9 @@ def like(names: Names, value: Sql, written: Expr) -> str:
     if stretches is None:
         return NO_TRUTH
     if any(one is None for stretch in stretches for one in stretch):
-        # With a sign for any one character only Spark's own way is left; more than one search is not linear.
-        if len(stretches) > 3:
+        # With a sign for any one character only Spark's own way is left; more than one search is not linear, and Spark 4.0
+        # takes characters beyond the first 65,536 apart.
+        if len(stretches) > 3 or any(ord(one) > 0xFFFF for one in pattern):
             raise CannotSayError
         return f"({value.text} like {constant(pattern)})"
     texts = ["".join(one for one in stretch if one is not None) for stretch in stretches]
