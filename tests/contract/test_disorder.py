@@ -173,8 +173,8 @@ def test_exact_over_what_was_accepted(loss: float) -> None:
     assert late > 5
 
 
-@pytest.mark.parametrize(("loss", "most"), [(0.001, 0.004), (0.05, 0.075), (0.2, 0.25)])
-def test_no_more_is_lost_than_may_be(loss: float, most: float) -> None:
+@pytest.mark.parametrize("loss", [0.001, 0.05, 0.2])
+def test_no_more_is_lost_than_may_be(loss: float) -> None:
     """And what was reckoned to be lost is about what was; matches come long before the watermark's."""
     chance = random.Random(loss)
     rows = []
@@ -189,7 +189,7 @@ def test_no_more_is_lost_than_may_be(loss: float, most: float) -> None:
     for at in range(0, len(data), 50):
         shard.call(moments(data[at : at + 50]), None)
     lost = len(shard.late) / len(data)
-    assert lost <= most
+    assert lost <= loss
     expected = shard.counters["late_expected"] / len(data)
     assert abs(expected - lost) <= 0.3 * loss + 0.002
     assert len(shard.told) > 1_000  # and there was no watermark at all
