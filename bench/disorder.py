@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,6 @@ class Stream:
     """The share of events older than one that came before them."""
 
     def without_promises(self) -> Stream:
-        from dataclasses import replace
-
         chosen = np.flatnonzero(self.rows.control == 0)
         return replace(self, rows=replace(take_rows(self.rows, chosen), control=None))
 

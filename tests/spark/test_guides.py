@@ -17,28 +17,29 @@ def test_guide(name: str, spark: SparkSession) -> None:
     run_page(GUIDES / name, spark=spark)
 
 
-def test_the_example_of_a_takeover(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def said_by(example: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> str:
+    """What an example prints, in the session there is."""
     assert spark is SparkSession.getActiveSession()
-    runpy.run_path(str(GUIDES.parents[1] / "examples" / "takeover_on_spark.py"), run_name="__main__")
-    said = capsys.readouterr().out
+    runpy.run_path(str(GUIDES.parents[1] / "examples" / f"{example}.py"), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_the_example_of_a_takeover(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    said = said_by("takeover_on_spark", spark, capsys)
     assert "|ann |10.0.0.1|93.5.7.2|2        |13000 |2024-05-01 10:00:00|2024-05-01 10:04:00|" in said
     assert all(count in said for count in ("'events': 8", "'bad': 0", "'matches': 1"))
     assert "Logout at 2024-05-01 10:02:00 came, which not Logout rules out." in said
 
 
 def test_the_example_of_a_stream(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    assert spark is SparkSession.getActiveSession()
-    runpy.run_path(str(GUIDES.parents[1] / "examples" / "unpaid_on_a_stream.py"), run_name="__main__")
-    said = capsys.readouterr().out
+    said = said_by("unpaid_on_a_stream", spark, capsys)
     assert "batch 3: match  ann  20.0" in said
     assert 'batch 3: late   ann  {"ts":"2026-03-01T09:10:00.000Z"' in said
     assert "filtered          1" in said
 
 
 def test_the_example_of_gates(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    assert spark is SparkSession.getActiveSession()
-    runpy.run_path(str(GUIDES.parents[1] / "examples" / "goods_through_gates.py"), run_name="__main__")
-    said = capsys.readouterr().out
+    said = said_by("goods_through_gates", spark, capsys)
     assert "batch 1: alarm, gin (e200-31) at the south door" in said
     assert "batch 2: never mind, gin (e200-31) at the south door" in said
     assert "what stands: [('razor', 'north')]" in said

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +81,37 @@ def unseal(state: bytes) -> Sealed:
     if not isinstance(facts, dict):
         raise StateError("What the state says about itself cannot be read.", hint=_DAMAGED)
     return Sealed(facts, tuple(_tables(whole[_HEAD.size + told :], count)))
+
+
+def shown(value: object) -> str:
+    """A fact of a state in a message, whatever it is."""
+    return repr(value)[:60] if isinstance(value, str | int | None) else "of no kind that we know"
+
+
+def check_owner(sealed: Sealed, engine: str, versions: Collection[int]) -> None:
+    """Refuse a state of another engine's, or of a version that this one does not read; the newest comes last."""
+    facts = sealed.facts
+    if facts.get("engine") != engine or facts.get("version") not in versions:
+        raise StateError(
+            f"The state is of the engine {shown(facts.get('engine'))}, version {shown(facts.get('version'))}; "
+            f"this is {engine!r}, version {max(versions)}.",
+            hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
+        )
+
+
+def check_shards(sealed: Sealed, shards: int) -> None:
+    """Refuse a state whose keys were shared among another number of shards."""
+    found = sealed.facts.get("shards")
+    if found != shards:
+        raise StateError(
+            f"The checkpoint was made with {shown(found)} shards, and the query now has {shards}.",
+            hint=f"Keep ps.events(…, shards={shown(found)}), or start anew with an empty checkpoint.",
+        )
+
+
+def is_time(value: object) -> bool:
+    """Is a fact a time, or none?"""
+    return value is None or (type(value) is int and -(2**63) <= value < 2**63)
 
 
 _DAMAGED = "Restore the checkpoint from a copy, or start anew with an empty one."

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from perseid.engines.disorder.schema import NAMED_BY
 from perseid.errors import EventDataError, UnsupportedError
-
-NAMES = ("pattern", "kind", "match_id")
-"""What makes a match this one: two patterns, or a match and the attempt that timed out, may share an id."""
 
 
 def fold(changes: Any) -> Any:
     """The matches that were told and not taken back."""
     from pyspark.sql import functions as f
 
-    lacking = [name for name in (*NAMES, "op", "revision") if name not in changes.columns]
+    lacking = [name for name in (*NAMED_BY, "op", "revision") if name not in changes.columns]
     if lacking:
         raise EventDataError(
             f"This is no changelog of matches: it has no column {lacking[0]!r}.",
@@ -27,4 +25,4 @@ def fold(changes: Any) -> Any:
         )
     whole = f.struct(*(f.col(f"`{name}`") for name in changes.columns))
     last = f.max_by(whole, f.col("revision")).alias("last")
-    return changes.where("op is not null").groupBy(*NAMES).agg(last).select("last.*").where("op = '+'")
+    return changes.where("op is not null").groupBy(*NAMED_BY).agg(last).select("last.*").where("op = '+'")

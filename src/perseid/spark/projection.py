@@ -14,7 +14,7 @@ from perseid.engines.disorder.choice import chosen as chosen_strategy
 from perseid.engines.disorder.strategy import BUFFER, Buffer, Conservative, Strategy
 from perseid.engines.registry import engines
 from perseid.engines.sequence.engine import SequencePlan
-from perseid.engines.sequence.schema import returned_type
+from perseid.engines.sequence.schema import free_name, returned_type
 from perseid.errors import BindingError, TypeMismatchError, UnknownNameError, UnsupportedError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
@@ -104,7 +104,7 @@ def project(
     _refuse_mistyped(numbered, types)
     output = _output(numbered.schema, arrow)
     if rejected:
-        output = output.append(pa.field(_free_name("row", output.names), pa.string()))
+        output = output.append(pa.field(free_name("row", output.names), pa.string()))
     constants = {} if rejected or strategy.retracts else _constants(plan)
     numbered = replace(numbered, schema=_crossing(output, constants, hidden))
     made, asked_for = _columns(undecided, numbered, inputs, on_executors, set(types))
@@ -495,12 +495,6 @@ def _output(schema: pa.Schema, arrow: Mapping[str, Any]) -> pa.Schema:
             )
         fields.append(pa.field(field.name, kind))
     return pa.schema(fields)
-
-
-def _free_name(name: str, taken: Collection[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _constants(plan: Plan) -> dict[str, str]:

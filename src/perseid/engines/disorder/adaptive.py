@@ -35,14 +35,13 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
     before = read_state(plan, state)
     delays = before.delays or Delays((0,) * BARS)
     strategy: Adaptive = plan.strategy  # type: ignore[assignment]
-    owed = _share_beyond(delays, _wait(delays, strategy.loss)) * len(rows)
+    owed = _share_beyond(delays, _last_bar(delays, strategy.loss)) * len(rows)
     judged = _latest(before.horizon, clock.now)
     delays = _measured(delays, rows.time)
-    wait = _wait(delays, strategy.loss)
-    frontier = judged
-    if wait is not None and delays.newest is not None:
-        frontier = _latest(judged, delays.newest - wait - 1)
-    inner = replace(plan.searched(plan.schema), order=plan.strategy.name)
+    last, frontier = _last_bar(delays, strategy.loss), judged
+    if last is not None and delays.newest is not None:
+        frontier = _latest(judged, delays.newest - _longest(last) - 1)
+    inner = plan.searched(order=plan.strategy.name)
     asked = clock if clock.ended else Clock(judged, frontier, False)
     done = run(inner, rows, before.searched, clock=asked, newest=newest_before(inner, clock), make=Punctual).step
     expected = before.owed + owed
@@ -101,20 +100,16 @@ def _longest(bar: int) -> int:
     return int(2.0**exponent * (1 + (part + 1) / PARTS))
 
 
-def _wait(delays: Delays, loss: float) -> int | None:
-    """How long to wait so that no more than this share is lost; None while nobody can say."""
+def _last_bar(delays: Delays, loss: float) -> int | None:
+    """The bar up to which to wait so that no more than this share is lost; None while nobody can say."""
     counts = np.asarray(delays.counts, np.int64)
     total = int(counts.sum())
     if total < ENOUGH:
         return None
     beyond = total - np.cumsum(counts)
-    return _longest(int(np.flatnonzero(beyond <= loss * total)[0]))
+    return int(np.flatnonzero(beyond <= loss * total)[0])
 
 
-def _share_beyond(delays: Delays, wait: int | None) -> float:
-    """The share of events that came later than that."""
-    if wait is None:
-        return 0.0
-    counts = np.asarray(delays.counts, np.int64)
-    longest = np.array([_longest(bar) for bar in range(BARS)])
-    return float(counts[longest > wait].sum() / counts.sum())
+def _share_beyond(delays: Delays, last: int | None) -> float:
+    """The share of events that came later than those of a bar."""
+    return 0.0 if last is None else sum(delays.counts[last + 1 :]) / sum(delays.counts)

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.contract import Clock, Rows, Step
-from perseid.engines.disorder.changelog import changes, fitted, without_changes
+from perseid.engines.disorder.changelog import changes, fitted
+from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.state import Kept, read_state, write_state
 from perseid.engines.rows import take_rows
 from perseid.engines.sequence.engine import step as search
@@ -34,7 +35,7 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
     """One call of a shard: rows in, what has to be told and taken back out, and what has to be kept."""
     before = read_state(plan, state)
     schema = without_changes(plan.schema)
-    inner = plan.searched(schema)
+    inner = plan.searched(schema=schema)
     newest = newest_before(inner, clock)
     ran = None if plan.links else run(inner, rows, before.searched, clock=clock, newest=newest)
     sure = search(inner, rows, before.searched, clock) if ran is None else ran.step

@@ -20,7 +20,7 @@ from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, kernel_arrays
 from perseid.engines.sequence.output import Found
 from perseid.engines.sequence.plan import Numbered
-from perseid.engines.sequence.run import Raw, evaluator, gather, make_space, plain
+from perseid.engines.sequence.run import Raw, evaluator, gather, lay_out, make_space, plain
 from perseid.engines.sequence.stream import Placed, Shard, newest_before, run
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard: rows in, matches that have become certain out, and what has to be kept."""
-    inner = replace(plan.searched(plan.schema), order=plan.strategy.name)
+    inner = plan.searched(order=plan.strategy.name)
     before = read_state(plan, state)
     done = run(inner, rows, before.searched, clock=clock, newest=newest_before(inner, clock), make=Assembling).step
     written = write_state(plan, replace(before, searched=done.state))
@@ -111,12 +111,7 @@ def work_space(numbered: Numbered, masks: Any, keys: int, scale: int) -> Any:
     )
     work = np.full(a.ASSEMBLY_HEAD + sum(size for _, _, size in parts), -1, np.int64)
     work[: a.ASSEMBLY_HEAD] = 0
-    at = a.ASSEMBLY_HEAD
-    for word, end, size in parts:
-        work[word] = at
-        at += size
-        if end is not None:
-            work[end] = at
+    lay_out(work, a.ASSEMBLY_HEAD, parts)
     bound = numbered.pattern.facts.bound
     assert bound is not None
     work[a.H_SLOTS], work[a.H_WINDOW] = slots, bound

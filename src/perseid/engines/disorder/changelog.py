@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.engines.sequence.output import cast_column, joined
 from perseid.engines.sequence.schema import MOMENT
 from perseid.semantics import values as v
 
-OP, REVISION, HORIZON = "op", "revision", "horizon"
-_NAMES = ("pattern", "kind", "match_id", "end")
-"""What makes a row of the matches this row and no other: an attempt may time out at another time than it did."""
-
-
-def with_changes(schema: pa.Schema) -> pa.Schema:
-    """The rows of a changelog: those of the matches, and up to when what they say holds."""
-    place = schema.get_field_index(REVISION) + 1
-    return schema.insert(place, pa.field(free_name(HORIZON, schema.names), MOMENT))
-
-
-def without_changes(schema: pa.Schema) -> pa.Schema:
-    """What a row says whatever became of it."""
-    place = schema.get_field_index(REVISION) + 1
-    return pa.schema([field for i, field in enumerate(schema) if field.name not in (OP, REVISION) and i != place])
-
-
-def free_name(name: str, taken: Sequence[str]) -> str:
-    return name if name not in taken else free_name(f"{name}_", taken)
+_NAMED_BY = (*NAMED_BY, "end")
+"""An attempt may time out at another time than it did."""
 
 
 def changes(before: pa.Table, now: pa.Table, revision: int, horizon: int | None, schema: pa.Schema) -> pa.Table:
@@ -47,7 +30,7 @@ def _among(rows: pa.Table, others: pa.Table) -> Any:
 
 
 def _named(rows: pa.Table) -> Any:
-    texts = (rows[name].cast(pa.int64()).cast(pa.string()) if name == "end" else rows[name] for name in _NAMES)
+    texts = (rows[name].cast(pa.int64()).cast(pa.string()) if name == "end" else rows[name] for name in _NAMED_BY)
     return pc.binary_join_element_wise(*texts, "\0", null_handling="replace", null_replacement="")
 
 

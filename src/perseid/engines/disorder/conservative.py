@@ -100,7 +100,7 @@ class Promises:
 
 def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard: rows and promises in, what has become final out."""
-    inner = replace(plan.searched(plan.schema), order=plan.strategy.name)
+    inner = plan.searched(order=plan.strategy.name)
     before = read_state(plan, state)
     control = np.zeros(len(rows), np.int8) if rows.control is None else rows.control
     came, given = np.flatnonzero(control == 0), np.flatnonzero(control != 0)

@@ -5,13 +5,15 @@ Whatever the strategy, a pattern means what it means to the sequence engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from perseid.compile.plan import Plan
 from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
+from perseid.engines.disorder.schema import with_changes
 from perseid.engines.disorder.slots import refuse_unassembled
 from perseid.engines.disorder.strategy import BUFFER, Adaptive, Aggressive, Assemble, Conservative, Strategy
 from perseid.engines.sequence.engine import SequencePlan, make_linked_plan
@@ -24,10 +26,9 @@ class DisorderPlan(SequencePlan):
 
     strategy: Strategy = BUFFER
 
-    def searched(self, schema: Any) -> SequencePlan:
-        """What the sequence engine is given, to answer in this schema."""
-        own = {field.name: getattr(self, field.name) for field in fields(SequencePlan)}
-        return replace(SequencePlan(**own), schema=schema)
+    def searched(self, **changes: Any) -> SequencePlan:
+        """What the sequence engine is given, changed in this."""
+        return SequencePlan(**{**_shared(self), **changes})
 
 
 def make_plan(
@@ -39,15 +40,16 @@ def make_plan(
     strictly_later: bool = False,
 ) -> DisorderPlan:
     """Number every pattern as for any stream; where matches may be taken back their rows say so."""
-    from perseid.engines.disorder.changelog import with_changes
-
     if isinstance(strategy, Assemble):
         for pattern in plan.patterns:
             refuse_unassembled(pattern)
     numbered = make_linked_plan(plan, types, arrow=arrow, strictly_later=strictly_later)
-    own = {field.name: getattr(numbered, field.name) for field in fields(SequencePlan)}
     schema = with_changes(numbered.schema) if strategy.retracts else numbered.schema
-    return DisorderPlan(**{**own, "schema": schema}, strategy=strategy)
+    return DisorderPlan(**{**_shared(numbered), "schema": schema}, strategy=strategy)
+
+
+def _shared(plan: SequencePlan) -> dict[str, Any]:
+    return {field.name: getattr(plan, field.name) for field in fields(SequencePlan)}
 
 
 def report(state: bytes) -> StateReport:
@@ -57,34 +59,13 @@ def report(state: bytes) -> StateReport:
     return reported(state)
 
 
-# What is compiled is imported where it runs.
+def step(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One shard's rows by the plan's strategy, whose module is of its name; what is compiled is imported where it runs."""
+    done: Step = import_module(f"perseid.engines.disorder.{plan.strategy.name}").advance(plan, rows, state, clock)
+    return done
 
 
-def _aggressive(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
-    from perseid.engines.disorder.aggressive import advance
-
-    return advance(plan, rows, state, clock)
-
-
-def _assemble(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
-    from perseid.engines.disorder.assemble import advance
-
-    return advance(plan, rows, state, clock)
-
-
-def _conservative(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
-    from perseid.engines.disorder.conservative import advance
-
-    return advance(plan, rows, state, clock)
-
-
-def _adaptive(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
-    from perseid.engines.disorder.adaptive import advance
-
-    return advance(plan, rows, state, clock)
-
-
-def _engine(strategy: Strategy, step: Callable[[DisorderPlan, Rows, bytes | None, Clock], Step]) -> Engine:
+def _engine(strategy: Strategy) -> Engine:
     return Engine(
         name=strategy.name,
         plan=partial(make_plan, strategy=strategy),
@@ -94,7 +75,7 @@ def _engine(strategy: Strategy, step: Callable[[DisorderPlan, Rows, bytes | None
     )
 
 
-AGGRESSIVE = _engine(Aggressive(), _aggressive)
-ASSEMBLE = _engine(Assemble(), _assemble)
-CONSERVATIVE = _engine(Conservative(), _conservative)
-ADAPTIVE = _engine(Adaptive(), _adaptive)
+AGGRESSIVE = _engine(Aggressive())
+ASSEMBLE = _engine(Assemble())
+CONSERVATIVE = _engine(Conservative())
+ADAPTIVE = _engine(Adaptive())

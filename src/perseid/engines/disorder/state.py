@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from perseid.engines.state import Sealed, seal, unseal
+from perseid.engines.disorder.schema import NAMED_BY
+from perseid.engines.state import Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 ENGINE = "disorder"
 VERSION = 1
 """Of what lies in the container; raise it with a migration in :func:`read_state`."""
-_LARGEST = 2**63
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,7 @@ def read_state(plan: DisorderPlan, state: bytes | None) -> Kept:
             f"{plan.strategy.name!r}.",
             hint="Keep the strategy, or start anew with an empty checkpoint.",
         )
-    if facts["shards"] != plan.shards:
-        raise StateError(
-            f"The checkpoint was made with {facts['shards']} shards, and the query now has {plan.shards}.",
-            hint=f"Keep ps.events(…, shards={facts['shards']}), or start anew with an empty checkpoint.",
-        )
+    check_shards(sealed, plan.shards)
     body, *told = sealed.tables
     return Kept(
         body.column(0)[0].as_py(),
@@ -107,15 +103,8 @@ def read_state(plan: DisorderPlan, state: bytes | None) -> Kept:
 def open_state(state: bytes) -> Sealed:
     """A state of this engine's, whatever strategy it is of."""
     sealed = unseal(state)
-    facts = sealed.facts
-    if facts.get("engine") != ENGINE or facts.get("version") != VERSION:
-        found = (facts.get("engine"), facts.get("version"))
-        shown = [repr(x)[:60] if isinstance(x, str | int | None) else "of no kind that we know" for x in found]
-        raise StateError(
-            f"The state is of the engine {shown[0]}, version {shown[1]}; this is {ENGINE!r}, version {VERSION}.",
-            hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
-        )
-    if not (_facts(facts) and _tables(sealed.tables)):
+    check_owner(sealed, ENGINE, (VERSION,))
+    if not (_facts(sealed.facts) and _tables(sealed.tables)):
         raise StateError("The state is not what one of a stream that is out of order should be.")
     return sealed
 
@@ -126,22 +115,18 @@ def _facts(facts: Any) -> bool:
     return (
         isinstance(facts.get("strategy"), str)
         and type(facts.get("shards")) is int
-        and _time(facts.get("horizon"))
-        and _time(facts.get("newest"))
+        and is_time(facts.get("horizon"))
+        and is_time(facts.get("newest"))
         and type(revision) is int
         and 0 <= revision < 2**31 - 1
         and type(owed) in (int, float)
         and math.isfinite(owed)
         and isinstance(everywhere, dict)
-        and all(type(time) is int and _time(time) for time in everywhere.values())
+        and all(type(time) is int and is_time(time) for time in everywhere.values())
         and isinstance(counts, list)
         and len(counts) < 1_000
         and all(type(count) is int and 0 <= count < 2**32 for count in counts)
     )
-
-
-def _time(value: object) -> bool:
-    return value is None or (type(value) is int and -_LARGEST <= value < _LARGEST)
 
 
 def _tables(tables: tuple[pa.RecordBatch, ...]) -> bool:
@@ -155,5 +140,5 @@ def _tables(tables: tuple[pa.RecordBatch, ...]) -> bool:
 
 def _told(table: Any) -> bool:
     names = table.schema.names
-    named = [table.schema.field(name).type if name in names else None for name in ("pattern", "kind", "match_id")]
+    named = [table.schema.field(name).type if name in names else None for name in NAMED_BY]
     return all(kind == pa.string() for kind in named) and len(set(names)) == len(names)

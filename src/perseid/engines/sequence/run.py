@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -98,17 +98,22 @@ def make_space(numbered: Numbered, scale: int = 1, events: int = 0) -> tuple[Any
         (y.A_OUT, y.A_OUT_END, max(16 * 1024 * scale, min(8 * events, MOST_AT_FIRST))),
     )
     space = np.zeros(y.SPACE_HEAD + sum(size for _, _, size in sizes), np.int64)
-    at = y.SPACE_HEAD
-    for word, end, size in sizes:
-        space[word] = at
-        at += size
-        if end is not None:
-            space[end] = at
+    lay_out(space, y.SPACE_HEAD, sizes)
     space[y.A_TABLE_SIZE] = 1024 * scale if keyed else 1
     space[y.C_OUT] = space[y.A_OUT]
     space[y.C_HELD] = y.FOREVER
     space[y.C_WAKE] = y.FOREVER
     return space, np.zeros(y.STACK + slots * totals * y.TOTAL_DOUBLES, np.float64)
+
+
+def lay_out(space: Any, head: int, parts: Iterable[tuple[int, int | None, int]]) -> None:
+    """Write into the head of a space where its parts begin and, where a word is named for it, end; each is of a size."""
+    at = head
+    for word, end, size in parts:
+        space[word] = at
+        at += size
+        if end is not None:
+            space[end] = at
 
 
 def find(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -172,6 +172,13 @@ def returned_type(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type])
         found = ColumnTypes(types).ref(path)
         unified[name] = t.wider(unified.get(name, found), found) or t.Unknown()
     return infer(expr, ColumnTypes({**types, **unified}, {s.name for s in core.steps if s.name is not None}))
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, or one like it that is not taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def key_name(name: str, taken: set[str]) -> str:

@@ -25,7 +25,7 @@ from perseid.engines.sequence.partials import (
     partials_table,
     read_partials,
 )
-from perseid.engines.state import Sealed, seal, unseal
+from perseid.engines.state import Sealed, check_owner, check_shards, is_time, seal, shown, unseal
 from perseid.errors import StateError
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
@@ -161,13 +161,7 @@ def open_state(state: bytes) -> Sealed | None:
 
 
 def _mine(sealed: Sealed) -> Sealed:
-    facts = sealed.facts
-    if facts.get("engine") != ENGINE or facts.get("version") not in READABLE:
-        raise StateError(
-            f"The state is of the engine {_shown(facts.get('engine'))}, version {_shown(facts.get('version'))}; "
-            f"this is {ENGINE!r}, version {VERSION}.",
-            hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
-        )
+    check_owner(sealed, ENGINE, READABLE)
     return sealed
 
 
@@ -202,14 +196,6 @@ def _parts(sealed: Sealed) -> dict[str, bytes | None]:
     return dict(zip(labels, bodies.column(0).to_pylist(), strict=True))
 
 
-def _shown(value: object) -> str:
-    return repr(value)[:60] if isinstance(value, str | int | None) else "of no kind that we know"
-
-
-def _time(value: object) -> bool:
-    return value is None or (type(value) is int and -(2**63) <= value < 2**63)
-
-
 def _names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
@@ -233,7 +219,7 @@ def _believable(sealed: Sealed) -> None:
     if not all(map(_dated, table.columns)):
         raise StateError("The state has dates that cannot be.")
     kinds, horizon, routes = facts["kinds"], facts["horizon"], facts["routes"]
-    if not _names(kinds) or not _time(horizon):
+    if not _names(kinds) or not is_time(horizon):
         raise StateError("The state's types of events, or its time, are not what they should be.")
     if "kind" in table.schema.names and table.num_rows:
         codes = np.asarray(table.column("kind"))
@@ -243,7 +229,7 @@ def _believable(sealed: Sealed) -> None:
         raise StateError("The state does not say of which types its events are.")
     if type(facts["shards"]) is not int:
         raise StateError("The state does not say how many shards there are.")
-    if not all(_time(about["since"]) and isinstance(about["name"], str) for about in facts["patterns"].values()):
+    if not all(is_time(about["since"]) and isinstance(about["name"], str) for about in facts["patterns"].values()):
         raise StateError("The state's patterns are not what they should be.")
     if not all(_names(columns) and 0 <= int(n) < 2**31 for n, columns in routes.items()):
         raise StateError("The state's keys are not what they should be.")
@@ -286,14 +272,10 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
     if sealed is None:
         return nothing(shape)
     facts, table = sealed.facts, sealed.tables[0]
-    if facts.get("shards") != shards:
-        raise StateError(
-            f"The checkpoint was made with {_shown(facts.get('shards'))} shards, and the query now has {shards}.",
-            hint=f"Keep ps.events(…, shards={_shown(facts.get('shards'))}), or start anew with an empty checkpoint.",
-        )
+    check_shards(sealed, shards)
     if facts.get("order") != order:
         raise StateError(
-            f"The checkpoint was made with order={_shown(facts.get('order'))}, and the query now has order={order!r}.",
+            f"The checkpoint was made with order={shown(facts.get('order'))}, and the query now has order={order!r}.",
             hint="Keep the order, or start anew with an empty checkpoint.",
         )
     reader = _Reader(table, facts, plan, shape)
