@@ -41,9 +41,16 @@ def _flink(args: argparse.Namespace, data: Path) -> harness.Report:
 
 
 def _disorder(args: argparse.Namespace, data: Path) -> harness.Report:
-    from bench.disorder import run
+    from bench.disorder.contest import run
 
-    return run(args.size, data, args.only)
+    del data
+    return run(args.size, args.out)
+
+
+def _disorder_stream(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.disorder.on_spark import run
+
+    return run(args.size, data)
 
 
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
@@ -53,6 +60,7 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
     ),
     "stream": ("the same on a stream, beside a bare stateful query; small triggers, growing state", _stream),
     "disorder": ("paper 4's experiment: four strategies over events more and more out of order", _disorder),
+    "disorder-stream": ("its stream on Spark, every strategy beside a bare stateful query", _disorder_stream),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
     "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
 }

@@ -105,12 +105,18 @@ def _columns(arrays: EventArrays) -> dict[str, Any]:
     }
 
 
-def streamed(query: Query, frame: DataFrame, shards: int) -> DataFrame:
+def streamed(query: Query, frame: DataFrame, shards: int, **settings: Any) -> DataFrame:
     """Matches of a query over a streaming frame."""
     found: DataFrame = _perseid.pattern(query.text).detect(
-        _perseid.events(frame, time="ts", type="type", id="id", shards=shards)
+        _perseid.events(frame, time="ts", type="type", id="id", shards=shards, **settings)
     )
     return found
+
+
+def stands(changes: DataFrame) -> DataFrame:
+    """What was told and not taken back."""
+    folded: DataFrame = _perseid.fold(changes)
+    return folded
 
 
 def counters(progress: Any) -> dict[str, int]:

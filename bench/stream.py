@@ -79,10 +79,11 @@ def pieces(folder: Path, dataset: str, count: int) -> Path:
         return target
     whole = pq.ParquetFile(parquet(folder, dataset, count))
     groups = (whole.read_row_group(group) for group in range(whole.num_row_groups))
-    return _files(target, groups)
+    return write_files(target, groups)
 
 
-def _files(target: Path, tables: Iterable[pa.Table]) -> Path:
+def write_files(target: Path, tables: Iterable[pa.Table]) -> Path:
+    """Tables as files that a stream reads in this order, and one that closes it."""
     part = target.with_suffix(f".{os.getpid()}.part")
     part.mkdir(parents=True)
     number, table = 0, None
@@ -112,8 +113,8 @@ def _closing(schema: pa.Schema) -> pa.Table:
 class Bench:
     """Streams of both sides in one session, each run to the end of its files."""
 
-    def __init__(self, spark: SparkSession, scratch: Path, files: int = 1) -> None:
-        self.spark, self.scratch = spark, scratch
+    def __init__(self, spark: SparkSession, scratch: Path, files: int = 1, delay: str = DELAY) -> None:
+        self.spark, self.scratch, self.delay = spark, scratch, delay
         self.files = files
         """Files that a trigger takes."""
         self.runs = 0
@@ -123,7 +124,7 @@ class Bench:
     def source(self, folder: Path) -> DataFrame:
         reader = self.spark.readStream.schema(self.spark.read.parquet(str(folder)).schema)
         frame = reader.option("maxFilesPerTrigger", self.files).parquet(str(folder))
-        return frame.withWatermark("ts", DELAY)
+        return frame.withWatermark("ts", self.delay)
 
     def beside(self, side: str) -> None:
         """Have what is planned from here on run in Python workers of its own.
@@ -146,7 +147,7 @@ class Bench:
     def ours(self, query: Query, folder: Path) -> Timed:
         """Matches to nowhere; the answer is how many there were, by what was counted on the way."""
         ran = self.stream(self.plan_ours(query, folder))
-        return Timed(_seconds(ran), self._matches(ran))
+        return Timed(seconds_of(ran), self._matches(ran))
 
     def proof(self, query: Query, folder: Path) -> Timed:
         """The same with its matches kept: count and sum of ids have to be right."""
@@ -156,7 +157,7 @@ class Bench:
         answer = spark_rivals.answer_of(self.spark.read.schema(found.schema).parquet(str(path)), "aid")
         right = self._matches(ran)
         shutil.rmtree(path, ignore_errors=True)
-        return Timed(_seconds(ran), answer if answer.matches == right else ("counted", right, "found", answer))
+        return Timed(seconds_of(ran), answer if answer.matches == right else ("counted", right, "found", answer))
 
     def _matches(self, ran: list[Any]) -> int:
         """How many matches were told; how large the state was is noted."""
@@ -168,7 +169,7 @@ class Bench:
     def bare(self, query: Query, folder: Path, timeouts: bool) -> Timed:
         """The same filter, columns, shards and bytes of state, and nothing done with them."""
         ran = self.stream(self.plan_bare(query, folder, timeouts))
-        return Timed(_seconds(ran), None)
+        return Timed(seconds_of(ran), None)
 
     def stream(self, frame: DataFrame, sink: str = "noop", **options: str) -> list[Any]:
         """Run a query to the end of its files; the progress of every batch."""
@@ -184,7 +185,8 @@ class Bench:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
 
-def _seconds(ran: list[Any]) -> float:
+def seconds_of(ran: list[Any]) -> float:
+    """What the triggers of a run took."""
     return sum(_trigger(one) for one in ran) / 1000
 
 
@@ -264,7 +266,7 @@ def _few(report: Report, bench: Bench, query: Query, data: Path, clock: Clock) -
     folder = data / f"stream-few-{TRIGGERS}-v{FORMAT}"
     if not folder.exists():
         whole = pq.ParquetFile(parquet(data, query.dataset, EVENTS["quick"])).read_row_group(0)
-        _files(folder, (whole.slice(FEW * i, FEW) for i in range(TRIGGERS)))
+        write_files(folder, (whole.slice(FEW * i, FEW) for i in range(TRIGGERS)))
     rivals = ("bare", "untimed")
     for _ in range(2):  # what Java's compiler does meanwhile is not what a trigger costs
         bench.ours(query, folder)
@@ -296,7 +298,7 @@ def _growth(report: Report, bench: Bench, data: Path) -> None:
     query = Query("open", "plain", text, ("A",), strict=False, columns=("id", "ts", "key", "type"))
     folder = data / f"stream-growing-v{FORMAT}"
     if not folder.exists():
-        _files(folder, _growing())
+        write_files(folder, _growing())
     ran = bench.stream(bench.plan_ours(query, folder))
     for one in ran:
         size = ours.counters(one)["state_bytes"] / 2**20

@@ -17,8 +17,20 @@
 """
 
 from perseid._version import __version__
-from perseid.api import Pattern, PatternSet, events, explode_evidence, fold, inspect, load, pattern, patterns, progress
-from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative
+from perseid.api import (
+    Pattern,
+    PatternSet,
+    events,
+    explode_evidence,
+    fold,
+    fold_into,
+    inspect,
+    load,
+    pattern,
+    patterns,
+    progress,
+)
+from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative, Early
 from perseid.errors import (
     BindingError,
     EventDataError,
@@ -49,6 +61,7 @@ __all__ = [
     "BindingError",
     "Buffer",
     "Conservative",
+    "Early",
     "EventDataError",
     "EventSchema",
     "Events",
@@ -74,6 +87,7 @@ __all__ = [
     "events",
     "explode_evidence",
     "fold",
+    "fold_into",
     "inspect",
     "load",
     "pattern",

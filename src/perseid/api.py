@@ -90,7 +90,10 @@ def events(
 
     ``disorder`` says what is told of events that arrive in the wrong order, before the watermark has made them final:
     ``"buffer"`` waits for it; ``"assemble"`` tells a match once it is complete and nothing to come can prove it wrong;
-    ``"aggressive"`` tells at once and takes back, as a changelog (see :func:`fold`).
+    ``"conservative"`` tells what promises in the stream have made final (:class:`Conservative` names their columns);
+    ``"adaptive"`` waits for as long as all but a share of the events are late (:class:`Adaptive` sets it); ``"auto"``
+    assembles where that can be, and else buffers. Two tell at once and take back, as a changelog (see :func:`fold` and
+    :func:`fold_into`): ``"aggressive"`` for every pattern, ``"early"`` for those that can be assembled.
     """
     if order not in ("watermark", "arrival"):
         raise EventDataError(f"order={order!r} is neither 'watermark' nor 'arrival'.")
@@ -293,7 +296,8 @@ class PatternSet:
         ``stream`` comes from :func:`events`; of a streaming DataFrame the matches are one too. ``relations`` are the tables
         that ``in Name`` asks for. What is counted beside the matches (events, bad rows, suppressed matches, …) goes to an
         ``Observation`` where one is given; of a stream, :func:`perseid.progress` has it. With ``rejected`` the late and bad
-        rows of a stream are rows of the output, of the kind ``late`` and ``bad``, with all they hold as JSON in ``row``.
+        rows of a stream are rows of the output, of the kind ``late`` and ``bad``, with the ``reason`` as a sentence and all
+        they hold as JSON in ``row``.
         """
         declared = _declared(stream)
         streaming = _streaming(declared)
@@ -427,11 +431,25 @@ def pattern(source: str | PatternBuilder | ast.Pattern) -> Pattern:
 def fold(changes: Any) -> Any:
     """What stands of a changelog of matches: those that were told and not taken back, a row for each.
 
-    ``changes`` is a finished DataFrame of what a stream with ``disorder="aggressive"`` told, in any order.
+    ``changes`` is a finished DataFrame of what a stream told that takes back, in any order; :func:`fold_into` is for one
+    that goes on.
     """
     from perseid.spark.changes import fold as folded
 
     return folded(changes)
+
+
+def fold_into(table: str, *, using: str | None = None) -> Callable[[Any, int], None]:
+    """A function for ``writeStream.foreachBatch`` that keeps, in a table, what stands of a changelog of matches.
+
+    Of each batch the last change of every match is merged into ``table``: a match that was told is inserted, or replaces
+    what stood, and one that was taken back is deleted. A batch that comes again changes nothing. The table has the
+    changelog's columns and takes ``MERGE``, as those of Delta and Iceberg do; where there is none it is created in the
+    format ``using``, if one is named. It belongs to one checkpoint: a query that starts anew needs an empty one.
+    """
+    from perseid.spark.changes import FoldInto
+
+    return FoldInto(table, using)
 
 
 def explode_evidence(matches: Any) -> Any:

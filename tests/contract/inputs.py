@@ -77,6 +77,8 @@ class Inputs:
     """It is asked any pattern, in any order; others only what ``ask`` gives, and never by arrival."""
     punctual: bool = True
     """Late is what comes behind the watermark, told what the watermark has made final, and nothing else."""
+    promises: bool = False
+    """Rows may be promises."""
 
 
 # The sequence engine
@@ -235,8 +237,9 @@ INPUTS: dict[str, Inputs] = {
     "sequence": _SEQUENCE,
     "aggressive": _SEQUENCE,
     "assemble": replace(_SEQUENCE, ask=ask_assembled, whole=False, punctual=False),
+    "early": replace(_SEQUENCE, ask=ask_assembled, whole=False, punctual=False),
     "adaptive": replace(_SEQUENCE, whole=False, punctual=False),
-    "conservative": replace(_SEQUENCE, ask=ask_one_way, whole=False),
+    "conservative": replace(_SEQUENCE, ask=ask_one_way, whole=False, promises=True),
 }
 """By the name of the engine; a new engine adds itself here."""
 

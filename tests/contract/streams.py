@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -88,13 +89,14 @@ class Shard:
         late = sorted({int(i) % max(len(data), 1) for i in step.late})
         assert len(late) * self.ways == len(step.late)
         self.late += [data[i] for i in late]
-        self.accepted += [row for i, row in enumerate(data) if i not in set(late)]
+        fresh = [row for i, row in enumerate(data) if i not in set(late)]
+        self.accepted += fresh
         assert step.counters.get("late", 0) == len(late) * self.ways
         assert step.counters["events"] == (len(data) - len(late)) * self.ways
         assert step.counters.get("state_bytes", 0) == (0 if step.state is None else len(step.state))
         assert step.counters.get("kept_events", 0) == kept_rows(self.engine, step.state)
         assert all(type(count) is int for count in step.counters.values()), step.counters
-        found = answer(step, self.question)
+        found = self._heard(step, fresh, now, ended)
         kinds = [row[2] for row in found]
         assert step.counters["matches"] == kinds.count("match")
         assert step.counters["timed_out"] == kinds.count("timed out")
@@ -107,9 +109,22 @@ class Shard:
             assert step.wake is not None, "nothing would ever clear this state"
         assert step.wake is None or now is None or step.wake > now
         self.told += found
+        return self._carried(step, now)
+
+    def _heard(self, step: Step, fresh: Data, now: int | None, ended: bool) -> list[Row]:
+        """What a call told."""
+        return answer(step, self.question)
+
+    def _carried(self, step: Step, now: int | None) -> Step:
+        """What the next call is given of this one is bytes, and what time it was."""
+        assert step.state is None or type(step.state) is bytes
         self.counters.update(step.counters)
         self.state, self.wake, self.now = step.state, step.wake, now
         return step
+
+    def restart(self) -> None:
+        """Another process goes on: with the plan as it is sent there, and from the state's bytes."""
+        self.__dict__["plan"] = pickle.loads(pickle.dumps(self.plan))
 
     @property
     def bounded(self) -> bool:
@@ -138,6 +153,20 @@ def bounded(question: Question) -> bool:
 
 def suppresses(question: Question) -> bool:
     return any(pattern.suppress is not None for pattern in question.patterns)
+
+
+def unsuppressed(question: Question) -> frozenset[str]:
+    """Patterns that neither suppress nor take matches of one that does: those hold back what they know."""
+    held: set[str] = set()
+    for plan in question.plan.patterns:  # those that feed others come before them
+        if plan.pattern.suppress is not None or held & {*plan.feeds_on}:
+            held.add(plan.name)
+    return frozenset(plan.name for plan in question.plan.patterns) - held
+
+
+def rows_of(names: Collection[str], rows: Sequence[Row]) -> list[Row]:
+    """What these patterns told."""
+    return [row for row in rows if row[0] in names]
 
 
 def kept_rows(engine: Engine, state: bytes | None) -> int:

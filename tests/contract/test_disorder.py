@@ -3,80 +3,28 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from perseid.engines.contract import Clock, Step
-from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Conservative, strategy_of
+from perseid.engines.contract import Clock, Engine
+from perseid.engines.disorder import adaptive
+from perseid.engines.disorder.strategy import STRATEGIES, Adaptive, Aggressive, Assemble, Conservative, strategy_of
 from perseid.engines.registry import engines
+from perseid.engines.state import unseal
 from perseid.errors import EventDataError, StateError, UnsupportedError
+from tests.contract.deep import CASES, deep_blocks, try_block
 from tests.contract.inputs import Question, inputs_of
-from tests.contract.streams import FAR, SECOND, Call, Data, Shard, calls_of, key_of, suppresses, times_of
+from tests.contract.shards import OF_ALL, Promising, moments, with_promises
+from tests.contract.streams import SECOND, Shard, calls_of, key_of, rows_of, times_of, unsuppressed
 from tests.contract.test_streams import PLAIN, seconds, written
 
 ASSEMBLE, ADAPTIVE, CONSERVATIVE = (engines()[name] for name in ("assemble", "adaptive", "conservative"))
-OF_KEY, OF_ALL = 1, 2
 
 
 # Promises
-
-
-@dataclass
-class Promising(Shard):
-    """A shard that is given promises too: rows that say ``promise``, of a type, or of all where they say ``any_type``."""
-
-    def step(self, data: Data, clock: Clock) -> Step:
-        rows = self.inputs.rows(self.question, data)
-        kinds = rows.kinds.copy()
-        kinds[[i for i, row in enumerate(data) if row.get("any_type")]] = -1
-        control = np.array([row.get("promise", 0) for row in data], np.int8)
-        return self.engine.step(self.plan, replace(rows, kinds=kinds, control=control), self.state, clock)
-
-    def _gone_on(self, data: Data, now: int | None, step: Step, ended: bool = False) -> Step:
-        events = [i for i, row in enumerate(data) if "promise" not in row]
-        assert step.counters["promises"] == len(data) - len(events)
-        places = {row: i for i, row in enumerate(events)}
-        here = replace(step, late=[places[int(i)] for i in step.late])
-        super()._gone_on([data[i] for i in events], now, here, ended)
-        return step
-
-    @property
-    def bounded(self) -> bool:
-        return False  # promises wait for the watermark too
-
-
-def with_promises(question: Question, calls: Sequence[Call], chance: random.Random) -> list[Call]:
-    """The calls with promises in between that are kept: of a type or of all, of a key or of all."""
-    out: list[Call] = []
-    for n, call in enumerate(calls):
-        data: list[Mapping[str, Any]] = list(call.data)
-        to_come = [row for later in calls[n + 1 :] for row in later.data]
-        for _ in range(chance.randrange(4)):
-            like = dict(chance.choice(question.data))
-            every_type, every_key = chance.random() < 0.4, chance.random() < 0.6
-            about = [
-                row
-                for row in to_come
-                if (every_type or row["type"] == like["type"])
-                and (every_key or key_of(question, row) == key_of(question, like))
-            ]
-            newest = max(times_of(CONSERVATIVE, question, question.data)) + SECOND
-            upto = min(times_of(CONSERVATIVE, question, about), default=newest + 1) - 1
-            like |= {"ts": upto, "promise": OF_ALL if every_key else OF_KEY, "any_type": every_type}
-            data.append(like)
-        out.append(Call(data, call.now))
-    return out
-
-
-def moments(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Promises have their times in microseconds; rows have moments."""
-    from perseid.semantics import values as v
-
-    return [{**row, "ts": v.moment(row["ts"])} if isinstance(row["ts"], int) else row for row in rows]
 
 
 def reach(question: Question, promises: Sequence[Mapping[str, Any]], key: object, now: int | None) -> int | None:
@@ -98,48 +46,54 @@ def reach(question: Question, promises: Sequence[Mapping[str, Any]], key: object
     return least if now is None or (least is not None and least > now) else now
 
 
-def promised(seed: int) -> tuple[int, int]:
+def promised(question: Question, seed: int) -> tuple[int, int]:
     """Every key is told of up to what was promised of it; how much was told, and how much before the watermark."""
-    question = inputs_of(CONSERVATIVE).ask(seed, False)
     chance = random.Random(seed)
-    calls = with_promises(question, calls_of(CONSERVATIVE, question, seed), chance)
-    shard = Promising(CONSERVATIVE, question)
+    calls = with_promises(CONSERVATIVE, question, calls_of(CONSERVATIVE, question, seed, wild=seed % 4 > 2), chance)
+    shard, names = Promising(CONSERVATIVE, question), unsuppressed(question)
     said: list[Mapping[str, Any]] = []
     early = 0
     for call in calls:
+        if chance.random() < 0.3:
+            shard.restart()
         shard.call(moments(call.data), call.now)
         said += [row for row in call.data if "promise" in row]
-        if suppresses(question):
-            continue
         expected = []
         for key in {key_of(question, row) for row in shard.accepted}:
             mine = tuple(row for row in shard.accepted if key_of(question, row) == key)
             upto = reach(question, said, key, call.now)
             if upto is not None:
                 expected += inputs_of(CONSERVATIVE).expected(replace(question, data=mine), upto)
-        assert shard.rows == sorted(expected, key=repr), f"seed {seed} at {call.now}"
+        told = rows_of(names, shard.rows)
+        assert told == rows_of(names, sorted(expected, key=repr)), f"seed {seed} at {call.now}"
         whole = replace(question, data=tuple(shard.accepted))
-        known = 0 if call.now is None else len(inputs_of(CONSERVATIVE).expected(whole, call.now))
-        early += len(shard.rows) - known
+        known = [] if call.now is None else rows_of(names, inputs_of(CONSERVATIVE).expected(whole, call.now))
+        early += len(told) - len(known)
     assert not shard.late
-    shard.call((), FAR)
-    if shard.state is not None:
-        shard.end()
-    assert shard.rows == inputs_of(CONSERVATIVE).expected(question), f"seed {seed}"
+    assert shard.finish() == inputs_of(CONSERVATIVE).expected(question), f"seed {seed}"
     return len(shard.told), early
 
 
+def all_of(engine: Engine, run: Callable[[Question, int], tuple[int, ...]], seeds: Iterable[int]) -> list[int]:
+    """What was counted, over questions of these seeds."""
+    counts = (run(inputs_of(engine).ask(seed, False), seed) for seed in seeds)
+    return [sum(each) for each in zip(*counts, strict=True)]
+
+
+def try_all(engine: Engine, block: int, run: Callable[[Question, int], object]) -> None:
+    try_block(block, lambda seed: inputs_of(engine).ask(seed, False), run)
+
+
 def test_every_key_is_told_of_up_to_what_was_promised() -> None:
-    told, early = (sum(counts) for counts in zip(*(promised(seed) for seed in range(90)), strict=True))
+    told, early = all_of(CONSERVATIVE, promised, range(90))
     assert told > 50
     assert early > 20
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("block", range(10))
+@deep_blocks("promises")
 def test_promises_deep(block: int) -> None:
-    for seed in range(2_000_000 + block * 500, 2_000_000 + (block + 1) * 500):
-        promised(seed)
+    try_all(CONSERVATIVE, block, promised)
 
 
 def test_a_broken_promise_is_late() -> None:
@@ -173,6 +127,57 @@ def test_exact_over_what_was_accepted(loss: float) -> None:
     assert late > 5
 
 
+def followed(question: Question, seed: int) -> tuple[int, int, int]:
+    """Late is what comes behind the frontier there was, told what the new one makes final.
+
+    How much was told, how much before the watermark, and how many rows were late.
+    """
+    inputs, chance = inputs_of(ADAPTIVE), random.Random(seed)
+    shard = Shard(ADAPTIVE, question, options={"strategy": Adaptive(chance.choice((0.0, 0.05, 0.2, 0.4)))})
+    names, frontier, early = unsuppressed(question), None, 0
+    for call in calls_of(ADAPTIVE, question, seed, beyond=1 + seed % 2, wild=seed % 3 > 0):
+        if chance.random() < 0.3:
+            shard.restart()
+        judged = max((time for time in (frontier, call.now) if time is not None), default=None)
+        times = times_of(ADAPTIVE, question, call.data)
+        gone = [row for row, time in zip(call.data, times, strict=True) if judged is not None and time <= judged]
+        known = len(shard.late)
+        shard.call(call.data, call.now)
+        assert shard.late[known:] == gone, f"seed {seed} at {call.now}"
+        frontier = call.now if shard.state is None else unseal(shard.state).facts["horizon"]
+        if frontier is None:
+            assert shard.rows == [], f"seed {seed}"
+            continue
+        come = replace(question, data=tuple(shard.accepted))
+        told = rows_of(names, shard.rows)
+        assert told == rows_of(names, inputs.expected(come, frontier)), f"seed {seed} at {frontier}"
+        early += len(told) - (0 if call.now is None else len(rows_of(names, inputs.expected(come, call.now))))
+    come = replace(question, data=tuple(shard.accepted))
+    assert shard.finish() == inputs.expected(come), f"seed {seed}"
+    return len(shard.told), early, len(shard.late)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few events say how late others come, so that short streams have a frontier."""
+    monkeypatch.setattr(adaptive, "ENOUGH", 4)
+
+
+@pytest.mark.usefixtures("soon")
+def test_exact_up_to_the_frontier() -> None:
+    told, early, late = all_of(ADAPTIVE, followed, range(40))
+    assert told > 30
+    assert early > 10
+    assert late > 10
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("soon")
+@deep_blocks("frontier")
+def test_frontier_deep(block: int) -> None:
+    try_all(ADAPTIVE, block, followed)
+
+
 @pytest.mark.parametrize("loss", [0.001, 0.05, 0.2])
 def test_no_more_is_lost_than_may_be(loss: float) -> None:
     """And what was reckoned to be lost is about what was; matches come long before the watermark's."""
@@ -198,17 +203,18 @@ def test_no_more_is_lost_than_may_be(loss: float) -> None:
 # Putting together
 
 
-def put_together(seed: int) -> tuple[int, int]:
+def put_together(question: Question, seed: int) -> tuple[int, int]:
     """Nothing is told that is not so in the end, all that the watermark has made final is told, and all at once that can be.
 
     How much was told, and how much before the watermark.
     """
-    inputs = inputs_of(ASSEMBLE)
-    question = inputs.ask(seed, False)
+    inputs, chance = inputs_of(ASSEMBLE), random.Random(seed)
     shard = Shard(ASSEMBLE, question)
     negating = {p.name for p in question.patterns if any(step.negated for step in p.steps)}
     early = 0
     for call in calls_of(ASSEMBLE, question, seed, beyond=1 + seed % 2, wild=seed % 3 > 0):
+        if chance.random() < 0.3:
+            shard.restart()
         shard.call(call.data, call.now)
         come = replace(question, data=tuple(shard.accepted))
         final = [] if call.now is None else inputs.expected(come, call.now)
@@ -222,7 +228,7 @@ def put_together(seed: int) -> tuple[int, int]:
 
 
 def test_put_together_in_any_order() -> None:
-    told, early = (sum(counts) for counts in zip(*(put_together(seed) for seed in range(150)), strict=True))
+    told, early = all_of(ASSEMBLE, put_together, range(150))
     assert told > 150
     assert early > 50
 
@@ -238,10 +244,14 @@ def test_put_together_event_by_event() -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("block", range(20))
+@deep_blocks("put together")
 def test_put_together_deep(block: int) -> None:
-    for seed in range(3_000_000 + block * 1_000, 3_000_000 + (block + 1) * 1_000):
-        put_together(seed)
+    try_all(ASSEMBLE, block, put_together)
+
+
+def test_the_deep_runs_are_enough() -> None:
+    retracting = sum(engine.retracts for engine in engines().values())
+    assert sum(CASES.values()) + (retracting - 1) * CASES["stands"] >= 100_000
 
 
 def test_told_when_the_last_of_its_events_comes() -> None:
@@ -306,7 +316,7 @@ def test_strategies_by_name() -> None:
     assert Assemble().name == "assemble"
 
 
-@pytest.mark.parametrize("name", ["aggressive", "assemble", "adaptive", "conservative"])
+@pytest.mark.parametrize("name", sorted({*engines()} & {*STRATEGIES}))
 def test_states_of_others_and_damaged_ones(name: str) -> None:
     engine = engines()[name]
     question = written(engine, ["match A a ->> B b\nwithin 10 seconds\npartition by k"], seconds((1, "A"), (2, "B")))

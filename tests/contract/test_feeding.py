@@ -10,12 +10,15 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from perseid.engines.contract import Engine
 from perseid.engines.registry import engines
 from perseid.engines.state import seal, unseal
 from perseid.errors import StateError
+from tests.contract.deep import deep_blocks, try_block
 from tests.contract.hostile import mutations
 from tests.contract.inputs import Question, answer, oracle, run, write_sequence
 from tests.contract.streams import Shard, calls_of
+from tests.contract.test_changelog import by_event, stands, whole_engine
 from tests.contract.test_states import Reader
 
 ENGINE = engines()["sequence"]
@@ -79,6 +82,28 @@ def check(seeds: Sequence[int]) -> int:
 
 def test_any_cut() -> None:
     assert check(range(60)) > 300
+
+
+def fed(engine: Engine, question: Question, seed: int) -> tuple[int, int]:
+    """What stands of all links is the oracle's after every call; how much was told and taken back."""
+    calls = calls_of(engine, question, seed, beyond=1 + seed % 2, wild=seed % 3 > 0)
+    if seed % 8 == 0:
+        calls = by_event(engine, question, seed)
+    return stands(engine, seed, question, calls, twice=seed % 8 == 1)
+
+
+@whole_engine
+def test_what_stands_of_links(engine: Engine) -> None:
+    told, taken_back = map(sum, zip(*(fed(engine, ask(seed), seed) for seed in range(12)), strict=True))
+    assert told > 50
+    assert taken_back > 10
+
+
+@pytest.mark.deep
+@whole_engine
+@deep_blocks("stands of links")
+def test_what_stands_of_links_deep(engine: Engine, block: int) -> None:
+    try_block(block, ask, lambda question, seed: fed(engine, question, seed))
 
 
 @pytest.mark.deep

@@ -18,6 +18,7 @@ from perseid.engines.state import unseal
 from perseid.errors import LimitError, PatternError
 from perseid.semantics.core import CorePattern
 from tests.contract.inputs import Question, Row, answer, inputs_of, without_numba
+from tests.contract.shards import arrivals, shard_of
 from tests.contract.streams import (
     FAR,
     SECOND,
@@ -31,7 +32,7 @@ from tests.contract.streams import (
     suppresses,
     times_of,
 )
-from tests.contract.test_contract import telling_engine, whole_engine
+from tests.contract.test_contract import every_engine, telling_engine, whole_engine
 
 BASE = int(os.environ.get("PERSEID_SEEDS", "2000000"))
 """Where the seeds of the deep runs begin."""
@@ -134,6 +135,18 @@ def test_the_same_calls_give_the_same_steps(engine: Engine) -> None:
         one, other = Shard(engine, question), Shard(engine, question)
         for call in calls_of(engine, question, seed):
             same(one.call(call.data, call.now), other.call(list(call.data), call.now))
+
+
+@every_engine
+def test_a_restart_before_every_call_changes_nothing(engine: Engine) -> None:
+    """Nothing goes from one call to the next but the state's bytes."""
+    for seed in range(5):
+        question = inputs_of(engine).ask(seed, False)
+        one, other = shard_of(engine, question), shard_of(engine, question)
+        for call in arrivals(engine, question, seed, wild=True):
+            other.restart()
+            same(one.call(call.data, call.now), other.call(list(call.data), call.now))
+        assert one.finish() == other.finish()
 
 
 @whole_engine

@@ -10,19 +10,34 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from perseid.spark.stream_worker import BEHIND_CLOCK, NO_TIME, UNCLEAR_PROMISE, WHY_LATE
+
 pytestmark = pytest.mark.xdist_group("spark")
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
-BLOCK = re.compile(r"^```python spark\n(.*?)^```\n(?:```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["spark-batch", "streaming", "out-of-order"])
-def test_the_guide(spark: SparkSession, name: str) -> None:
-    guide = GUIDES / f"{name}.md"
+def run_guide(spark: SparkSession, name: str, marks: str = "spark") -> None:
+    """Run the Python blocks that are marked with one of these words, in order; they print what stands below them."""
+    page = (GUIDES / f"{name}.md").read_text(encoding="utf-8")
+    block = rf"^```python (?:{marks})\n(.*?)^```\n(?:```text\n(.*?)^```)?"
     namespace: dict[str, object] = {"__name__": "document", "spark": spark}
-    blocks = BLOCK.findall(guide.read_text(encoding="utf-8"))
+    blocks = re.findall(block, page, re.MULTILINE | re.DOTALL)
     assert blocks
     for code, shown in blocks:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            exec(compile(code, guide.name, "exec"), namespace)
+            exec(compile(code, f"{name}.md", "exec"), namespace)
         assert out.getvalue().rstrip() == shown.rstrip()
+
+
+@pytest.mark.parametrize("name", ["spark-batch", "streaming", "out-of-order"])
+def test_the_guide(spark: SparkSession, name: str) -> None:
+    run_guide(spark, name)
+
+
+def test_the_guide_has_every_reason() -> None:
+    page = (GUIDES / "streaming.md").read_text(encoding="utf-8")
+    late = [f"| `late` | {reason} |" for reason in (*WHY_LATE.values(), BEHIND_CLOCK)]
+    assert [
+        line for line in (*late, f"| `bad` | {NO_TIME} |", f"| `bad` | {UNCLEAR_PROMISE} |") if line not in page
+    ] == []

@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,10 @@ def test_odd_batches(spark: SparkSession, tmp_path: Path) -> None:
     assert run.counters["bad"] == len(nameless)
     assert run.counters["late"] == len(late)
     assert run.counters["events"] == len(first) + len(second)
-    assert Counter(row["kind"] for row in run.rejected) == {"bad": len(nameless), "late": len(late)}
+    assert Counter((row["kind"], row["reason"]) for row in run.rejected) == {
+        ("bad", "It has no time."): len(nameless),
+        ("late", "Its time is at or before the watermark."): len(late),
+    }
     assert {row["row"] is None or "ts" in json.loads(row["row"]) for row in run.rejected if row["kind"] == "bad"} == {
         False
     }
@@ -132,6 +135,7 @@ def test_arrival_tells_at_once(spark: SparkSession, tmp_path: Path) -> None:
     assert [batch["late"] for batch in run.batches[:3]] == [0, 1, 1]
     late = {(row["user"], seconds(row["start"]), json.loads(row["row"])["n"]) for row in run.rejected}
     assert late == {("y", 49, 4), ("x", 4, 7)}
+    assert {"order='arrival' rules out" in row["reason"] for row in run.rejected} == {True}
     assert run.counters["events"] == 7
     accepted = [row for batch in batches for row in batch if row["n"] not in (4, 7)]
     assert ids(run.rows) == ids_here(pairs, accepted)
@@ -142,26 +146,35 @@ def test_arrival_tells_at_once(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_time_goes_on_by_the_clock_where_the_source_is_silent(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
-    frame = streams.stream(EVENTS, [event(0, "A", "x", 1)], [event(4, "X", "x")], delay="1 second")
-    running = streams.start(
-        WAITING.detect(ps.events(frame, shards=2, idle="2 seconds")), processingTime="500 milliseconds"
-    )
-    found: Run | None = None
-    try:
+    # The second keeps the shard, and with it how far time went on.
+    patterns = ps.patterns(f"{WAITING}\npattern patient match E e -> F f within 1 hour partition by user")
+    frame = streams.stream(EVENTS, [event(0, "A", "x", 1), event(1, "E")], [event(4, "X", "x")], delay="1 second")
+    found = patterns.detect(ps.events(frame, shards=1, idle="2 seconds"), rejected=True)
+    running = streams.start(found, processingTime="500 milliseconds")
+
+    def wait(what: Callable[[Run], Any]) -> Run:
         # The first batches may have to compile kernels; from then on it is the clock that counts.
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and (found is None or not found.rows):
+        deadline, seen = time.monotonic() + 120, running.seen()
+        while time.monotonic() < deadline and not what(seen):
             time.sleep(0.5)
             assert running.query.exception() is None
-            found = running.seen()
-            if max(found.watermarks, default=0) == 3:
+            seen = running.seen()
+            if max(seen.watermarks, default=0) == 3:
                 deadline = min(deadline, time.monotonic() + 30)
+        return seen
+
+    try:
+        first = wait(lambda seen: seen.rows)
+        streams.add("input", EVENTS, [event(4, "B", "x", 2)])
+        last = wait(lambda seen: seen.rejected)
     finally:
         running.query.stop()
-    assert found is not None
-    assert told(found.rows, "user", "n") == [("silent", "match", 0, 5, "x", 1)]
+    assert told(first.rows, "user", "n") == [("silent", "match", 0, 5, "x", 1)]
     # The watermark never came so far: it is at 4 - 1 seconds, and an absence is over at 5.
-    assert max(found.watermarks) == 3
+    assert max(last.watermarks) == 3
+    (late,) = last.rejected
+    assert (late["kind"], seconds(late["start"]), late["user"]) == ("late", 4, "x")
+    assert "time went on by the clock" in late["reason"]
 
 
 # Several inputs

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 import pyarrow as pa
@@ -61,6 +62,20 @@ class Rows:
         return len(self.time)
 
 
+class Late(IntEnum):
+    """Why a row came too late."""
+
+    NOT = 0
+    BEHIND_WATERMARK = 1
+    """Everything up to its time was taken to have come."""
+    OUT_OF_TURN = 2
+    """Events of its key were trusted to come in order."""
+    AFTER_PROMISE = 3
+    """It was promised that none like it would come."""
+    BEHIND_FRONTIER = 4
+    """The engine chose not to wait for it, though the watermark would have."""
+
+
 @dataclass(frozen=True)
 class Step:
     """What one call gives."""
@@ -73,6 +88,8 @@ class Step:
     counters: Mapping[str, int] = field(default_factory=dict)
     late: Any = ()
     """The numbers of rows that came after their time had passed, and were left out."""
+    why: Any = ()
+    """For each of them why, as :class:`Late` has it."""
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,115 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from perseid.engines.disorder.schema import NAMED_BY
+from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.errors import EventDataError, UnsupportedError
+from perseid.spark.inputs import quoted
+from perseid.spark.worker import OURS
+
+MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND")
+NO_MERGE = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "_LEGACY_ERROR_TEMP_2096")
+"""What Spark calls it where a table does not take MERGE; its first releases had no name for it."""
 
 
 def fold(changes: Any) -> Any:
     """The matches that were told and not taken back."""
+    last = last_changes(changes)
+    if changes.isStreaming:
+        raise UnsupportedError(
+            "A changelog that goes on has no last change.",
+            hint="Keep a table of what stands: changes.writeStream.foreachBatch(ps.fold_into(table)); "
+            "or fold what was written of it: ps.fold(spark.read.parquet(…)).",
+        )
+    return last.where(f"{OP} = '+'")
+
+
+def last_changes(changes: Any) -> Any:
+    """Of each match the last that was said of it; rows that were rejected say nothing of one."""
     from pyspark.sql import functions as f
 
-    lacking = [name for name in (*NAMED_BY, "op", "revision") if name not in changes.columns]
+    lacking = [name for name in (*NAMED_BY, OP, REVISION) if name not in changes.columns]
     if lacking:
         raise EventDataError(
             f"This is no changelog of matches: it has no column {lacking[0]!r}.",
             hint="Give the DataFrame of matches as detect gave it, or as it was written.",
         )
-    if changes.isStreaming:
-        raise UnsupportedError(
-            "A changelog that goes on has no last change.",
-            hint="Fold what was written of it: ps.fold(spark.read.parquet(…)), or each batch in foreachBatch.",
-        )
-    whole = f.struct(*(f.col(f"`{name}`") for name in changes.columns))
-    last = f.max_by(whole, f.col("revision")).alias("last")
-    return changes.where("op is not null").groupBy(*NAMED_BY).agg(last).select("last.*").where("op = '+'")
+    whole = f.struct(*(f.col(quoted(name)) for name in changes.columns))
+    last = f.max_by(whole, f.col(REVISION)).alias("last")
+    return changes.where(f"{OP} is not null").groupBy(*NAMED_BY).agg(last).select("last.*")
+
+
+@dataclass(frozen=True)
+class FoldInto:
+    """What ``foreachBatch`` is given: it folds each batch of a changelog into a table of what stands.
+
+    A change counts where its revision is above that of the row it is about, so a batch that comes again changes nothing.
+    """
+
+    table: str
+    using: str | None = None
+    """The format in which to create the table where there is none."""
+
+    def __call__(self, batch: Any, _number: int) -> None:
+        # A batch that is asked for twice is searched, and counted, twice.
+        last = last_changes(batch).persist()
+        try:
+            self._prepare(last)
+            if not last.isEmpty():
+                self._merge(last)
+        finally:
+            last.unpersist()
+
+    def _prepare(self, last: Any) -> None:
+        """See that the table is there and has the columns of the changes."""
+        there = self._columns(last.sparkSession)
+        if there is None and self.using is not None:
+            last.limit(0).writeTo(self.table).using(self.using).create()
+            return
+        if there is None:
+            raise EventDataError(
+                f"There is no table {self.table} to fold changes into.",
+                hint=f"Create it with the columns of the changes, or have it created: ps.fold_into({self.table!r}, using='delta').",
+            )
+        known = {name.lower() for name in there}
+        lacking = [name for name in last.columns if name.lower() not in known]
+        if lacking:
+            raise EventDataError(
+                f"The table {self.table} has no column {lacking[0]!r}, and the changes have.",
+                hint=f"Add it: ALTER TABLE {self.table} ADD COLUMNS ({quoted(lacking[0])} {last.schema[lacking[0]].dataType.simpleString()}).",
+            )
+
+    def _columns(self, session: Any) -> list[str] | None:
+        from pyspark.errors import AnalysisException
+
+        try:
+            return list(session.table(self.table).columns)
+        except AnalysisException as error:
+            if error.getCondition() in MISSING:
+                return None
+            raise
+
+    def _merge(self, last: Any) -> None:
+        from pyspark.errors import UnsupportedOperationException
+        from pyspark.sql import functions as f
+
+        # Under names of ours: then those of the table need no qualifier, whatever the table is called.
+        sent = {name: f"{OURS}{i}" for i, name in enumerate(last.columns)}
+        same = " and ".join(f"{name} = {sent[name]}" for name in NAMED_BY)
+        newer, op = f"{sent[REVISION]} > {REVISION}", sent[OP]
+        told = {quoted(name): f.col(ours) for name, ours in sent.items()}
+        merge = last.toDF(*sent.values()).mergeInto(self.table, f.expr(same))
+        merge = merge.whenMatched(f.expr(f"{newer} and {op} = '-'")).delete()
+        merge = merge.whenMatched(f.expr(newer)).update(told)
+        merge = merge.whenNotMatched(f.expr(f"{op} = '+'")).insert(told)
+        try:
+            merge.merge()
+        except UnsupportedOperationException as error:
+            if error.getCondition() not in NO_MERGE:
+                raise
+            raise UnsupportedError(
+                f"The table {self.table} does not take MERGE, and what was told may have to be taken back from it.",
+                hint="Fold into a table that does, such as Delta's or Iceberg's, in a session that knows their catalog and extension.",
+            ) from None

@@ -82,7 +82,7 @@ def project(
 ) -> Projection:
     """Decide what Catalyst does and what crosses to Python; no Spark job runs.
 
-    Rows that were ``rejected`` are rows of the output too, with what they were as JSON.
+    Rows that were ``rejected`` are rows of the output too, with the reason and what they were as JSON.
     """
     _refuse(plan, relations)
     inputs = tuple(inputs_of(stream))
@@ -104,7 +104,8 @@ def project(
     _refuse_mistyped(numbered, types)
     output = _output(numbered.schema, arrow)
     if rejected:
-        output = output.append(pa.field(free_name("row", output.names), pa.string()))
+        for name in ("reason", "row"):
+            output = output.append(pa.field(free_name(name, output.names), pa.string()))
     constants = {} if rejected or strategy.retracts else _constants(plan)
     numbered = replace(numbered, schema=_crossing(output, constants, hidden))
     made, asked_for = _columns(undecided, numbered, inputs, on_executors, set(types))

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid._version import __version__
-from perseid.engines.contract import Clock, Step
+from perseid.engines.contract import Clock, Late, Step
 from perseid.engines.registry import engines
 from perseid.engines.sequence.schema import MOMENT
 from perseid.engines.state import arrow_stream
 from perseid.spark.shards import labels
 from perseid.spark.worker import OURS, TIME, Job, Sent, settle
 
-SHARD, LABEL, PACKET, CLOCK, ROW, NULLS, COUNTS, CONTROL = (
-    OURS + name for name in ("shard", "label", "packet", "clock", "row", "nulls", "counts", "control")
+SHARD, LABEL, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL = (
+    OURS + name for name in ("shard", "label", "packet", "clock", "row", "reason", "nulls", "counts", "control")
 )
 NO_PROMISE = 3
 """What says that it is a promise, and not of what: a bad row."""
@@ -56,6 +56,15 @@ PACKET_ROWS = 1 << 20
 """Rows that wait in memory until they are packed."""
 TOLD_ROWS = 1 << 16
 """Matches that cross as one row."""
+WHY_LATE = {
+    Late.BEHIND_WATERMARK: "Its time is at or before the watermark.",
+    Late.OUT_OF_TURN: "It is older than what came of its key before, which order='arrival' rules out.",
+    Late.AFTER_PROMISE: "It was promised that none like it would come any more.",
+    Late.BEHIND_FRONTIER: "It is later than an adaptive stream waits for, though not behind the watermark.",
+}
+BEHIND_CLOCK = "The source was silent, and time went on by the clock, past its own."
+NO_TIME = "It has no time."
+UNCLEAR_PROMISE = "Its promise is neither 'key' nor 'all'."
 
 
 @dataclass(frozen=True)
@@ -127,7 +136,8 @@ class StreamJob(Sent):
                 # The source is silent: time goes on from where it stopped.
                 reached = max(reached, watermark * 1000 + clock - since)
         now = max(watermark * 1000, reached)
-        done, counters, rejected = self._stepped(table, None if held is None else held[0], now if now > 0 else None)
+        body = None if held is None else held[0]
+        done, counters, rejected = self._stepped(table, body, now if now > 0 else None, watermark * 1000)
         if done.state is not None:
             state.update((done.state, mark, since, reached))
             if done.wake is not None:
@@ -136,8 +146,8 @@ class StreamJob(Sent):
         elif state.exists:
             state.remove()
         out = self.job.named(done.rows).cast(self.job.schema)
-        if rejected is not None:
-            out = pa.concat_tables([out, rejected])
+        if rejected:
+            out = pa.concat_tables([out, *rejected])
         settle()
         counts = ",".join(str(counters[name]) for name in COUNTERS)
         held_now = ":".join(str(counters[name]) for name in GAUGES)
@@ -171,9 +181,9 @@ class StreamJob(Sent):
         return pa.concat_tables(tables).combine_chunks(), clock
 
     def _stepped(
-        self, table: pa.Table, state: bytes | None, now: int | None
-    ) -> tuple[Step, Mapping[str, int], pa.Table | None]:
-        bad = none = table.slice(0, 0)
+        self, table: pa.Table, state: bytes | None, now: int | None, watermark: int
+    ) -> tuple[Step, Mapping[str, int], list[pa.Table]]:
+        bad = late = table.slice(0, 0)
         promising = CONTROL in table.column_names
         if table[TIME].null_count or promising:
             good = pc.is_valid(table[TIME])
@@ -184,21 +194,25 @@ class StreamJob(Sent):
         if promising:
             rows = replace(rows, control=np.asarray(table[CONTROL].combine_chunks()).astype(np.int8))
         done = engines()[self.job.engine].step(self.job.plan, rows, state, Clock(None, now, False))
-        late = self.job.once(table.take(pa.array(done.late, pa.int64()))) if len(done.late) else none
+        if len(done.late):
+            late = table.take(pa.array(done.late, pa.int64()))
+            late = self.job.once(late.append_column(REASON, _why_late(late, done.why, watermark)))
+        if bad.num_rows:
+            bad = bad.append_column(REASON, pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PROMISE))
         received = self.job.once(table).num_rows
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows}
         counters |= {"late": late.num_rows, "events": received - late.num_rows - counters["promises"]}
-        rejected = None
-        if self.rejected and (late.num_rows or bad.num_rows):
-            rejected = pa.concat_tables([self._rejected(late, "late"), self._rejected(bad, "bad")])
-        return done, counters, rejected
+        left_out = (("late", late), ("bad", bad)) if self.rejected else ()
+        return done, counters, [self._rejected(some, kind) for kind, some in left_out if some.num_rows]
 
     def _rejected(self, table: pa.Table, kind: str) -> pa.Table:
-        """Rows that were not taken, as rows of the output: what they are, their time, their key, and the rest as JSON."""
+        """Rows that were not taken, as rows of the output: what they are, their time, their key, why, and the rest as JSON."""
+        reason, row = self.job.plan.schema.names[-2:]
         shown: dict[str, Any] = {
             "kind": pa.array([kind] * table.num_rows, pa.string()),
             "start": table[TIME].cast(MOMENT),
-            self.job.plan.schema.names[-1]: table[ROW],
+            reason: table[REASON],
+            row: table[ROW],
         }
         for keys in self.job.keys.values():
             shown.update({there: table[here] for there, here in keys if there not in shown})
@@ -213,6 +227,13 @@ class StreamJob(Sent):
         for batch in batches:
             for packet in batch.column(0):
                 yield from pa.ipc.open_stream(packet.as_buffer())
+
+
+def _why_late(late: pa.Table, why: Any, watermark: int) -> pa.Array:
+    """Why each row is late, in words; the engine takes time that went on by the clock for the watermark."""
+    by_clock = (why == Late.BEHIND_WATERMARK) & (late[TIME].to_numpy() > watermark)
+    said = [BEHIND_CLOCK if idle else WHY_LATE[code] for idle, code in zip(by_clock, why, strict=True)]
+    return pa.array(said, pa.string())
 
 
 def is_plain(kind: Any) -> bool:

@@ -9,21 +9,19 @@ accepted the answer is exact.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perseid.engines.contract import Clock, Rows, Step
-from perseid.engines.disorder.state import Delays, read_state, write_state
+from perseid.engines.contract import Clock, Late, Rows, Step
+from perseid.engines.disorder.state import BARS, PARTS, Delays, read_state, write_state
 from perseid.engines.sequence.stream import Shard, newest_before, run
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.engine import DisorderPlan
     from perseid.engines.disorder.strategy import Adaptive
 
-PARTS = 4
-"""Bars of the histogram for each power of two, so that a delay is known to a quarter."""
-BARS = 1 + 63 * PARTS
 ENOUGH = 200
 """Events from which on their delays say something."""
 REMEMBERED = 20_000
@@ -43,7 +41,8 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
         frontier = _latest(judged, delays.newest - _longest(last) - 1)
     inner = plan.searched(order=plan.strategy.name)
     asked = clock if clock.ended else Clock(judged, frontier, False)
-    done = run(inner, rows, before.searched, clock=asked, newest=newest_before(inner, clock), make=Punctual).step
+    make = partial(Punctual, watermark=clock.now)
+    done = run(inner, rows, before.searched, clock=asked, newest=newest_before(inner, clock), make=make).step
     expected = before.owed + owed
     kept = replace(before, searched=done.state, horizon=frontier, delays=delays, owed=expected)
     newest = delays.newest
@@ -62,9 +61,17 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
 class Punctual(Shard):
     """A shard that judges what is late by the frontier there was before its rows came, and searches up to the new one."""
 
+    def __init__(self, *given: Any, watermark: int | None) -> None:
+        self.watermark = watermark
+        super().__init__(*given)
+
     def _behind(self, rows: Rows) -> Any:
-        before = self.clock.before
-        return np.zeros(len(rows), bool) if before is None or self.clock.ended else rows.time <= before
+        behind, before = np.zeros(len(rows), np.int8), self.clock.before
+        if before is not None and not self.clock.ended:
+            behind[rows.time <= before] = Late.BEHIND_FRONTIER
+            if self.watermark is not None:
+                behind[rows.time <= self.watermark] = Late.BEHIND_WATERMARK
+        return behind
 
 
 def _latest(*times: int | None) -> int | None:
@@ -80,7 +87,6 @@ def _measured(delays: Delays, time: Any) -> Delays:
     counts = np.asarray(delays.counts, np.int64) + np.bincount(_bar(behind), minlength=BARS)
     while counts.sum() > 2 * REMEMBERED:
         counts -= counts // 2
-        counts[counts == 1] = 0 if counts.sum() > 2 * REMEMBERED else 1
     return Delays(tuple(counts.tolist()), max(newest, int(time.max())))
 
 

@@ -11,21 +11,21 @@ computed for every late event, here for all that came in a call.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from perseid.engines.contract import Clock, Rows, Step
-from perseid.engines.disorder.changelog import changes, fitted
+from perseid.engines.disorder.changelog import changes, counted, fitted, horizon_of
 from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.state import Kept, read_state, write_state
 from perseid.engines.rows import take_rows
 from perseid.engines.sequence.engine import step as search
 from perseid.engines.sequence.output import joined
 from perseid.engines.sequence.stream import newest_before, run
-from perseid.errors import LimitError
+from perseid.errors import LimitError, StateError
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.engine import DisorderPlan
@@ -39,7 +39,7 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
     newest = newest_before(inner, clock)
     ran = None if plan.links else run(inner, rows, before.searched, clock=clock, newest=newest)
     sure = search(inner, rows, before.searched, clock) if ran is None else ran.step
-    horizon = _horizon(before, rows, sure, clock)
+    horizon = horizon_of(before.horizon, rows, sure.late, clock)
     guessed = schema.empty_table()
     if sure.state is not None and horizon is not None and (clock.now is None or horizon > clock.now):
         none = take_rows(rows, np.zeros(0, np.int64))
@@ -50,7 +50,11 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
             guessed = run(inner, none, ran.left, clock=ahead, newest=newest, writes=False).step.rows
     told = schema.empty_table() if before.told is None else fitted(before.told, schema)
     now = joined([sure.rows, guessed], schema)
-    out = changes(told, now, before.revision + 1, horizon, plan.schema)
+    try:
+        out = changes(told, now, before.revision + 1, horizon, plan.schema)
+    except pa.ArrowTypeError as error:
+        # Only of columns whose type no plan knows: their values say it, in the state as now.
+        raise StateError(f"Matches in the state have other types than those of now: {error}") from error
     written = write_state(plan, Kept(sure.state, horizon, before.revision + 2, guessed))
     if written is not None and len(written) - len(sure.state or b"") > plan.max_state:
         raise LimitError(
@@ -58,27 +62,5 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
             f"shard; {plan.max_state:,} are allowed.",
             hint="Use more shards, a shorter delay of the watermark, or ps.events(…, max_state=…).",
         )
-    counters = {**sure.counters, **_counted(out), "state_bytes": 0 if written is None else len(written)}
-    return Step(out, written, sure.wake, counters, sure.late)
-
-
-def _horizon(before: Kept, rows: Rows, sure: Step, clock: Clock) -> int | None:
-    """Up to when what has come is taken for all there is: the newest event that was accepted, or the watermark."""
-    if clock.ended:
-        return None
-    times = rows.time if not len(sure.late) else np.delete(rows.time, np.asarray(sure.late, np.int64))
-    known = [time for time in (before.horizon, clock.now) if time is not None]
-    return max([*known, *([int(times.max())] if len(times) else [])], default=None)
-
-
-def _counted(out: pa.Table) -> dict[str, int]:
-    new = pc.equal(out["op"], "+")
-    matches = pc.and_(new, pc.equal(out["kind"], "match"))
-    counted: dict[str, Any] = {
-        "matches": pc.sum(matches),
-        "timed_out": pc.sum(pc.and_not(new, matches)),
-        "retracted": pc.sum(pc.invert(new)),
-    }
-    if "evidence_dropped" in out.column_names:
-        counted["evidence_dropped"] = pc.sum(out.filter(new)["evidence_dropped"])
-    return {name: total.as_py() or 0 for name, total in counted.items()}
+    counters = {**sure.counters, **counted(out), "state_bytes": 0 if written is None else len(written)}
+    return replace(sure, rows=out, state=written, counters=counters)

@@ -7,7 +7,7 @@ what it negates. Nothing is ever taken back.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from perseid.engines.sequence.columns import Batch, kernel_arrays
 from perseid.engines.sequence.output import Found
 from perseid.engines.sequence.plan import Numbered
 from perseid.engines.sequence.run import Raw, evaluator, gather, lay_out, make_space, plain
-from perseid.engines.sequence.stream import Placed, Shard, newest_before, run
+from perseid.engines.sequence.stream import Placed, Shard, chosen_of, newest_before, run
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.engine import DisorderPlan
@@ -40,6 +40,11 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
 class Assembling(Shard):
     """A shard whose rows are all searched when they come."""
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.moments: dict[str, Any] = {}
+        """By pattern: of each match the arrival at which it was told, or taken back."""
+
     def _ready(self) -> Any:
         return np.ones(len(self.rows), bool)
 
@@ -49,7 +54,8 @@ class Assembling(Shard):
         came_before = placed.order < self.old if known else np.zeros(len(placed.order), bool)
         since = y.NONE if not known or self.kept.horizon is None else self.kept.horizon
         now = y.FOREVER if self.clock.ended else y.NONE if self.clock.now is None else self.clock.now
-        raw, arrays = assembled(numbered, batch, placed, came_before, since, now)
+        times = self._times(since, now, known)
+        raw, arrays, self.moments[numbered.pattern.name] = assembled(numbered, batch, placed, came_before, times)
         span = numbered.pattern.facts.bound
         assert span is not None
         if raw.wake != y.FOREVER:
@@ -64,59 +70,109 @@ class Assembling(Shard):
         self.keep |= flags
         return Found(numbered, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
 
+    def _times(self, since: int, now: int, known: bool) -> Times:
+        """What counts as due; a pattern that was not ``known`` before has told nothing."""
+        del known
+        return Times(since, since, now, now)
+
+
+@dataclass(frozen=True)
+class Times:
+    """How far time had come when the call before ended, and has come now."""
+
+    since: int
+    """Up to here nothing could come any more."""
+    told: int
+    """What was due up to here had been told."""
+    due: int
+    """What is due up to here is told now."""
+    sure: int
+    """Up to here nothing can come any more."""
+    early: bool = False
+    """What is told may have to be taken back."""
+
+    def by_arrival(self, count: int) -> tuple[Any, Any]:
+        """What is due, and what is sure, at each arrival and after the last."""
+        due, sure = (np.full(count + 1, time, np.int64) for time in (self.due, self.sure))
+        if self.sure == y.FOREVER:
+            due[:-1], sure[:-1] = self.told, self.since  # that there will be no more is known after the last
+        return due, sure
+
 
 def assembled(
-    numbered: Numbered, batch: Batch, placed: Placed, came_before: Any, since: int, now: int
-) -> tuple[Raw, y.Arrays]:
-    """What the kernel finds, with as much room as it turns out to need."""
+    numbered: Numbered, batch: Batch, placed: Placed, came_before: Any, times: Times
+) -> tuple[Raw, y.Arrays, Any]:
+    """What the kernel finds, with as much room as it turns out to need; and of each match when."""
     order = np.argsort(~came_before, kind="stable").astype(np.int64)
-    clocks = np.full(len(order) + 1, now, np.int64)
-    if now == y.FOREVER:
-        clocks[:-1] = since  # that there will be no more is known after the last
+    clocks, sure = times.by_arrival(len(order))
     names = vars(a) if numbered.compiled else plain(a)
     scale = 1
     while True:
         arrays = kernel_arrays(numbered, batch, *make_space(numbered, scale, len(batch)))
         masks = arrays.events[y.E_MASK].copy()
+        fitting = slots_of(numbered, arrays)
         arrays.events[y.E_MASK] = 0
-        work = work_space(numbered, masks, len(placed.offsets) - 1, scale)
+        work = work_space(numbered, fitting, len(placed.offsets) - 1, scale, early=times.early)
         offsets, keys = (np.ascontiguousarray(x, np.int64) for x in (placed.offsets, placed.partition))
         if not numbered.compiled:
             names["outside_hook"][0] = evaluator(numbered, batch, arrays)
         with np.errstate(all="ignore"):
-            answer = names["assemble"](arrays, work, offsets, keys, order, masks, int(came_before.sum()), since, clocks)
+            answer = names["assemble"](
+                arrays, work, offsets, keys, order, masks, fitting, int(came_before.sum()), times.since, times.told, clocks, sure,
+            )  # fmt: skip
         if answer == y.GOES_ON:
             break
         scale *= 4
     space = arrays.space
     waiting = int(work[work[a.H_HEAP]]) if work[a.H_WAITING] else y.FOREVER
     frontiers = np.full(len(placed.offsets), y.FOREVER, np.int64)
-    return gather(numbered, [space[space[y.A_OUT] : space[y.C_OUT]]], frontiers, 0, waiting, 0), arrays
+    raw = gather(numbered, [space[space[y.A_OUT] : space[y.C_OUT]]], frontiers, 0, waiting, 0)
+    moments = work[work[a.H_MOMENTS] : work[a.H_MOMENTS] + work[a.H_TOLD]]
+    said = np.flatnonzero(moments != a.WAITS)
+    return raw if len(said) == len(raw) else chosen_of(raw, said), arrays, moments[said]
 
 
-def work_space(numbered: Numbered, masks: Any, keys: int, scale: int) -> Any:
+def slots_of(numbered: Numbered, arrays: y.Arrays) -> Any:
+    """By event: the bits of the slots that it fits by itself."""
+    found = np.zeros(arrays.events.shape[1], np.int64)
+    for slot, step in enumerate(_steps(numbered.pattern.programs[0])):
+        fits = (arrays.events[y.E_MASK] >> _word(numbered, step, y.ST_BIT)) & 1
+        must = _word(numbered, step, y.ST_MUST_BIT)
+        found |= (fits if must < 0 else fits & (arrays.events[y.E_MUST] >> must)) << slot
+    return found
+
+
+def work_space(numbered: Numbered, fitting: Any, keys: int, scale: int, *, early: bool) -> Any:
     """Room for chains, picks, what waits and what was told."""
-    body = numbered.pattern.programs[0].instructions
-    steps = [one.step for one in body if isinstance(one, p.TakeEvent)]
-    rows = [int(numbered.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH for step in steps]
-    nodes = sum(int(((masks >> int(numbered.tables[row + y.ST_BIT])) & 1).sum()) for row in rows)
-    slots = len(steps)
+    body, *negated = numbered.pattern.programs
+    slots, matches = len(_steps(body)), max(256, len(fitting)) * scale
     parts = (
-        (a.H_STEPS, None, slots),
-        (a.H_MAINS, None, keys * (1 + 2 * slots)),
-        (a.H_LINKS, None, nodes * a.LINK_WIDTH),
+        (a.H_MAINS, None, keys * (a.MAIN_HEAD + 2 * slots)),
+        (a.H_LINKS, None, a.LINK_WIDTH * int(np.bitwise_count(fitting).sum())),
         (a.H_PICKS, None, 2 * slots + 1),
-        (a.H_HEAP, a.H_HEAP_END, (2 + slots) * max(256, len(masks)) * scale),
-        (a.H_MOMENTS, a.H_MOMENTS_END, max(256, 2 * len(masks)) * scale),
+        (a.H_HEAP, a.H_HEAP_END, a.WAIT_WIDTH * matches),
+        (a.H_LIST, a.H_LIST_END, (2 + slots) * matches if early else 0),
+        (a.H_MOMENTS, a.H_MOMENTS_END, 2 * matches),
     )
     work = np.full(a.ASSEMBLY_HEAD + sum(size for _, _, size in parts), -1, np.int64)
     work[: a.ASSEMBLY_HEAD] = 0
     lay_out(work, a.ASSEMBLY_HEAD, parts)
     bound = numbered.pattern.facts.bound
     assert bound is not None
-    work[a.H_SLOTS], work[a.H_WINDOW] = slots, bound
-    work[a.H_NEGATES] = any(isinstance(one, p.WatchFor) for one in body)
-    work[work[a.H_STEPS] : work[a.H_STEPS] + slots] = steps
-    mains = work[work[a.H_MAINS] : work[a.H_LINKS]]
-    mains[:: 1 + 2 * slots] = 0
+    work[a.H_SLOTS], work[a.H_WINDOW], work[a.H_FREE] = slots, bound, -1
+    work[a.H_NEGATES] = any(isinstance(one, p.WatchFor) for one in body.instructions)
+    work[a.H_EARLY] = early
+    watched = {_word(numbered, step, y.ST_BIT) for program in negated for step in _steps(program)}
+    work[a.H_BREAKS] = sum(1 << bit for bit in watched)
+    mains = work[work[a.H_MAINS] : work[a.H_LINKS]].reshape(keys, a.MAIN_HEAD + 2 * slots)
+    mains[:, [a.N_FILLED, a.N_BREAKERS]], mains[:, a.N_OLDEST] = 0, y.FOREVER
     return work
+
+
+def _steps(program: p.Program) -> list[int]:
+    return [one.step for one in program.instructions if isinstance(one, p.TakeEvent)]
+
+
+def _word(numbered: Numbered, step: int, word: int) -> int:
+    """What the table of steps says of one."""
+    return int(numbered.tables[int(numbered.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH + word])

@@ -1,15 +1,16 @@
 """The kernel that puts matches together from events in the order in which they arrive, whatever their times.
 
 INFA-HTS of Wang, Wang, Cheng and Lu (KSII Transactions on Internet and Information Systems 10(9), 2016), mended where it
-is printed wrongly. A pattern is a row of slots. Every key has a main node, which knows the slots that are filled and has
-a chain for each of them: its events in the order of time, linked both ways. An event goes into the chains that it fits,
+is printed wrongly. A pattern is a row of slots. Every key has a main node, which knows the slots that are filled and the
+oldest time, and has a chain for each slot: its events in the order of time, linked both ways. An event goes into the chains that it fits,
 from their ends, where most belong. When all slots of its key are filled, every match that has this event, and beside it
 only such that came before, is found by walking the chains: so each match is found once, by the last of its events to
 arrive. The paper counts events where it has to count slots, and never looks at the order of types.
 
 What is found is followed once more by the machine of the sequence engine, which knows about conditions, absences and
 windows, and sees only what has arrived. A match in which nothing is negated is certain when it is complete. Others wait,
-in a heap, until time has passed what they negate, and are looked at again then.
+in a heap, until time has passed what they negate, and are looked at again then. Where matches are told early, time is that
+of the newest event; what was told is listed until it is certain, and taken back when an event comes that breaks it.
 """
 
 from __future__ import annotations
@@ -23,30 +24,42 @@ from perseid.engines.sequence.options import options
 
 # the head of the work space: what a pattern is like, where the parts of the space lie, and counters
 (
-    H_SLOTS, H_WINDOW, H_NEGATES, H_STEPS, H_MAINS, H_LINKS, H_PICKS, H_HEAP, H_HEAP_END, H_MOMENTS, H_MOMENTS_END, H_NODES,
-    H_WAITING, H_TOLD, H_CLOCK, H_MOMENT, H_PEAK, H_LIVE,
-) = range(18)  # fmt: skip
-ASSEMBLY_HEAD = 18
-"""Slots; the window; whether a match may have to wait; then where steps, main nodes, links, picks, the heap and the moments
+    H_SLOTS, H_WINDOW, H_NEGATES, H_MAINS, H_LINKS, H_PICKS, H_HEAP, H_HEAP_END, H_MOMENTS, H_MOMENTS_END, H_NODES,
+    H_WAITING, H_TOLD, H_CLOCK, H_MOMENT, H_PEAK, H_LIVE, H_SURE, H_BREAKS, H_LIST, H_LIST_END, H_LISTED, H_FREE, H_EARLY,
+) = range(24)  # fmt: skip
+ASSEMBLY_HEAD = 24
+"""Slots; the window; whether a match may have to wait; then where main nodes, links, picks, the heap and the moments
 of matches begin (and end); how many nodes there are; how many matches wait; how many were told; the clock; the number of
-the arrival; and the most nodes and waiting matches that there were at once, and are."""
+the arrival; and the most nodes and matches that were held at once, and the nodes that are. Then up to when nothing can
+come; the bits of events that can break a match; room for those that were told early; and whether any are."""
 LINK_WIDTH = 3
 K_EVENT, K_BEFORE, K_AFTER = range(3)
+MAIN_HEAD = 4
+N_FILLED, N_OLDEST, N_TOLD, N_BREAKERS = range(4)
 NO_MATCH = NONE - 1
 """In place of the time from which a match is certain; NONE is from the start."""
+TAKEN_BACK = -1
+"""From here downwards, moments at which matches were taken back."""
+WAITS = NONE
+"""The moment of a match that is not told yet."""
+WAIT_WIDTH = 5
+W_DUE, W_KEY, W_NUMBER, W_PLACE, W_BREAKERS = range(5)
 
 
 @compiled
 def main_of(A: Ints, key: int) -> int:
-    """Where a key's main node lies: the bits of slots that are filled, then first and last node of each chain."""
-    return int(A[H_MAINS] + key * (1 + 2 * A[H_SLOTS]))
+    """Where a key's main node lies.
+
+    It has the bits of slots that are filled, the oldest time, what was told, how many events came that may break a match,
+    and both ends of each chain.
+    """
+    return int(A[H_MAINS] + key * (MAIN_HEAD + 2 * A[H_SLOTS]))
 
 
 @compiled
-def insert(A: Ints, key: int, slot: int, position: int) -> None:
+def insert(A: Ints, main: int, slot: int, position: int) -> None:
     """Put an event into a chain, from its end."""
-    main = main_of(A, key)
-    ends = main + 1 + 2 * slot
+    ends = main + MAIN_HEAD + 2 * slot
     node = A[H_LINKS] + LINK_WIDTH * A[H_NODES]
     A[H_NODES] += 1
     A[H_LIVE] += 1
@@ -66,29 +79,31 @@ def insert(A: Ints, key: int, slot: int, position: int) -> None:
         A[later + K_BEFORE] = node
     else:
         A[ends + 1] = node
-    A[main] |= 1 << slot
+    A[main + N_FILLED] |= 1 << slot
 
 
 @compiled
 def forget(M: Arrays, A: Ints, key: int) -> None:
     """Take events out of a key's chains that no event to come can be in a match with."""
-    e = M.events
-    if A[H_CLOCK] == NONE:
+    e, main = M.events, main_of(A, key)
+    if A[H_SURE] == NONE or A[main + N_OLDEST] > A[H_SURE] - A[H_WINDOW]:
         return
-    main = main_of(A, key)
+    A[main + N_OLDEST] = FOREVER
     for slot in range(A[H_SLOTS]):
-        ends = main + 1 + 2 * slot
+        ends = main + MAIN_HEAD + 2 * slot
         node = A[ends]
-        while node >= 0 and e[E_TIME, A[node + K_EVENT]] <= A[H_CLOCK] - A[H_WINDOW]:
+        while node >= 0 and e[E_TIME, A[node + K_EVENT]] <= A[H_SURE] - A[H_WINDOW]:
             node = A[node + K_AFTER]
             A[H_LIVE] -= 1
+        if node >= 0:
+            A[main + N_OLDEST] = min(A[main + N_OLDEST], e[E_TIME, A[node + K_EVENT]])
         if node != A[ends]:
             A[ends] = node
             if node >= 0:
                 A[node + K_BEFORE] = -1
             else:
                 A[ends + 1] = -1
-                A[main] &= ~(1 << slot)
+                A[main + N_FILLED] &= ~(1 << slot)
 
 
 @compiled
@@ -140,49 +155,119 @@ def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
     return due
 
 
+# Matches that were told before they were certain: a list for each key, of rows of due, the next row, then the picks
+
+
 @compiled
-def tell(M: Arrays, A: Ints, key: int, end: int) -> bool:
-    """Write the match whose frame was followed last; False where there is no room."""
+def enlist(A: Ints, due: int, key: int, picks: int) -> bool:
+    """Remember a match that was told, where it may have to be taken back; False where there is no room."""
+    if not A[H_EARLY] or due <= A[H_SURE]:
+        return True
+    row = A[H_FREE]
+    if row >= 0:
+        A[H_FREE] = A[row + 1]
+    else:
+        row = A[H_LIST]
+        if row + 2 + A[H_SLOTS] > A[H_LIST_END]:
+            return False
+        A[H_LIST] += 2 + A[H_SLOTS]
+    first = main_of(A, key) + N_TOLD
+    A[row] = due
+    A[row + 1] = A[first]
+    for k in range(A[H_SLOTS]):
+        A[row + 2 + k] = A[picks + k]
+    A[first] = row
+    A[H_LISTED] += 1
+    A[H_PEAK] = max(A[H_PEAK], A[H_LIVE] + A[H_WAITING] + A[H_LISTED])
+    return True
+
+
+@compiled
+def strike(A: Ints, link: int) -> None:
+    """Take the row that a link leads to from its list."""
+    row = A[link]
+    A[link] = A[row + 1]
+    A[row + 1] = A[H_FREE]
+    A[H_FREE] = row
+    A[H_LISTED] -= 1
+
+
+@compiled
+def write(M: Arrays, A: Ints, key: int, picks: int, moment: int) -> bool:
+    """Write the match whose frame was followed last, and when that was; False where there is no room."""
     w = M.space
     if A[H_MOMENTS] + A[H_TOLD] >= A[H_MOMENTS_END]:
         return False
     w[C_PARTITION] = key
-    if not write_match(M, w[A_FRAMES] + M.tables[S_FRAME], 0, end):
+    if not write_match(M, w[A_FRAMES] + M.tables[S_FRAME], 0, A[picks + A[H_SLOTS]]):
         return False
-    A[A[H_MOMENTS] + A[H_TOLD]] = A[H_MOMENT]
+    A[A[H_MOMENTS] + A[H_TOLD]] = moment
     A[H_TOLD] += 1
     return True
 
 
-# Matches that wait: a heap by the time from which they are certain
+@compiled
+def tell(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
+    """Tell the match that was followed last; False where there is no room."""
+    return write(M, A, key, picks, A[H_MOMENT]) and enlist(A, due, key, picks)
+
+
+@compiled
+def take_back(M: Arrays, A: Ints, key: int, position: int, mask: int, end: int) -> bool:
+    """Take back what an event breaks that is not seen yet; False where there is no room."""
+    e, picks = M.events, A[H_PICKS]
+    link = main_of(A, key) + N_TOLD
+    while A[link] >= 0:
+        row = A[link]
+        broken = False
+        if A[row] > A[H_SURE]:
+            for k in range(A[H_SLOTS]):
+                A[picks + k] = A[row + 2 + k]
+            e[E_MASK, position] = mask
+            broken = certain_from(M, A, picks, end) == NO_MATCH
+            e[E_MASK, position] = 0
+            if broken:
+                certain_from(M, A, picks, end)
+                if not write(M, A, key, picks, TAKEN_BACK - A[H_MOMENT]):
+                    return False
+        if broken or A[row] <= A[H_SURE]:
+            strike(A, link)
+        else:
+            link = row + 1
+    return True
+
+
+# Matches that wait: a heap by the time from which they are certain. What they say is written when they are found
 
 
 @compiled
 def heap_row(A: Ints, i: int) -> int:
-    """A row of the heap: due, key, then the picks."""
-    return int(A[H_HEAP] + i * (2 + A[H_SLOTS]))
+    return int(A[H_HEAP] + i * WAIT_WIDTH)
 
 
 @compiled
 def heap_swap(A: Ints, i: int, j: int) -> None:
     a, b = heap_row(A, i), heap_row(A, j)
-    for k in range(2 + A[H_SLOTS]):
+    for k in range(WAIT_WIDTH):
         A[a + k], A[b + k] = A[b + k], A[a + k]
 
 
 @compiled
-def wait(A: Ints, due: int, key: int, picks: int) -> bool:
-    """Let a match wait; False where there is no room."""
+def wait(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
+    """Let the match wait that was followed last; False where there is no room."""
     i = A[H_WAITING]
     row = heap_row(A, i)
-    if row + 2 + A[H_SLOTS] > A[H_HEAP_END]:
+    if row + WAIT_WIDTH > A[H_HEAP_END]:
         return False
-    A[row] = due
-    A[row + 1] = key
-    for k in range(A[H_SLOTS]):
-        A[row + 2 + k] = A[picks + k]
+    A[row + W_DUE] = due
+    A[row + W_KEY] = key
+    A[row + W_NUMBER] = A[H_TOLD]
+    A[row + W_PLACE] = M.space[C_OUT]
+    A[row + W_BREAKERS] = A[main_of(A, key) + N_BREAKERS]
+    if not write(M, A, key, picks, WAITS):
+        return False
     A[H_WAITING] = i + 1
-    A[H_PEAK] = max(A[H_PEAK], A[H_LIVE] + A[H_WAITING])
+    A[H_PEAK] = max(A[H_PEAK], A[H_LIVE] + A[H_WAITING] + A[H_LISTED])
     while i > 0 and A[heap_row(A, (i - 1) // 2)] > A[heap_row(A, i)]:
         heap_swap(A, (i - 1) // 2, i)
         i = (i - 1) // 2
@@ -192,12 +277,14 @@ def wait(A: Ints, due: int, key: int, picks: int) -> bool:
 @compiled
 def settle(M: Arrays, A: Ints, offsets: Ints) -> bool:
     """Tell the matches that have become certain; False where there is no room."""
-    picks = A[H_PICKS]
+    t, w, picks = M.tables, M.space, A[H_PICKS]
     while A[H_WAITING] > 0 and A[heap_row(A, 0)] <= A[H_CLOCK]:
         row = heap_row(A, 0)
-        key = A[row + 1]
+        due, key, number = A[row + W_DUE], A[row + W_KEY], A[row + W_NUMBER]
         for k in range(A[H_SLOTS]):
-            A[picks + k] = A[row + 2 + k]
+            A[picks + k] = w[A[row + W_PLACE] + MATCH_HEAD + 2 * t[S_UNIFIED_COUNT] + 2 * k + 1]
+        # Where nothing came that it negates there is nothing to look at again.
+        stands = A[row + W_BREAKERS] == A[main_of(A, key) + N_BREAKERS]
         A[H_WAITING] -= 1
         heap_swap(A, 0, A[H_WAITING])
         i = 0
@@ -210,8 +297,10 @@ def settle(M: Arrays, A: Ints, offsets: Ints) -> bool:
                 break
             heap_swap(A, i, least)
             i = least
-        if certain_from(M, A, picks, offsets[key + 1]) != NO_MATCH and not tell(M, A, key, A[picks + A[H_SLOTS]]):
-            return False
+        if stands or certain_from(M, A, picks, offsets[key + 1]) != NO_MATCH:
+            A[A[H_MOMENTS] + number] = A[H_MOMENT]
+            if not enlist(A, due, key, picks):
+                return False
     return True
 
 
@@ -219,43 +308,62 @@ def settle(M: Arrays, A: Ints, offsets: Ints) -> bool:
 
 
 @compiled
-def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int, end: int) -> bool:
+def may_complete(A: Ints, key: int, slot: int, position: int) -> bool:
+    """False where a slot is empty, or has nothing on the side of an event on which it has to lie."""
+    main = main_of(A, key)
+    if A[main + N_FILLED] != (1 << A[H_SLOTS]) - 1:
+        return False
+    # The last slot first: most events come in order, and nothing is there yet that is later.
+    for other in range(A[H_SLOTS] - 1, slot, -1):
+        if A[A[main + MAIN_HEAD + 2 * other + 1] + K_EVENT] <= position:
+            return False
+    for other in range(slot):
+        if A[A[main + MAIN_HEAD + 2 * other] + K_EVENT] >= position:
+            return False
+    return True
+
+
+@compiled
+def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int, told: int, end: int) -> bool:
     """Every match that has this event in this slot, told or left to wait; False where there is no room.
 
-    Nothing is said of those that were certain at ``since``: they were told then.
+    Nothing is said of those that were certain at ``since`` or early at ``told``: they were told then.
     """
     e = M.events
     slots, main, picks = A[H_SLOTS], main_of(A, key), A[H_PICKS]
     cursors = picks + slots + 1
-    if A[main] != (1 << slots) - 1:
+    if not may_complete(A, key, slot, position):
         return True
     A[picks + slot] = position
     moment = e[E_TIME, position]
+    later = slots - 1 - slot
     level, entering = 0, True
     while level >= 0:
         if level == slots - 1:
             due = certain_from(M, A, picks, end)
             if due > since:
-                if due <= A[H_CLOCK] or due == NONE:
-                    if not tell(M, A, key, A[picks + slots]):
+                if due <= told:
+                    if not enlist(A, due, key, picks):
                         return False
-                elif not wait(A, due, key, picks):
+                elif due <= A[H_CLOCK] or due == NONE:
+                    if not tell(M, A, due, key, picks):
+                        return False
+                elif not wait(M, A, due, key, picks):
                     return False
             level -= 1
             entering = False
             continue
-        # Backwards from the event to the first slot, then forwards from it to the last.
-        target = slot - 1 - level if level < slot else level + 1
-        node = A[main + 2 + 2 * target] if entering else A[A[cursors + target] + K_BEFORE]
-        if target < slot:
-            while node >= 0 and A[node + K_EVENT] >= A[picks + target + 1]:
-                node = A[node + K_BEFORE]
-            found = node >= 0 and moment - e[E_TIME, A[node + K_EVENT]] <= A[H_WINDOW]
-        else:
-            closing = e[E_TIME, A[picks]] + A[H_WINDOW]
-            while node >= 0 and e[E_TIME, A[node + K_EVENT]] > closing:
+        # Forwards from the event to the last slot, where there is least, then backwards from it to the first.
+        target = slot + 1 + level if level < later else slots - 2 - level
+        node = A[main + MAIN_HEAD + 2 * target + 1] if entering else A[A[cursors + target] + K_BEFORE]
+        if target > slot:
+            while node >= 0 and e[E_TIME, A[node + K_EVENT]] > moment + A[H_WINDOW]:
                 node = A[node + K_BEFORE]
             found = node >= 0 and A[node + K_EVENT] > A[picks + target - 1]
+        else:
+            while node >= 0 and A[node + K_EVENT] >= A[picks + target + 1]:
+                node = A[node + K_BEFORE]
+            found = node >= 0 and e[E_TIME, A[picks + slots - 1]] - e[E_TIME, A[node + K_EVENT]] <= A[H_WINDOW]
         if not found:
             level -= 1
             entering = False
@@ -268,64 +376,79 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
 
 
 @compiled
-def fitting(M: Arrays, A: Ints, position: int) -> int:
-    """The bits of slots that an event fits by itself."""
-    t, e = M.tables, M.events
-    found = 0
-    for slot in range(A[H_SLOTS]):
-        row = t[S_STEP_TABLE] + A[A[H_STEPS] + slot] * STEP_WIDTH
-        if (e[E_MASK, position] >> t[row + ST_BIT]) & 1 and (
-            t[row + ST_MUST_BIT] < 0 or (e[E_MUST, position] >> t[row + ST_MUST_BIT]) & 1
-        ):
-            found |= 1 << slot
-    return found
+def arrive(M: Arrays, A: Ints, key: int, position: int, mask: int, fitting: int) -> None:
+    """Let an event be seen, and put it into the chains of the slots that it fits."""
+    M.events[E_MASK, position] = mask
+    main, slot = main_of(A, key), 0
+    if mask & A[H_BREAKS]:
+        A[main + N_BREAKERS] += 1
+    if fitting:
+        A[main + N_OLDEST] = min(A[main + N_OLDEST], M.events[E_TIME, position])
+    while fitting:
+        if fitting & 1:
+            insert(A, main, slot, position)
+        fitting >>= 1
+        slot += 1
 
 
 @compiled
-def arrive(M: Arrays, A: Ints, key: int, position: int, masks: Ints) -> int:
-    """Let an event be seen, and put it where it belongs; the bits of the slots it fits."""
-    M.events[E_MASK, position] = masks[position]
-    slots = fitting(M, A, position)
-    for slot in range(A[H_SLOTS]):
-        if (slots >> slot) & 1:
-            insert(A, key, slot, position)
-    return slots
+def completed(M: Arrays, A: Ints, key: int, position: int, fitting: int, end: int) -> bool:
+    """Every match that an event which has just come completes; False where there is no room."""
+    slot = 0
+    while fitting:
+        if fitting & 1 and not complete(M, A, key, slot, position, NO_MATCH, NO_MATCH, end):
+            return False
+        fitting >>= 1
+        slot += 1
+    return True
 
 
 @entry
 def assemble(
-    M: Arrays, A: Ints, offsets: Ints, keys: Ints, arrival: Ints, masks: Ints, kept: int, since: int, clocks: Ints
-) -> int:
+    M: Arrays, A: Ints, offsets: Ints, keys: Ints, arrival: Ints, masks: Ints, fitting: Ints, kept: int, since: int,
+    told: int, clocks: Ints, sure: Ints,
+) -> int:  # fmt: skip
     """Events one after the other as they arrive; GOES_ON, or FULL to be asked again from the start with more room.
 
-    The first ``kept`` of them came in earlier calls, when time stood at ``since``: of what they make without others only
-    that is told which was not certain then. ``clocks`` says how far time is known at each arrival, and after the last.
+    ``masks`` and ``fitting`` say what an event is, when it is seen, and the slots it fits by itself. The first ``kept`` of them came in earlier calls, when nothing up to ``since`` could come any more, and what was due at
+    ``told`` had been told: of what they make without others only the rest is told. ``clocks`` says what is due at each
+    arrival, and after the last, and ``sure`` up to when nothing can come.
     """
-    A[H_CLOCK] = since
+    A[H_CLOCK] = told
+    A[H_SURE] = since
     for i in range(kept):
-        arrive(M, A, keys[arrival[i]], arrival[i], masks)
+        position = arrival[i]
+        arrive(M, A, keys[position], position, masks[position], fitting[position])
     if A[H_NEGATES]:
         # What waited then waits again: whole matches have one event each in the last slot.
         last = A[H_SLOTS] - 1
         for i in range(kept):
-            key = keys[arrival[i]]
-            if (fitting(M, A, arrival[i]) >> last) & 1 and not complete(
-                M, A, key, last, arrival[i], since, offsets[key + 1]
+            position = arrival[i]
+            key = keys[position]
+            if (fitting[position] >> last) & 1 and not complete(
+                M, A, key, last, position, since, told, offsets[key + 1]
             ):
                 return FULL
     for i in range(kept, len(arrival)):
         position = arrival[i]
         key = keys[position]
         A[H_MOMENT] = i
+        A[H_SURE] = sure[i]
+        if (
+            A[H_LISTED]
+            and masks[position] & A[H_BREAKS]
+            and not take_back(M, A, key, position, masks[position], offsets[key + 1])
+        ):
+            return FULL
+        forget(M, A, key)
+        arrive(M, A, key, position, masks[position], fitting[position])
         if clocks[i] != A[H_CLOCK]:
             A[H_CLOCK] = clocks[i]
             if not settle(M, A, offsets):
                 return FULL
-        forget(M, A, key)
-        slots = arrive(M, A, key, position, masks)
-        for slot in range(A[H_SLOTS]):
-            if (slots >> slot) & 1 and not complete(M, A, key, slot, position, NO_MATCH, offsets[key + 1]):
-                return FULL
+        if not completed(M, A, key, position, fitting[position], offsets[key + 1]):
+            return FULL
     A[H_MOMENT] = len(arrival)
     A[H_CLOCK] = clocks[len(arrival)]
+    A[H_SURE] = sure[len(arrival)]
     return GOES_ON if settle(M, A, offsets) else FULL

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.contract import Clock, Rows
 from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.engines.sequence.output import cast_column, joined
 from perseid.engines.sequence.schema import MOMENT
@@ -22,7 +23,7 @@ def changes(before: pa.Table, now: pa.Table, revision: int, horizon: int | None,
     taken_back = before.filter(pc.invert(_among(before, now)))
     told = now.filter(pc.invert(_among(now, before)))
     parts = ((taken_back, "-", revision), (told, "+", revision + 1))
-    return joined((_marked(rows, op, number, horizon, schema) for rows, op, number in parts), schema)
+    return joined((marked(rows, op, number, horizon, schema) for rows, op, number in parts), schema)
 
 
 def _among(rows: pa.Table, others: pa.Table) -> Any:
@@ -34,7 +35,8 @@ def _named(rows: pa.Table) -> Any:
     return pc.binary_join_element_wise(*texts, "\0", null_handling="replace", null_replacement="")
 
 
-def _marked(rows: pa.Table, op: str, revision: int, horizon: int | None, schema: pa.Schema) -> pa.Table:
+def marked(rows: pa.Table, op: str, revision: int, horizon: int | None, schema: pa.Schema) -> pa.Table:
+    """Rows as changes, up to a horizon."""
     place = schema.get_field_index(REVISION) + 1
     known = None if horizon is None or horizon > v.LATEST else horizon
     added = {
@@ -57,3 +59,26 @@ def fitted(told: pa.Table, schema: pa.Schema) -> pa.Table:
         except (pa.ArrowException, ValueError):
             columns[field.name] = pa.nulls(told.num_rows, field.type)
     return pa.table(columns)
+
+
+def horizon_of(before: int | None, rows: Rows, late: Any, clock: Clock) -> int | None:
+    """Up to when what has come is taken for all there is: the newest event that was accepted, or the watermark."""
+    if clock.ended:
+        return None
+    times = rows.time if not len(late) else np.delete(rows.time, np.asarray(late, np.int64))
+    known = [time for time in (before, clock.now) if time is not None]
+    return max([*known, *([int(times.max())] if len(times) else [])], default=None)
+
+
+def counted(out: pa.Table) -> dict[str, int]:
+    """What was told and what was taken back."""
+    new = pc.equal(out[OP], "+")
+    matches = pc.and_(new, pc.equal(out["kind"], "match"))
+    sums: dict[str, Any] = {
+        "matches": pc.sum(matches),
+        "timed_out": pc.sum(pc.and_not(new, matches)),
+        "retracted": pc.sum(pc.invert(new)),
+    }
+    if "evidence_dropped" in out.column_names:
+        sums["evidence_dropped"] = pc.sum(out.filter(new)["evidence_dropped"])
+    return {name: total.as_py() or 0 for name, total in sums.items()}

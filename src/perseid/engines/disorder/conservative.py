@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.disorder.strategy import OF_ALL, OF_KEY
 from perseid.engines.order import arrange
@@ -162,7 +162,9 @@ class Promised(Shard):
     def _behind(self, rows: Rows) -> Any:
         """What came with a promise may have come before it: only those that were known are held against a row."""
         _, own = self.known_before.reach(rows)
-        return super()._behind(rows) | (rows.time <= own)
+        behind = super()._behind(rows)
+        behind[(behind == Late.NOT) & (rows.time <= own)] = Late.AFTER_PROMISE
+        return behind
 
     @cached_property
     def complete(self) -> Any:

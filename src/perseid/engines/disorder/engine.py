@@ -15,7 +15,7 @@ from perseid.compile.plan import Plan
 from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.disorder.schema import with_changes
 from perseid.engines.disorder.slots import refuse_unassembled
-from perseid.engines.disorder.strategy import BUFFER, Adaptive, Aggressive, Assemble, Conservative, Strategy
+from perseid.engines.disorder.strategy import BUFFER, Adaptive, Aggressive, Assemble, Conservative, Early, Strategy
 from perseid.engines.sequence.engine import SequencePlan, make_linked_plan
 from perseid.semantics import types as t
 
@@ -77,5 +77,6 @@ def _engine(strategy: Strategy) -> Engine:
 
 AGGRESSIVE = _engine(Aggressive())
 ASSEMBLE = _engine(Assemble())
+EARLY = _engine(Early())
 CONSERVATIVE = _engine(Conservative())
 ADAPTIVE = _engine(Adaptive())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,20 @@ if TYPE_CHECKING:
 ENGINE = "disorder"
 VERSION = 1
 """Of what lies in the container; raise it with a migration in :func:`read_state`."""
+PARTS = 4
+"""Bars of the histogram of delays for each power of two, so that a delay is known to a quarter."""
+BARS = 1 + 63 * PARTS
+_LAST_REVISION = 2**31 - 3
+"""A call makes two more, and a column holds no more."""
+_SHORTHAND = (
+    pa.types.is_dictionary,
+    pa.types.is_run_end_encoded,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+    pa.types.is_string_view,
+    pa.types.is_binary_view,
+)
+"""Ways to have few bytes stand for many, none of which is written here."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +65,11 @@ class Kept:
     """Promises about every key, by type or source."""
 
 
-def write_state(plan: DisorderPlan, kept: Kept) -> bytes | None:
-    """A shard's state as bytes; None where nothing is left to keep."""
+def write_state(plan: DisorderPlan, kept: Kept, *, ahead: bool = False) -> bytes | None:
+    """A shard's state as bytes; None where nothing is left to keep, and the horizon is not ``ahead`` of the watermark."""
     told = kept.told if kept.told is not None and kept.told.num_rows else None
-    if kept.searched is None and told is None and kept.delays is None and kept.promised is None and not kept.everywhere:
+    parts = (kept.searched, told, kept.delays, kept.promised, kept.everywhere or None)
+    if not ahead and all(part is None for part in parts):
         return None
     facts = {
         "engine": ENGINE,
@@ -104,27 +118,29 @@ def open_state(state: bytes) -> Sealed:
     """A state of this engine's, whatever strategy it is of."""
     sealed = unseal(state)
     check_owner(sealed, ENGINE, (VERSION,))
-    if not (_facts(sealed.facts) and _tables(sealed.tables)):
+    if not (_facts(sealed.facts) and _tables(sealed.tables) and _parts(sealed.facts, sealed.tables)):
         raise StateError("The state is not what one of a stream that is out of order should be.")
     return sealed
 
 
 def _facts(facts: Any) -> bool:
     owed, revision = facts.get("owed"), facts.get("revision")
-    counts, everywhere = facts.get("delays", []), facts.get("everywhere", {})
+    counts, everywhere = facts.get("delays", [0] * BARS), facts.get("everywhere", {})
     return (
         isinstance(facts.get("strategy"), str)
         and type(facts.get("shards")) is int
-        and is_time(facts.get("horizon"))
+        and "horizon" in facts
+        and is_time(facts["horizon"])
+        and ("delays" in facts) == ("newest" in facts)
         and is_time(facts.get("newest"))
         and type(revision) is int
-        and 0 <= revision < 2**31 - 1
+        and 0 <= revision < _LAST_REVISION
         and type(owed) in (int, float)
-        and math.isfinite(owed)
+        and abs(owed) < 2**63
         and isinstance(everywhere, dict)
         and all(type(time) is int and is_time(time) for time in everywhere.values())
         and isinstance(counts, list)
-        and len(counts) < 1_000
+        and len(counts) == BARS
         and all(type(count) is int and 0 <= count < 2**32 for count in counts)
     )
 
@@ -138,7 +154,30 @@ def _tables(tables: tuple[pa.RecordBatch, ...]) -> bool:
     return len(tables) == 1 or _told(tables[1])
 
 
-def _told(table: Any) -> bool:
+def _parts(facts: Any, tables: tuple[pa.RecordBatch, ...]) -> bool:
+    """Has it only what its strategy looks at, and lets go?"""
+    there = {
+        "aggressive": len(tables) > 1,
+        "adaptive": "delays" in facts,
+        "conservative": tables[0].column(0)[1].is_valid or "everywhere" in facts,
+    }
+    return not any(has for strategy, has in there.items() if strategy != facts["strategy"])
+
+
+def _told(table: pa.RecordBatch) -> bool:
     names = table.schema.names
-    named = [table.schema.field(name).type if name in names else None for name in NAMED_BY]
-    return all(kind == pa.string() for kind in named) and len(set(names)) == len(names)
+    if len(set(names)) < len(names) or not set(NAMED_BY) <= set(names):
+        return False
+    if any(test(kind) for kind in _within(table.schema.types) for test in _SHORTHAND):
+        return False
+    naming = [table.column(name) for name in NAMED_BY]
+    return all(column.type == pa.string() and not column.null_count for column in naming)
+
+
+def _within(kinds: Iterable[pa.DataType]) -> Iterator[pa.DataType]:
+    """Types, and those that they are made of."""
+    left = list(kinds)
+    while left:
+        kind = left.pop()
+        yield kind
+        left += [kind.field(i).type for i in range(kind.num_fields)]

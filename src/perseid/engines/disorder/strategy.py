@@ -53,6 +53,18 @@ class Assemble(Strategy):
 
 
 @dataclass(frozen=True)
+class Early(Assemble):
+    """Put matches together from events in any order; tell each when it is complete, take it back if it is proved wrong."""
+
+    name: ClassVar[str] = "early"
+    tells: ClassVar[str] = (
+        "a match when the last of its events has come, whichever that is, and takes it back when a late one is what it "
+        "negates; rows are changes"
+    )
+    retracts: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class Adaptive(Strategy):
     """Wait for as long as events are late, all but a share of them; what comes later still is late."""
 
@@ -99,7 +111,7 @@ class Auto(Strategy):
 
 BUFFER = Buffer()
 STRATEGIES: dict[str, type[Strategy]] = {
-    kind.name: kind for kind in (Buffer, Conservative, Aggressive, Assemble, Adaptive, Auto)
+    kind.name: kind for kind in (Buffer, Conservative, Aggressive, Assemble, Early, Adaptive, Auto)
 }
 
 

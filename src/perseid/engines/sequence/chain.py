@@ -172,6 +172,7 @@ def advance_chain(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Cl
     after: dict[str, bytes | None] = {}
     counters: Counter[str] = Counter()
     late: Any = ()
+    why: Any = ()
     for link in plan.links:
         here = replace(plan, plan=link.plan, patterns=link.patterns, links=())
         own, fed, mine = rows, None, clock
@@ -193,12 +194,12 @@ def advance_chain(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Cl
             del counted["events"], counted["late"], counted["duplicates"]
             counted["live_keys"] = max(counted["live_keys"] - counters["live_keys"], 0)
         else:
-            late = done.step.late
+            late, why = done.step.late, done.step.why
             rows = take_rows(rows, np.setdiff1d(np.arange(len(rows)), late)) if len(late) else rows
         counters.update(counted)
     written = join_states(after)
     counters["state_bytes"] = 0 if written is None else len(written)
-    return Step(joined(tables, plan.schema), written, next_wake(wakes, clock.now), dict(counters), late)
+    return Step(joined(tables, plan.schema), written, next_wake(wakes, clock.now), dict(counters), late, why)
 
 
 def _places(plan: SequencePlan, takes: Iterable[str]) -> list[tuple[int, str]]:

@@ -15,7 +15,10 @@ from perseid.errors import StateError
 
 def report(state: bytes) -> StateReport:
     """What a state of this engine's holds, all links together."""
-    first, *more = (_report(part) for part in split_state(state).values() if part is not None)
+    parts = [_report(part) for part in split_state(state).values() if part is not None]
+    if not parts:
+        raise StateError("The state is of patterns that feed others, none of which keeps anything.")
+    first, *more = parts
     for one in more:
         horizons = [h for h in (first.horizon, one.horizon) if h is not None]
         oldest = [t for t in (first.oldest, one.oldest) if t is not None]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.hashing import match_words
 from perseid.engines.order import arrange, distinct
 from perseid.engines.rows import join_rows, take_rows
@@ -110,7 +110,7 @@ def run(
     counters["kept_events"] = 0 if left is None else len(left.rows)
     counters["state_bytes"] = 0 if written is None else len(written)
     return Ran(
-        Step(joined(tables.values(), plan.schema), written, shard.wake(left), dict(counters), shard.late),
+        Step(joined(tables.values(), plan.schema), written, shard.wake(left), dict(counters), shard.late, shard.why),
         tables,
         shard.known,
         left,
@@ -183,7 +183,8 @@ class Shard:
         """All keys are known up to the same time."""
         behind = self._behind(rows)
         self.late = np.flatnonzero(behind)
-        accepted = take_rows(rows, np.flatnonzero(~behind)) if len(self.late) else rows
+        self.why = behind[self.late]
+        accepted = take_rows(rows, np.flatnonzero(behind == Late.NOT)) if len(self.late) else rows
         self.rows = join_rows(kept.rows, accepted if fed is None else join_rows(accepted, fed))
         self.old = len(kept.rows)
         new = len(self.rows) - self.old
@@ -208,11 +209,12 @@ class Shard:
         """Nothing came and no time passed: what was open still is."""
 
     def _behind(self, rows: Rows) -> Any:
-        """True for rows that came too late."""
-        now = self.clock.now
-        behind = np.zeros(len(rows), bool) if now is None else rows.time <= now
+        """By row: whether it came too late, and why."""
+        behind, now = np.zeros(len(rows), np.int8), self.clock.now
         if self.arrival and len(self.kept.rows):
-            behind |= _older(self.kept.rows, rows)
+            behind[_older(self.kept.rows, rows)] = Late.OUT_OF_TURN
+        if now is not None:
+            behind[rows.time <= now] = Late.BEHIND_WATERMARK
         return behind
 
     def _ready(self) -> Any:

@@ -1,0 +1,1 @@
+"""Paper 4's experiment, event by event, in calls of an engine, and on Spark."""

@@ -1,0 +1,44 @@
+"""A chart for each measure of paper 4's experiment, as its Figures 4 to 8 have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+MEASURES = {
+    "seconds": ("Execution time (Figure 4)", "seconds", ",.3f"),
+    "held": ("Most held at once (Figure 5)", "events and matches", ",.0f"),
+    "latency": ("Latency (Figure 6)", "arrivals", ",.0f"),
+    "sound": ("Right among all that was told (Figure 7)", "share", ".2%"),
+    "rate": ("Throughput (Figure 8)", "events a second", "~s"),
+}
+"""By measure: title, what the axis says, and how it writes numbers."""
+COLOURS = {"K-slack": "#8c8c8c", "conservative": "#0072b2", "aggressive": "#d55e00", "assemble": "#009e73"}
+
+
+def draw(measured: Sequence[dict[str, Any]], folder: Path, name: str) -> Iterator[Path]:
+    """Write the charts; the methods are told apart by colour, mark and a word at the line's end."""
+    import altair as alt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    inline: Any = alt.Data  # it has no types
+    for measure, (title, unit, form) in MEASURES.items():
+        low = 0.0 if measure != "sound" else min([0.98, *(one[measure] for one in measured)])
+        high = max(one[measure] for one in measured) * (1.05 if measure != "sound" else 1)
+        base = alt.Chart(inline(values=list(measured))).encode(
+            x=alt.X("disorder:Q", title="events delayed (%)", axis=alt.Axis(values=[0, 10, 20, 30, 40, 50])),
+            y=alt.Y(f"{measure}:Q", title=unit, axis=alt.Axis(format=form), scale=alt.Scale(domain=[low, high])),
+            color=alt.Color(
+                "method:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), title=None
+            ),
+            shape=alt.Shape("method:N", scale=alt.Scale(domain=list(COLOURS)), title=None),
+        )
+        chart = (base.mark_line(strokeWidth=2) + base.mark_point(size=60, filled=True, opacity=1)).properties(
+            title=title, width=420, height=240
+        )
+        path = folder / f"{name}-{measure}.svg"
+        chart.configure_legend(orient="right", labelFontSize=12).configure_axis(grid=True, gridColor="#e6e6e6").save(
+            path
+        )
+        yield path

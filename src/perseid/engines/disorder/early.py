@@ -1,0 +1,78 @@
+"""Put matches together from events as they arrive, tell each when it is complete, take back what a late event breaks.
+
+What nothing is negated in is never taken back. A match that negates something is told when the newest event has passed
+that, and taken back when an event comes that it negates. Which were told follows from what is kept: the events, and how
+far the newest had come. A match is told once and taken back at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.disorder.assemble import Assembling, Times
+from perseid.engines.disorder.assembly import TAKEN_BACK
+from perseid.engines.disorder.changelog import counted, horizon_of, marked
+from perseid.engines.disorder.schema import without_changes
+from perseid.engines.disorder.state import read_state, write_state
+from perseid.engines.sequence.output import joined
+from perseid.engines.sequence.stream import newest_before, run
+
+if TYPE_CHECKING:
+    from perseid.engines.disorder.engine import DisorderPlan
+
+TOLD, RETRACTED = 1, 2
+"""The revisions a match can have."""
+
+
+def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call of a shard: rows in, what has to be told and taken back out, and what has to be kept."""
+    before = read_state(plan, state)
+    inner = plan.searched(schema=without_changes(plan.schema), order=plan.strategy.name)
+    shards: list[Telling] = []
+
+    def make(*given: Any) -> Telling:
+        shards.append(Telling(before.horizon, *given))
+        return shards[0]
+
+    ran = run(inner, rows, before.searched, clock=clock, newest=newest_before(inner, clock), make=make)
+    horizon = horizon_of(before.horizon, rows, ran.step.late, clock)
+    parts = (part for name, table in ran.tables.items() for part in _changes(table, shards[0].moments.get(name)))
+    out = joined((marked(part, op, revision, horizon, plan.schema) for part, op, revision in parts), plan.schema)
+    ahead = horizon is not None and (clock.now is None or horizon > clock.now)
+    written = write_state(plan, replace(before, searched=ran.step.state, horizon=horizon), ahead=ahead)
+    wake = horizon if ran.step.wake is None and ahead else ran.step.wake
+    counters = {**ran.step.counters, **counted(out), "state_bytes": 0 if written is None else len(written)}
+    return replace(ran.step, rows=out, state=written, wake=wake, counters=counters)
+
+
+class Telling(Assembling):
+    """A shard that tells what the newest event has made due."""
+
+    def __init__(self, told: int | None, *given: Any) -> None:
+        super().__init__(*given)
+        self.told = told
+
+    def _times(self, since: int, now: int, known: bool) -> Times:
+        before = since if self.told is None else max(since, self.told)
+        newest = max(before, now, int(self.rows.time[self.old :].max(initial=now)))
+        return Times(since, before if known else since, newest, now, early=True)
+
+
+def _changes(rows: pa.Table, moments: Any) -> Iterator[tuple[pa.Table, str, int]]:
+    """What was told and what was taken back; nothing is said of what was both in one call."""
+    if not rows.num_rows:
+        return
+    back = pa.array(moments <= TAKEN_BACK)
+    gone, told = rows.filter(back), rows.filter(pc.invert(back))
+    yield _but(gone, told), "-", RETRACTED
+    yield _but(told, gone), "+", TOLD
+
+
+def _but(rows: pa.Table, others: pa.Table) -> pa.Table:
+    return rows.filter(pc.invert(pc.is_in(rows["match_id"], value_set=others["match_id"])))

@@ -1,0 +1,71 @@
+"""A Spark session that knows Delta. Its jars come by Maven, once, into the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.sessions import CONNECT, session
+
+SPARK = "4.2."
+"""The Spark that these jars are for."""
+POM = Path(__file__).with_name("pom.xml")
+PATIENCE = 250
+"""Seconds that Maven has."""
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perseid"
+SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+
+@pytest.fixture(scope="session")
+def jars() -> list[Path]:
+    """What Maven copies for the pom beside us; skips where it cannot."""
+    if not pyspark.__version__.startswith(SPARK):
+        pytest.skip(f"this Delta is for Spark {SPARK}x, and here is {pyspark.__version__}")
+    kept = CACHE / f"delta-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    if not kept.exists():
+        maven = shutil.which("mvn")
+        if maven is None:
+            pytest.skip("Maven, which fetches the jars of Delta, is not on the path (on Debian: apt-get install maven)")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+            copied = Path(folder) / "jars"
+            copy = ["dependency:copy-dependencies", "-DexcludeTransitive", f"-DoutputDirectory={copied}"]
+            try:
+                done = subprocess.run(
+                    [maven, "-B", "-q", "-f", str(POM), *copy],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=PATIENCE,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                pytest.skip(f"Maven had not fetched the jars of Delta after {PATIENCE} s")
+            if done.returncode != 0:
+                pytest.skip(f"Maven could not fetch the jars of Delta: {done.stdout.strip()[:500]}")
+            copied.rename(kept)
+    return sorted(kept.glob("*.jar"))
+
+
+@pytest.fixture(scope="session")
+def spark(jars: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    if SparkSession.getActiveSession() is not None:
+        pytest.skip("another session of this process does not know Delta; run tests/delta by itself")
+    settings = {**SETTINGS, "spark.jars": ",".join(map(str, jars))}
+    with session(tmp_path_factory.mktemp("warehouse"), settings) as made:
+        if not CONNECT:
+            made.sparkContext.setLogLevel("OFF")
+        yield made

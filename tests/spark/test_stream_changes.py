@@ -1,0 +1,99 @@
+"""Changelogs folded: what stands of them, and which tables can hold it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import perseid as ps
+from tests.spark.streaming import WAIT, Streams, at
+from tests.spark.test_stream_disorder import PATTERNS, SCHEMA
+
+pytestmark = pytest.mark.xdist_group("streams")
+
+CHANGE = "pattern string, kind string, match_id string, op string, revision int, `how.much` int, row string"
+
+
+def changelog(spark: SparkSession, *changes: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame([change + (None,) * (7 - len(change)) for change in changes], CHANGE)
+
+
+@pytest.fixture
+def plain(spark: SparkSession) -> Iterator[str]:
+    """A table that cannot be merged into."""
+    changelog(spark).write.mode("overwrite").saveAsTable("plain")
+    yield "plain"
+    spark.sql("drop table plain")
+
+
+def test_the_last_change_of_a_match_counts_in_whatever_order_they_come(spark: SparkSession) -> None:
+    often = [("p", "match", "often", "-" if n % 2 else "+", n, n) for n in range(2, 41)]
+    changes = [
+        *often,
+        ("p", "match", "back", "+", 2, 1),
+        ("p", "match", "back", "-", 3, 1),
+        # One id, and three things that it names.
+        ("p", "match", "same", "-", 5, 1),
+        ("p", "timed out", "same", "+", 2, 2),
+        ("q", "match", "same", "+", 4, 3),
+        (None, "late", None, None, None, None, '{"n":7}'),
+        (None, "bad", None, None, None, None, '{"n":8}'),
+    ]
+    expected = [("p", "often", 40), ("p", "same", 2), ("q", "same", 3)]
+    for seed in range(3):
+        random.Random(seed).shuffle(changes)
+        stands = ps.fold(changelog(spark, *changes).repartition(3)).collect()
+        assert sorted((row.pattern, row.match_id, row["how.much"]) for row in stands) == expected
+
+
+def test_what_cannot_be_folded_into_a_table_is_refused(spark: SparkSession, plain: str) -> None:
+    told = changelog(spark, ("p", "match", "a", "+", 1, 5))
+    with pytest.raises(ps.EventDataError, match="This is no changelog of matches: it has no column 'match_id'"):
+        ps.fold_into(plain)(told.drop("match_id"), 0)
+    with pytest.raises(
+        ps.EventDataError, match=r"no table nowhere to fold[^$]*ps.fold_into\('nowhere', using='delta'\)"
+    ):
+        ps.fold_into("nowhere")(told, 0)
+    with pytest.raises(ps.EventDataError, match=r"has no column 'more'[^$]*ADD COLUMNS \(`more` decimal\(5,2\)\)"):
+        ps.fold_into(plain)(told.selectExpr("*", "cast(1 as decimal(5, 2)) as more"), 0)
+    with pytest.raises(ps.UnsupportedError, match=r"The table plain does not take MERGE[^$]*Delta's or Iceberg's"):
+        ps.fold_into(plain)(told, 0)
+    told.createOrReplaceTempView("seen")
+    with pytest.raises(ps.UnsupportedError, match="The table seen does not take MERGE"):
+        ps.fold_into("seen")(told, 0)
+    spark.catalog.dropTempView("seen")
+
+
+def test_rows_that_were_rejected_are_not_folded(spark: SparkSession, plain: str) -> None:
+    """Without a change there is nothing to merge, and nobody asks whether the table could."""
+    ps.fold_into(plain)(changelog(spark, (None, "late", None, None, None, None, '{"n":7}')), 0)
+    assert spark.table(plain).count() == 0
+
+
+def test_a_missing_table_is_created_where_a_format_is_named(spark: SparkSession) -> None:
+    told = changelog(spark, (None, "bad", None, None, None, None, '{"n":7}'))
+    ps.fold_into("made", using="parquet")(told, 0)
+    assert spark.table("made").schema.simpleString() == told.schema.simpleString()
+    spark.sql("drop table made")
+
+
+def test_the_query_says_why_it_cannot_be_folded(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    rows = [
+        {"ts": at(1), "type": "Order", "user": "ann", "v": 1, "n": 1},
+        {"ts": at(3), "type": "Payment", "user": "ann", "v": 1, "n": 2},
+    ]
+    stream = streams.stream(SCHEMA, rows)
+    changes = PATTERNS["paid"].detect(ps.events(stream, id="n", disorder="aggressive", shards=1))
+    with pytest.raises(ps.UnsupportedError, match=r"foreachBatch\(ps.fold_into\(table\)\)"):
+        ps.fold(changes)
+    folded = changes.writeStream.foreachBatch(ps.fold_into("unmergeable", using="parquet"))
+    query = folded.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    with pytest.raises(Exception, match="The table unmergeable does not take MERGE"):
+        query.awaitTermination(WAIT)
+    spark.sql("drop table unmergeable")
