@@ -279,10 +279,21 @@ OUT_OF_ORDER: dict[str, dict[str, Case]] = {
             8,
             0,
         ),
+        "broken promises": Case(
+            (BROKEN,),
+            SMALL,
+            (
+                *LATE_KEYS[:5], promise(4, ""), promise(5.5, "B"), *few((3, "B"), (4, "A"), key=2), *few((5, "B"), (5, "A")),
+                *LATE_KEYS[8:9], promise(9, ""), *LATE_KEYS[10:],
+            ),
+            7,
+            0,
+        ),
         "before any promise": Case((PLAIN, GREEDY), SMALL, (*LATE_KEYS[:6], promise(6, ""), *LATE_KEYS[8:9], *LATE_KEYS[10:]), 6, 1),
     },
     "adaptive": {
         "frontier": Case((PLAIN,), SMALL, behind(260), 240, 40, batch=20, settings={"loss": 0.05}),
+        "late at once": Case((PLAIN,), SMALL, (*behind(240), *behind(250)[240:250]), 240, 40, batch=20, settings={"loss": 0.05}),
         "too few to say": Case((PLAIN, GREEDY), SMALL, behind(60), 50, 3, batch=20, settings={"loss": 0.05}),
     },
 }  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from perseid.engines.disorder.schema import NAMED_BY
+from perseid.engines.sequence.state import repeats
 from perseid.engines.state import Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
 
@@ -23,15 +24,6 @@ PARTS = 4
 BARS = 1 + 63 * PARTS
 _LAST_REVISION = 2**31 - 3
 """A call makes two more, and a column holds no more."""
-_SHORTHAND = (
-    pa.types.is_dictionary,
-    pa.types.is_run_end_encoded,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
-    pa.types.is_string_view,
-    pa.types.is_binary_view,
-)
-"""Ways to have few bytes stand for many, none of which is written here."""
 
 
 @dataclass(frozen=True)
@@ -168,16 +160,7 @@ def _told(table: pa.RecordBatch) -> bool:
     names = table.schema.names
     if len(set(names)) < len(names) or not set(NAMED_BY) <= set(names):
         return False
-    if any(test(kind) for kind in _within(table.schema.types) for test in _SHORTHAND):
+    if any(map(repeats, table.schema.types)):
         return False
     naming = [table.column(name) for name in NAMED_BY]
     return all(column.type == pa.string() and not column.null_count for column in naming)
-
-
-def _within(kinds: Iterable[pa.DataType]) -> Iterator[pa.DataType]:
-    """Types, and those that they are made of."""
-    left = list(kinds)
-    while left:
-        kind = left.pop()
-        yield kind
-        left += [kind.field(i).type for i in range(kind.num_fields)]

@@ -306,14 +306,14 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
     return kept if reader.mine is None else kept.take(reader.mine)
 
 
-def _repeats(kind: Any) -> bool:
+def repeats(kind: Any) -> bool:
     """May few bytes of the type stand for many? Such a column would be made large by a cast."""
     few: tuple[Any, ...] = (
         pa.types.is_dictionary, pa.types.is_run_end_encoded, pa.types.is_list_view, pa.types.is_large_list_view,
         pa.types.is_string_view, pa.types.is_binary_view,
     )  # fmt: skip
     inner = [kind.field(i).type for i in range(kind.num_fields)]
-    return any(is_kind(kind) for is_kind in few) or any(map(_repeats, inner))
+    return any(is_kind(kind) for is_kind in few) or any(map(repeats, inner))
 
 
 def _dated(column: Any) -> bool:
@@ -435,7 +435,7 @@ class _Reader:
         if found.type == kind:
             return found
         try:
-            if _repeats(found.type):
+            if repeats(found.type):
                 raise pa.ArrowInvalid("never written")
             return found.cast(kind)
         except pa.ArrowException:
