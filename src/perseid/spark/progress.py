@@ -39,7 +39,7 @@ class Progress:
     late_expected: int
     """Rows that an adaptive stream reckoned would come too late for it."""
     promises: int
-    """Rows that were promises; those about every key count once for each shard that heard them."""
+    """Promises that shards heard; of those about every key, all hear the newest of its kind that came in a task's rows."""
     live_keys: int
     """Keys of which anything is kept, by what each shard had when it was called last; so too the events and bytes."""
     kept_events: int

@@ -43,7 +43,7 @@ from perseid.spark.stream_worker import (
     is_plain,
     is_texts,
 )
-from perseid.spark.worker import OURS
+from perseid.spark.worker import KIND, OURS
 
 OBSERVED, COUNTED = "perseid", "counters"
 """What the name of our metrics begins with, and the struct among them that has what was counted."""
@@ -65,6 +65,7 @@ def detect_stream(
     session = projection.inputs[0].frame.sparkSession
     _warn(session, stream.shards)
     crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema])
+    about = _about(projection)
     job = StreamJob(
         job=replace(
             projection.job,
@@ -80,17 +81,13 @@ def detect_stream(
         shards=stream.shards,
         idle=stream.idle,
         rejected=rejected,
-        plain=len(crossing) <= MAX_NULLS and all(is_plain(c.type) for c in crossing),
+        plain=about is None and len(crossing) <= MAX_NULLS and all(is_plain(c.type) for c in crossing),
+        about=about,
         flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
     )
     shard = _shard(projection, stream.shards)
     named = f"array({', '.join(map(str, labels(stream.shards)))})"
     label = f"element_at({named}, {shard} + 1)"
-    if isinstance(projection.strategy, Conservative):
-        # What is promised about every key has to be heard by every shard.
-        every = f"sequence(0, {stream.shards - 1})"
-        shaped = shaped.selectExpr("*", f"explode(if({CONTROL} = {OF_ALL}, {every}, array({shard}))) as {SHARD}")
-        shard, label = SHARD, f"element_at({named}, {SHARD} + 1)"
     if stream.idle is not None:
         # Every shard has to hear the clock. Whoever packs rows sees to that.
         shaped = shaped.selectExpr("*", f"{label} as {LABEL}" if job.plain else f"{shard} as {SHARD}")
@@ -211,6 +208,14 @@ def _shaped(plan: Plan, projection: Projection, rejected: bool) -> Any:
         frame = frame.selectExpr(*columns)
         shaped = frame if shaped is None else shaped.unionByName(frame)
     return routed(shaped, projection.job, untimed=True)
+
+
+def _about(projection: Projection) -> str | None:
+    """The column that says what a promise is about; None where rows are no promises."""
+    strategy = projection.strategy
+    if not isinstance(strategy, Conservative):
+        return None
+    return KIND if strategy.source is None else projection.job.columns[strategy.source]
 
 
 def _promises(plan: Plan, one: Input, strategy: Conservative, wanted: str | None) -> tuple[str, str]:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from perseid._version import __version__
 from perseid.engines.contract import Clock, Late, Step
+from perseid.engines.disorder.strategy import OF_ALL
 from perseid.engines.registry import engines
 from perseid.engines.sequence.schema import MOMENT
 from perseid.engines.state import arrow_stream
@@ -83,6 +84,8 @@ class StreamJob(Sent):
     """Rows cross as columns, since pandas leaves all of them as they are; others as packets."""
     flat: bool = True
     """No column of the matches is a list, a struct or a map: they cross as columns, others as packets."""
+    about: str | None = None
+    """The column that says what a promise is about; None where rows are no promises."""
     version: str = __version__
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -110,6 +113,8 @@ class StreamJob(Sent):
                 yield _packet_rows(named, [b""] * len(named), now)
         if not table.num_rows:
             return
+        if self.about is not None:
+            table = self._heard(table)
         shard = np.asarray(table[SHARD].combine_chunks())
         table = table.select(self.crossing.names).cast(self.crossing)
         order = np.argsort(shard, kind="stable")
@@ -118,6 +123,24 @@ class StreamJob(Sent):
         full = [i for i in range(self.shards) if cuts[i] < cuts[i + 1]]
         packets = [arrow_stream(whole.slice(cuts[i], cuts[i + 1] - cuts[i])).to_pybytes() for i in full]
         yield _packet_rows([named[i] for i in full], packets, NO_CLOCK)
+
+    def _heard(self, table: pa.Table) -> pa.Table:
+        """With what is promised about every key once for each shard, and only the newest of its kind: it says all."""
+        everywhere = pc.and_(pc.equal(table[CONTROL], OF_ALL), pc.is_valid(table[TIME]))
+        promised = table.filter(everywhere)
+        if not promised.num_rows:
+            return table
+        if self.about in promised.column_names:
+            promised = promised.sort_by(TIME)
+            names = np.asarray(promised[self.about].combine_chunks().dictionary_encode("encode").indices)
+            _, newest = np.unique(names[::-1], return_index=True)
+            promised = promised.take(pa.array(promised.num_rows - 1 - newest))
+        else:
+            promised = promised.take([int(np.argmax(promised[TIME].to_numpy()))])
+        shards = np.repeat(np.arange(self.shards, dtype=np.int32), promised.num_rows)
+        copies = promised.take(pa.array(np.tile(np.arange(promised.num_rows), self.shards)))
+        copies = copies.set_column(copies.schema.get_field_index(SHARD), SHARD, pa.array(shards))
+        return pa.concat_tables([table.filter(pc.invert(everywhere)), copies.cast(table.schema)])
 
     def step(self, key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         """One shard in one micro-batch. The function that ``applyInPandasWithState`` is given."""
@@ -196,8 +219,10 @@ class StreamJob(Sent):
         done = engines()[self.job.engine].step(self.job.plan, rows, state, Clock(None, now, False))
         if len(done.late):
             late = table.take(pa.array(done.late, pa.int64()))
-            late = self.job.once(late.append_column(REASON, _why_late(late, done.why, watermark)))
-        if bad.num_rows:
+            if self.rejected:
+                late = late.append_column(REASON, _why_late(late, done.why, watermark))
+            late = self.job.once(late)
+        if bad.num_rows and self.rejected:
             bad = bad.append_column(REASON, pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PROMISE))
         received = self.job.once(table).num_rows
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows}
@@ -232,8 +257,8 @@ class StreamJob(Sent):
 def _why_late(late: pa.Table, why: Any, watermark: int) -> pa.Array:
     """Why each row is late, in words; the engine takes time that went on by the clock for the watermark."""
     by_clock = (why == Late.BEHIND_WATERMARK) & (late[TIME].to_numpy() > watermark)
-    said = [BEHIND_CLOCK if idle else WHY_LATE[code] for idle, code in zip(by_clock, why, strict=True)]
-    return pa.array(said, pa.string())
+    words = [WHY_LATE.get(code, BEHIND_CLOCK) for code in Late]
+    return pa.array(words, pa.string()).take(pa.array(np.where(by_clock, Late.NOT, why)))
 
 
 def is_plain(kind: Any) -> bool:

@@ -78,10 +78,11 @@ class Promises:
         """With promises that came; without those that the watermark has passed, or that others go beyond."""
         everywhere = {name: time for name, time in self.everywhere.items() if time > now}
         codes, control, rows = self.codes(rows), rows.control, replace(rows, control=None)
-        for i in np.flatnonzero(control == OF_ALL).tolist():
-            name = "" if codes[i] == -1 else self.names[codes[i]] if codes[i] >= 0 else None
-            if name is not None and rows.time[i] > now:
-                everywhere[name] = max(everywhere.get(name, NONE), int(rows.time[i]))
+        for code, name in enumerate((*self.names, "")):
+            mine = (control == OF_ALL) & (codes == (code if name else -1))
+            newest = int(rows.time[mine].max(initial=now))
+            if newest > now:
+                everywhere[name] = max(everywhere.get(name, NONE), newest)
         chosen = np.flatnonzero((control == OF_KEY) & (rows.time > now) & (codes > -2))
         both = join_rows(take_rows(self.of_keys, np.flatnonzero(self.of_keys.time > now)), take_rows(rows, chosen))
         return replace(self, of_keys=take_rows(both, self._newest(both)), everywhere=everywhere)
@@ -91,11 +92,9 @@ class Promises:
         (keys,) = rows.keys.values()
         arrangement = arrange([comparable(key) for key in keys.values()], rows.time, [], None)
         partition = np.repeat(np.arange(arrangement.partitions), np.diff(arrangement.offsets))
-        names = self.codes(rows)[arrangement.order]
-        last: dict[tuple[int, int], int] = {}
-        for row, key, name in zip(arrangement.order.tolist(), partition.tolist(), names.tolist(), strict=True):
-            last[key, name] = row  # they come in the order of time
-        return np.array(sorted(last.values()), np.int64)
+        about = partition * (len(self.names) + 2) + self.codes(rows)[arrangement.order] + 2
+        _, last = np.unique(about[::-1], return_index=True)  # a key's come in the order of time
+        return np.sort(arrangement.order[::-1][last])
 
 
 def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
@@ -156,7 +155,6 @@ class Promised(Shard):
     ) -> None:
         self.known_before, self.promised = known, promised
         super().__init__(plan, kept, rows, clock, fed)
-        self.even = False
         self.idle = self.idle and not moved
 
     def _behind(self, rows: Rows) -> Any:

@@ -100,6 +100,8 @@ class Conservative(Strategy):
                 "Conservative(source=…, sources=…): a key is complete when every source has promised, so all have to be named.",
                 hint="Name the column and its values, or neither: then promises are about types of events.",
             )
+        if not all(isinstance(name, str) and name for name in self.sources):
+            raise EventDataError(f"Conservative(sources={self.sources!r}): every source has a name, which is a text.")
 
 
 @dataclass(frozen=True)

@@ -179,8 +179,6 @@ class Shard:
     def __init__(self, plan: SequencePlan, kept: Kept, rows: Rows, clock: Clock, fed: Rows | None = None) -> None:
         self.plan, self.kept, self.clock = plan, kept, clock
         self.arrival = plan.order == ARRIVAL
-        self.even = not self.arrival
-        """All keys are known up to the same time."""
         behind = self._behind(rows)
         self.late = np.flatnonzero(behind)
         self.why = behind[self.late]
@@ -361,9 +359,9 @@ class Shard:
             return raw  # a partial match has one, and is over with it
         if not (asked[placed.searched] == 1).any():
             return raw
-        if tables[y.S_PLAIN] and not contextual and not suppresses and self.even:
-            assert self.kept.horizon is not None
-            return chosen_of(raw, np.flatnonzero(raw.timed_out | (raw.end > self.kept.horizon)))
+        if tables[y.S_PLAIN] and not contextual and not suppresses and not self.arrival:
+            known = self._horizons(placed.order, placed.offsets, before=True)
+            return chosen_of(raw, np.flatnonzero(raw.timed_out | (raw.end > known[raw.partition])))
         told = _names(raw, placed.order)
         before = np.flatnonzero(placed.searched)
         counts = np.concatenate([[0], np.cumsum(placed.searched)])
