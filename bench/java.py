@@ -37,29 +37,35 @@ class Program(NamedTuple):
 
 def build(sources: Path, folder: Path) -> Program:
     """Compile the Java files beside a ``pom.xml`` into a folder, with the jars they run on beside them."""
-    java, maven = _java(), shutil.which("mvn")
-    if maven is None:
-        raise MissingToolError(f"`mvn` is not on the path. {HOW}")
+    java = _java()
     folder.mkdir(parents=True, exist_ok=True)
     for path in (sources / "pom.xml", *sources.glob("*.java")):
         shutil.copy(path, folder)
-    command = [maven, "-B", "-q", "compile", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    goals = ("compile", "dependency:copy-dependencies", "-DincludeScope=runtime")
+    run_maven(folder, goals, seconds=BUILD_SECONDS, how=HOW)
+    target = folder / "target"
+    return Program(java, os.pathsep.join((str(target / "classes"), str(target / "dependency" / "*"))))
+
+
+def run_maven(folder: Path, goals: Sequence[str], *, seconds: float, how: str) -> None:
+    """Have Maven do something with the ``pom.xml`` in a folder; where it cannot, that and ``how`` to get it is said."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise MissingToolError(f"`mvn` is not on the path. {how}")
     try:
         made = subprocess.run(
-            command,
+            [maven, "-B", "-q", *goals],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=BUILD_SECONDS,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise MissingToolError(f"Maven was not done after {BUILD_SECONDS:.0f} s. {HOW}") from None
+        raise MissingToolError(f"Maven was not done after {seconds:.0f} s. {how}") from None
     if made.returncode != 0:
-        raise MissingToolError(f"Maven could not build the Java side: {_reason(made.stdout)} {HOW}")
-    target = folder / "target"
-    return Program(java, os.pathsep.join((str(target / "classes"), str(target / "dependency" / "*"))))
+        raise MissingToolError(f"Maven could not do it: {_reason(made.stdout)} {how}")
 
 
 def _java() -> str:

@@ -58,6 +58,25 @@ class Stream:
         return moments - self.arrival[events].max(axis=1, initial=-1) - 1
 
 
+@dataclass(frozen=True)
+class Course:
+    """What was told of a stream, and when: one row for each match, and for each that was taken back."""
+
+    seconds: float
+    peak: int
+    """The most that was held at once: events and matches, or bytes of state."""
+    events: Any
+    """By row: the ids of its events, one a column."""
+    moment: Any
+    """By row: how many events had come."""
+    back: Any
+    """By row: taken back."""
+
+    def stands(self) -> Any:
+        """The names of what was told and not taken back, in order."""
+        return np.setdiff1d(name_of(self.events[~self.back]), name_of(self.events[self.back]))
+
+
 def make_stream(count: int, percent: int, seed: int = 4, *, rate: float = 1.0, tags: int = TAGS) -> Stream:
     """So many events, so many in a hundred of them delayed; ``rate`` is of a tag, in a unit of time."""
     chance = np.random.default_rng(seed)

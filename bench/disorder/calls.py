@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bench.disorder.arriving import DELAY, Stream, events_of
+from bench.disorder.arriving import DELAY, Course, Stream, events_of
 from perseid.engines.contract import Clock, Engine, Rows
 from perseid.engines.rows import take_rows
 
 
-@dataclass(frozen=True)
-class Told:
-    """What an engine told, and what it took."""
-
-    seconds: float
-    peak: int
-    """The most bytes of state."""
-    events: Any
-    """By row: the ids of its events, one a column."""
-    moment: Any
-    """By row: how many events had come."""
-    back: Any
-    """By row: taken back."""
-
-
-def run_calls(engine: Engine, plan: Any, stream: Stream, size: int) -> Told:
+def run_calls(engine: Engine, plan: Any, stream: Stream, size: int) -> Course:
     """Run an engine over a stream; only its steps are timed."""
     given = stream if engine.name == "conservative" else stream.without_promises()
     steps = [(rows, Clock(None, now), seen) for rows, now, seen in _calls(given, size)]
@@ -47,7 +31,7 @@ def run_calls(engine: Engine, plan: Any, stream: Stream, size: int) -> Told:
             moments.append(np.full(done.rows.num_rows, seen))
     ids = [events_of(table) for table in rows]
     back = [np.asarray(table["op"].to_pylist()) == "-" for table in rows]
-    return Told(taken, peak, np.concatenate(ids), np.concatenate(moments), np.concatenate(back))
+    return Course(taken, peak, np.concatenate(ids), np.concatenate(moments), np.concatenate(back))
 
 
 def _calls(stream: Stream, size: int) -> Iterator[tuple[Rows, int | None, int]]:

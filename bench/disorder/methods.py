@@ -10,22 +10,20 @@ tells what it finds, and takes back what a late one breaks. Assemble does the sa
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from bench.disorder.arriving import Course
 from perseid.engines.contract import Clock, Rows
 from perseid.engines.disorder import assembly as a
-from perseid.engines.disorder.assemble import Assembling, slots_of, work_space
+from perseid.engines.disorder.assemble import Assembling, Room, placed_keys, with_room
 from perseid.engines.disorder.assembly import NO_MATCH, arrive, complete, forget
 from perseid.engines.disorder.engine import DisorderPlan
 from perseid.engines.rows import take_rows
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.columns import kernel_arrays
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
-from perseid.engines.sequence.run import gather, make_space
 from perseid.engines.sequence.state import nothing
 
 METHODS = ("K-slack", "conservative", "aggressive", "assemble")
@@ -65,17 +63,9 @@ def pop(H: Ints) -> int:
 
 @entry
 def k_slack(
-    M: Arrays,
-    A: Ints,
-    H: Ints,
-    offsets: Ints,
-    keys: Ints,
-    arrival: Ints,
-    masks: Ints,
-    fitting: Ints,
-    sure: Ints,
+    M: Arrays, A: Ints, H: Ints, offsets: Ints, keys: Ints, arrival: Ints, masks: Ints, fitting: Ints, sure: Ints,
     unit: int,
-) -> int:
+) -> int:  # fmt: skip
     """Events wait until nothing earlier can come, and are searched in order, from the last of a match."""
     e = M.events
     last = A[a.H_SLOTS] - 1
@@ -100,18 +90,9 @@ def k_slack(
 
 @entry
 def conservative(
-    M: Arrays,
-    A: Ints,
-    H: Ints,
-    offsets: Ints,
-    keys: Ints,
-    arrival: Ints,
-    masks: Ints,
-    fitting: Ints,
-    sure: Ints,
-    promises: Ints,
-    unit: int,
-) -> int:
+    M: Arrays, A: Ints, H: Ints, offsets: Ints, keys: Ints, arrival: Ints, masks: Ints, fitting: Ints, sure: Ints,
+    promises: Ints, unit: int,
+) -> int:  # fmt: skip
     """Events are put where they belong; matches are searched from their last event when nothing earlier can come.
 
     ``arrival`` has a promise as -1 less the number of its type, whose time is in ``sure``; ``promises`` what was
@@ -147,21 +128,6 @@ def conservative(
     return GOES_ON
 
 
-@dataclass(frozen=True)
-class Course:
-    """What a method told, and when: one row for each match, and for each that was taken back."""
-
-    seconds: float
-    peak: int
-    """The most events and matches that were held at once."""
-    events: Any
-    """By row: the ids of its events, one a column."""
-    moment: Any
-    """By row: how many events had come."""
-    back: Any
-    """By row: taken back."""
-
-
 def follow(method: str, plan: DisorderPlan, rows: Rows, delay: int, unit: int) -> Course:
     """A method over a stream in the order of arrival; only its loop is timed."""
     promised = np.zeros(len(rows), bool) if rows.control is None else rows.control != 0
@@ -182,37 +148,30 @@ def follow(method: str, plan: DisorderPlan, rows: Rows, delay: int, unit: int) -
     mixed = np.empty(len(rows), np.int64)
     mixed[~promised], mixed[promised] = arrival, -1 - codes[promised]
     sure = np.append(np.where(promised, rows.time, newest - delay - 1), y.FOREVER)
-    offsets, keys = (np.ascontiguousarray(x, np.int64) for x in (placed.offsets, placed.partition))
-    scale = 1
-    while True:
-        arrays = kernel_arrays(numbered, placed.batch, *make_space(numbered, scale, len(events)))
-        masks = arrays.events[y.E_MASK].copy()
-        fitting = slots_of(numbered, arrays)
-        arrays.events[y.E_MASK] = 0
-        work = work_space(numbered, fitting, len(offsets) - 1, scale, early=method == "aggressive")
-        heap = np.zeros(len(events) + 2, np.int64)
-        given = (offsets, keys, mixed, masks, fitting)
+    offsets, keys = placed_keys(placed)
+    seconds = 0.0
+
+    def run_method(room: Room) -> int:
+        nonlocal seconds
+        given = (offsets, keys, mixed, room.masks, room.fitting)
+        heap, promises = np.zeros(len(events) + 2, np.int64), np.full(len(_types(numbered)), y.NONE)
+        clocks = np.append(newest, y.FOREVER) if method == "aggressive" else sure
         begin = time.perf_counter()
         if method == "K-slack":
-            answer = k_slack(arrays, work, heap, *given, sure, unit)
+            answer = k_slack(room.arrays, room.work, heap, *given, sure, unit)
         elif method == "conservative":
-            answer = conservative(arrays, work, heap, *given, sure, np.full(len(_types(numbered)), y.NONE), unit)
+            answer = conservative(room.arrays, room.work, heap, *given, sure, promises, unit)
         else:
-            clocks = np.append(newest, y.FOREVER) if method == "aggressive" else sure
-            answer = a.assemble(arrays, work, *given, 0, y.NONE, y.NONE, clocks, sure)
+            answer = a.assemble(room.arrays, room.work, *given, 0, y.NONE, y.NONE, clocks, sure)
         seconds = time.perf_counter() - begin
-        if answer == y.GOES_ON:
-            break
-        scale *= 4
-    space = arrays.space
-    raw = gather(numbered, [space[space[y.A_OUT] : space[y.C_OUT]]], np.zeros(len(offsets), np.int64), 0, 0, 0)
-    moments = work[work[a.H_MOMENTS] : work[a.H_MOMENTS] + work[a.H_TOLD]]
-    said = moments != a.WAITS
-    moments = moments[said]
+        return answer
+
+    room = with_room(numbered, placed.batch, len(offsets) - 1, method == "aggressive", run_method)
+    raw, moments = room.said(numbered)
     back = moments <= a.TAKEN_BACK
     at = np.where(back, a.TAKEN_BACK - moments, moments)
-    ids = events.identity[placed.order[raw.positions.reshape(-1, int(work[a.H_SLOTS]))[said]]]
-    return Course(seconds, int(work[a.H_PEAK]), ids, np.append(come, come[-1])[at], back)
+    ids = events.identity[placed.order[raw.positions.reshape(len(raw), -1)]]
+    return Course(seconds, int(room.work[a.H_PEAK]), ids, np.append(come, come[-1])[at], back)
 
 
 def _types(numbered: Any) -> dict[str, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from bench.harness import MissingToolError
+from bench.java import run_maven
 from tests.sessions import CONNECT, session
 
 SPARK = "4.2."
@@ -36,26 +36,14 @@ def jars() -> list[Path]:
         pytest.skip(f"this Delta is for Spark {SPARK}x, and here is {pyspark.__version__}")
     kept = CACHE / f"delta-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
     if not kept.exists():
-        maven = shutil.which("mvn")
-        if maven is None:
-            pytest.skip("Maven, which fetches the jars of Delta, is not on the path (on Debian: apt-get install maven)")
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
             copied = Path(folder) / "jars"
-            copy = ["dependency:copy-dependencies", "-DexcludeTransitive", f"-DoutputDirectory={copied}"]
+            goals = ("dependency:copy-dependencies", "-DexcludeTransitive", f"-DoutputDirectory={copied}")
             try:
-                done = subprocess.run(
-                    [maven, "-B", "-q", "-f", str(POM), *copy],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    timeout=PATIENCE,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                pytest.skip(f"Maven had not fetched the jars of Delta after {PATIENCE} s")
-            if done.returncode != 0:
-                pytest.skip(f"Maven could not fetch the jars of Delta: {done.stdout.strip()[:500]}")
+                run_maven(POM.parent, goals, seconds=PATIENCE, how="On Debian: apt-get install maven")
+            except MissingToolError as error:
+                pytest.skip(f"the jars of Delta cannot be had: {error}")
             copied.rename(kept)
     return sorted(kept.glob("*.jar"))
 

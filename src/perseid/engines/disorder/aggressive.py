@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.contract import Clock, Rows, Step
-from perseid.engines.disorder.changelog import changes, counted, fitted, horizon_of
+from perseid.engines.disorder.changelog import changes, counted, fitted, horizon_of, is_ahead
 from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.state import Kept, read_state, write_state
 from perseid.engines.rows import take_rows
@@ -41,7 +41,7 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
     sure = search(inner, rows, before.searched, clock) if ran is None else ran.step
     horizon = horizon_of(before.horizon, rows, sure.late, clock)
     guessed = schema.empty_table()
-    if sure.state is not None and horizon is not None and (clock.now is None or horizon > clock.now):
+    if sure.state is not None and is_ahead(horizon, clock):
         none = take_rows(rows, np.zeros(0, np.int64))
         ahead = Clock(clock.now, horizon, False)
         if ran is None:

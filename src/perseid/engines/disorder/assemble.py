@@ -7,6 +7,7 @@ what it negates. Nothing is ever taken back.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,9 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
 class Assembling(Shard):
     """A shard whose rows are all searched when they come."""
 
+    early = False
+    """What is told may have to be taken back."""
+
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.moments: dict[str, Any] = {}
@@ -54,8 +58,8 @@ class Assembling(Shard):
         came_before = placed.order < self.old if known else np.zeros(len(placed.order), bool)
         since = y.NONE if not known or self.kept.horizon is None else self.kept.horizon
         now = y.FOREVER if self.clock.ended else y.NONE if self.clock.now is None else self.clock.now
-        times = self._times(since, now, known)
-        raw, arrays, self.moments[numbered.pattern.name] = assembled(numbered, batch, placed, came_before, times)
+        times = Times(since, self._told(since) if known else since, self._due(now), now, self.early)
+        raw, self.moments[numbered.pattern.name], arrays = assembled(numbered, batch, placed, came_before, times)
         span = numbered.pattern.facts.bound
         assert span is not None
         if raw.wake != y.FOREVER:
@@ -70,10 +74,13 @@ class Assembling(Shard):
         self.keep |= flags
         return Found(numbered, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
 
-    def _times(self, since: int, now: int, known: bool) -> Times:
-        """What counts as due; a pattern that was not ``known`` before has told nothing."""
-        del known
-        return Times(since, since, now, now)
+    def _told(self, since: int) -> int:
+        """Up to when what was due had been told before this call."""
+        return since
+
+    def _due(self, now: int) -> int:
+        """Up to when what is due is told now."""
+        return now
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class Times:
     """What is due up to here is told now."""
     sure: int
     """Up to here nothing can come any more."""
-    early: bool = False
+    early: bool
     """What is told may have to be taken back."""
 
     def by_arrival(self, count: int) -> tuple[Any, Any]:
@@ -101,35 +108,69 @@ class Times:
 
 def assembled(
     numbered: Numbered, batch: Batch, placed: Placed, came_before: Any, times: Times
-) -> tuple[Raw, y.Arrays, Any]:
-    """What the kernel finds, with as much room as it turns out to need; and of each match when."""
+) -> tuple[Raw, Any, y.Arrays]:
+    """What the kernel finds, and of each match when."""
     order = np.argsort(~came_before, kind="stable").astype(np.int64)
     clocks, sure = times.by_arrival(len(order))
     names = vars(a) if numbered.compiled else plain(a)
-    scale = 1
-    while True:
-        arrays = kernel_arrays(numbered, batch, *make_space(numbered, scale, len(batch)))
-        masks = arrays.events[y.E_MASK].copy()
-        fitting = slots_of(numbered, arrays)
-        arrays.events[y.E_MASK] = 0
-        work = work_space(numbered, fitting, len(placed.offsets) - 1, scale, early=times.early)
-        offsets, keys = (np.ascontiguousarray(x, np.int64) for x in (placed.offsets, placed.partition))
+    offsets, keys = placed_keys(placed)
+
+    def run_kernel(room: Room) -> int:
         if not numbered.compiled:
-            names["outside_hook"][0] = evaluator(numbered, batch, arrays)
+            names["outside_hook"][0] = evaluator(numbered, batch, room.arrays)
         with np.errstate(all="ignore"):
-            answer = names["assemble"](
-                arrays, work, offsets, keys, order, masks, fitting, int(came_before.sum()), times.since, times.told, clocks, sure,
+            answer: int = names["assemble"](
+                room.arrays, room.work, offsets, keys, order, room.masks, room.fitting, int(came_before.sum()), times.since,
+                times.told, clocks, sure,
             )  # fmt: skip
-        if answer == y.GOES_ON:
-            break
-        scale *= 4
-    space = arrays.space
-    waiting = int(work[work[a.H_HEAP]]) if work[a.H_WAITING] else y.FOREVER
-    frontiers = np.full(len(placed.offsets), y.FOREVER, np.int64)
-    raw = gather(numbered, [space[space[y.A_OUT] : space[y.C_OUT]]], frontiers, 0, waiting, 0)
-    moments = work[work[a.H_MOMENTS] : work[a.H_MOMENTS] + work[a.H_TOLD]]
-    said = np.flatnonzero(moments != a.WAITS)
-    return raw if len(said) == len(raw) else chosen_of(raw, said), arrays, moments[said]
+        return answer
+
+    room = with_room(numbered, batch, len(offsets) - 1, times.early, run_kernel)
+    return *room.said(numbered), room.arrays
+
+
+def placed_keys(placed: Placed) -> tuple[Any, Any]:
+    """Where the events of each key begin, and the key of each event, as the kernel takes them."""
+    offsets, keys = (np.ascontiguousarray(x, np.int64) for x in (placed.offsets, placed.partition))
+    return offsets, keys
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the kernel works in, and what it is told of every event when that is seen."""
+
+    arrays: y.Arrays
+    work: Any
+    masks: Any
+    fitting: Any
+    """By event: the bits of the slots that it fits by itself."""
+
+    def said(self, numbered: Numbered) -> tuple[Raw, Any]:
+        """The matches that were told or taken back, and of each when; not those that wait."""
+        space, work = self.arrays.space, self.work
+        waiting = int(work[work[a.H_HEAP]]) if work[a.H_WAITING] else y.FOREVER
+        frontiers = np.full(1, y.FOREVER, np.int64)  # nothing that is told here depends on what is open
+        raw = gather(numbered, [space[space[y.A_OUT] : space[y.C_OUT]]], frontiers, 0, waiting, 0)
+        moments = work[work[a.H_MOMENTS] : work[a.H_MOMENTS] + work[a.H_TOLD]]
+        said = np.flatnonzero(moments != a.WAITS)
+        return raw if len(said) == len(raw) else chosen_of(raw, said), moments[said]
+
+
+def with_room(numbered: Numbered, batch: Batch, keys: int, early: bool, run_kernel: Callable[[Room], int]) -> Room:
+    """Run a kernel with as much room as it turns out to need: what it ran in."""
+    # Room that is not written to costs nothing, and a kernel that has too little is asked again from the start.
+    matches = max(256, 4 * len(batch))
+    arrays = kernel_arrays(numbered, batch, *make_space(numbered))
+    masks, fitting = arrays.events[y.E_MASK].copy(), slots_of(numbered, arrays)
+    width = y.MATCH_HEAD + 2 * int(numbered.tables[y.S_UNIFIED_COUNT]) + 2 * len(numbered.pattern.pattern.steps)
+    while True:
+        space, reals = make_space(numbered, words=width * matches)
+        arrays = arrays._replace(space=space, reals=reals)
+        arrays.events[y.E_MASK] = 0
+        room = Room(arrays, work_space(numbered, fitting, keys, matches, early=early), masks, fitting)
+        if run_kernel(room) == y.GOES_ON:
+            return room
+        matches *= 4
 
 
 def slots_of(numbered: Numbered, arrays: y.Arrays) -> Any:
@@ -142,11 +183,14 @@ def slots_of(numbered: Numbered, arrays: y.Arrays) -> Any:
     return found
 
 
-def work_space(numbered: Numbered, fitting: Any, keys: int, scale: int, *, early: bool) -> Any:
-    """Room for chains, picks, what waits and what was told."""
+def work_space(numbered: Numbered, fitting: Any, keys: int, matches: int, *, early: bool) -> Any:
+    """Room for chains, picks, and so many matches that wait or were told."""
     body, *negated = numbered.pattern.programs
-    slots, matches = len(_steps(body)), max(256, len(fitting)) * scale
+    row = slots_in(numbered)
+    slots = len(row.steps)
     parts = (
+        (a.H_STEPS, None, slots),
+        (a.H_BETWEEN, None, slots),
         (a.H_MAINS, None, keys * (a.MAIN_HEAD + 2 * slots)),
         (a.H_LINKS, None, a.LINK_WIDTH * int(np.bitwise_count(fitting).sum())),
         (a.H_PICKS, None, 2 * slots + 1),
@@ -154,7 +198,8 @@ def work_space(numbered: Numbered, fitting: Any, keys: int, scale: int, *, early
         (a.H_LIST, a.H_LIST_END, (2 + slots) * matches if early else 0),
         (a.H_MOMENTS, a.H_MOMENTS_END, 2 * matches),
     )
-    work = np.full(a.ASSEMBLY_HEAD + sum(size for _, _, size in parts), -1, np.int64)
+    # Only what lies before the links is read before it is written.
+    work = np.empty(a.ASSEMBLY_HEAD + sum(size for _, _, size in parts), np.int64)
     work[: a.ASSEMBLY_HEAD] = 0
     lay_out(work, a.ASSEMBLY_HEAD, parts)
     bound = numbered.pattern.facts.bound
@@ -164,9 +209,72 @@ def work_space(numbered: Numbered, fitting: Any, keys: int, scale: int, *, early
     work[a.H_EARLY] = early
     watched = {_word(numbered, step, y.ST_BIT) for program in negated for step in _steps(program)}
     work[a.H_BREAKS] = sum(1 << bit for bit in watched)
+    work[a.H_PLAIN], work[a.H_DECIDES] = row.plain, row.decides
+    work[work[a.H_STEPS] : work[a.H_BETWEEN]], work[work[a.H_BETWEEN] : work[a.H_MAINS]] = row.steps, row.between
     mains = work[work[a.H_MAINS] : work[a.H_LINKS]].reshape(keys, a.MAIN_HEAD + 2 * slots)
+    mains[:] = -1
     mains[:, [a.N_FILLED, a.N_BREAKERS]], mains[:, a.N_OLDEST] = 0, y.FOREVER
     return work
+
+
+@dataclass(frozen=True)
+class Slots:
+    """A pattern as a row of slots, as far as bits of events say what it is."""
+
+    steps: list[int]
+    between: list[int]
+    """By slot: the bits of events that must not lie between it and the one before."""
+    plain: bool
+    """There is nothing else to ask of a match: its window apart, which the search looks at."""
+
+    @property
+    def decides(self) -> int:
+        """The last slot before which something must not be, where nothing else decides when a match is certain."""
+        return max((i for i, bits in enumerate(self.between) if bits), default=-1) if self.plain else -1
+
+
+def slots_in(numbered: Numbered) -> Slots:
+    """The slots of a pattern, and what bits say about them."""
+    table, pattern = numbered.tables, numbered.pattern
+    body = pattern.programs[0]
+    steps = _steps(body)
+    none_asked = table[y.S_GUARDS_COUNT] == 0 and table[y.S_UNIFIED_COUNT] == 0 and table[y.S_HOLDS] < 0
+    plain = bool(none_asked and not table[y.S_STRICTLY] and table[y.S_WITHIN] == pattern.facts.bound)
+    plain &= all(_by_bits(numbered, step, must=True) for step in steps)
+    between: list[int] = []
+    watches: list[p.WatchFor] = []
+    for one in body.instructions:
+        if isinstance(one, p.TakeEvent):
+            between.append(_never(numbered, watches) if between else 0)
+            plain &= bool(between[-1]) == bool(watches)
+            watches = []
+        elif isinstance(one, p.WatchFor):
+            watches.append(one)
+        elif isinstance(one, p.SetHop):
+            plain &= one.hop.after is None and one.hop.within is None
+    zoned = any(
+        isinstance(one, p.ZoneEnter) for one in body.instructions
+    )  # what is negated may end with a part's window
+    return Slots(steps, [0] * len(steps) if zoned else between, plain and not zoned and not watches)
+
+
+def _never(numbered: Numbered, watches: Sequence[p.WatchFor]) -> int:
+    """The bits of events that absences between two slots rule out; 0 where bits do not say it all."""
+    bits = 0
+    for watch in watches:
+        (step,) = _steps(numbered.pattern.programs[watch.program])
+        # What is absent for a while says from when on the next has to be.
+        if watch.duration is not None or numbered.tables[y.S_STRICTLY] or not _by_bits(numbered, step, must=False):
+            return 0
+        bits |= 1 << _word(numbered, step, y.ST_BIT)
+    return bits
+
+
+def _by_bits(numbered: Numbered, step: int, *, must: bool) -> bool:
+    """Do bits of an event say whether a step takes it, those of what must hold of it among them or not?"""
+    counts = (y.ST_MUST_COUNT, y.ST_UNIFY_COUNT, y.ST_TOTALS_COUNT)
+    simple = _word(numbered, step, y.ST_SIMPLE) == 1 and not any(_word(numbered, step, word) for word in counts)
+    return simple and (must or _word(numbered, step, y.ST_MUST_BIT) < 0)
 
 
 def _steps(program: p.Program) -> list[int]:

@@ -2,12 +2,13 @@
 
 INFA-HTS of Wang, Wang, Cheng and Lu (KSII Transactions on Internet and Information Systems 10(9), 2016), mended where it
 is printed wrongly. A pattern is a row of slots. Every key has a main node, which knows the slots that are filled and the
-oldest time, and has a chain for each slot: its events in the order of time, linked both ways. An event goes into the chains that it fits,
-from their ends, where most belong. When all slots of its key are filled, every match that has this event, and beside it
-only such that came before, is found by walking the chains: so each match is found once, by the last of its events to
-arrive. The paper counts events where it has to count slots, and never looks at the order of types.
+oldest time, and has a chain for each slot: its events in the order of time, linked both ways. An event goes into the
+chains that it fits, from their ends, where most belong. When all slots of its key are filled, every match that has this
+event, and beside it only such that came before, is found by walking the chains: so each match is found once, by the last
+of its events to arrive. The paper counts events where it has to count slots, and never looks at the order of types.
 
-What is found is followed once more by the machine of the sequence engine, which knows about conditions, absences and
+What must not lie between two slots is looked for on the way. Where nothing else is asked of a match, it is one when it is
+found. Others are followed once more by the machine of the sequence engine, which knows about conditions, absences and
 windows, and sees only what has arrived. A match in which nothing is negated is certain when it is complete. Others wait,
 in a heap, until time has passed what they negate, and are looked at again then. Where matches are told early, time is that
 of the newest event; what was told is listed until it is certain, and taken back when an event comes that breaks it.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from perseid.engines.sequence.endings import accepted_end, broken_before, write_match
 from perseid.engines.sequence.frames import bounds, clear_frame, fits, in_time, single_absence, take, window_end
-from perseid.engines.sequence.jumps import first_at
+from perseid.engines.sequence.jumps import first_at, last_event, next_event
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
 from perseid.engines.sequence.options import options
@@ -26,12 +27,15 @@ from perseid.engines.sequence.options import options
 (
     H_SLOTS, H_WINDOW, H_NEGATES, H_MAINS, H_LINKS, H_PICKS, H_HEAP, H_HEAP_END, H_MOMENTS, H_MOMENTS_END, H_NODES,
     H_WAITING, H_TOLD, H_CLOCK, H_MOMENT, H_PEAK, H_LIVE, H_SURE, H_BREAKS, H_LIST, H_LIST_END, H_LISTED, H_FREE, H_EARLY,
-) = range(24)  # fmt: skip
-ASSEMBLY_HEAD = 24
+    H_STEPS, H_BETWEEN, H_PLAIN, H_DECIDES,
+) = range(28)  # fmt: skip
+ASSEMBLY_HEAD = 28
 """Slots; the window; whether a match may have to wait; then where main nodes, links, picks, the heap and the moments
 of matches begin (and end); how many nodes there are; how many matches wait; how many were told; the clock; the number of
 the arrival; and the most nodes and matches that were held at once, and the nodes that are. Then up to when nothing can
-come; the bits of events that can break a match; room for those that were told early; and whether any are."""
+come; the bits of events that can break a match; room for those that were told early; and whether any are. Then the steps
+of slots; the bits of events that must not lie between a slot and the one before it, where bits say it all; whether they
+and the slots decide all about a match; and, if so, the last slot before which something must not be (-1: none)."""
 LINK_WIDTH = 3
 K_EVENT, K_BEFORE, K_AFTER = range(3)
 MAIN_HEAD = 4
@@ -155,6 +159,19 @@ def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
     return due
 
 
+@compiled
+def lay_down(M: Arrays, A: Ints, picks: int) -> int:
+    """What :func:`certain_from` does for events that the search has shown to be a match of a plain row of slots."""
+    e, w = M.events, M.space
+    w[w[A_FRAMES] + M.tables[S_FRAME] + COUNT] = A[H_SLOTS]
+    for slot in range(A[H_SLOTS]):
+        taken = w[A_TAKEN] + TAKEN_WIDTH * slot
+        w[taken + K_STEP] = A[A[H_STEPS] + slot]
+        w[taken + K_POSITION] = A[picks + slot]
+    A[picks + A[H_SLOTS]] = e[E_TIME, A[picks + A[H_SLOTS] - 1]]
+    return int(e[E_TIME, A[picks + A[H_DECIDES]]] if A[H_DECIDES] >= 0 else NONE)
+
+
 # Matches that were told before they were certain: a list for each key, of rows of due, the next row, then the picks
 
 
@@ -213,6 +230,17 @@ def tell(M: Arrays, A: Ints, due: int, key: int, picks: int) -> bool:
 
 
 @compiled
+def may_break(A: Ints, picks: int, position: int, mask: int) -> bool:
+    """False where an event does not lie between two slots of a plain row between which it must not."""
+    if not A[H_PLAIN]:
+        return True
+    for slot in range(1, A[H_SLOTS]):
+        if mask & A[A[H_BETWEEN] + slot] and A[picks + slot - 1] < position < A[picks + slot]:
+            return True
+    return False
+
+
+@compiled
 def take_back(M: Arrays, A: Ints, key: int, position: int, mask: int, end: int) -> bool:
     """Take back what an event breaks that is not seen yet; False where there is no room."""
     e, picks = M.events, A[H_PICKS]
@@ -220,7 +248,7 @@ def take_back(M: Arrays, A: Ints, key: int, position: int, mask: int, end: int) 
     while A[link] >= 0:
         row = A[link]
         broken = False
-        if A[row] > A[H_SURE]:
+        if A[row] > A[H_SURE] and may_break(A, row + 2, position, mask):
             for k in range(A[H_SLOTS]):
                 A[picks + k] = A[row + 2 + k]
             e[E_MASK, position] = mask
@@ -336,11 +364,13 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
         return True
     A[picks + slot] = position
     moment = e[E_TIME, position]
+    if slot == A[H_DECIDES] and moment <= since:
+        return True
     later = slots - 1 - slot
     level, entering = 0, True
     while level >= 0:
         if level == slots - 1:
-            due = certain_from(M, A, picks, end)
+            due = lay_down(M, A, picks) if A[H_PLAIN] else certain_from(M, A, picks, end)
             if due > since:
                 if due <= told:
                     if not enlist(A, due, key, picks):
@@ -359,11 +389,24 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
         if target > slot:
             while node >= 0 and e[E_TIME, A[node + K_EVENT]] > moment + A[H_WINDOW]:
                 node = A[node + K_BEFORE]
+            absent = A[A[H_BETWEEN] + target]
+            if absent and entering and node >= 0:
+                first = next_event(M, A[picks + target - 1] + 1, A[node + K_EVENT], absent)
+                while node >= 0 and A[node + K_EVENT] > first:
+                    node = A[node + K_BEFORE]
             found = node >= 0 and A[node + K_EVENT] > A[picks + target - 1]
         else:
             while node >= 0 and A[node + K_EVENT] >= A[picks + target + 1]:
                 node = A[node + K_BEFORE]
             found = node >= 0 and e[E_TIME, A[picks + slots - 1]] - e[E_TIME, A[node + K_EVENT]] <= A[H_WINDOW]
+            absent = A[A[H_BETWEEN] + target + 1]
+            if absent and found:
+                # Up to the one before this nothing was in the way, but it may be itself.
+                upto = A[picks + target + 1] if entering else A[picks + target] + 1
+                low = A[node + K_EVENT] + 1
+                found = last_event(M, low, upto, absent) < low
+        if found and target == A[H_DECIDES]:
+            found = e[E_TIME, A[node + K_EVENT]] > since
         if not found:
             level -= 1
             entering = False
@@ -410,9 +453,10 @@ def assemble(
 ) -> int:  # fmt: skip
     """Events one after the other as they arrive; GOES_ON, or FULL to be asked again from the start with more room.
 
-    ``masks`` and ``fitting`` say what an event is, when it is seen, and the slots it fits by itself. The first ``kept`` of them came in earlier calls, when nothing up to ``since`` could come any more, and what was due at
-    ``told`` had been told: of what they make without others only the rest is told. ``clocks`` says what is due at each
-    arrival, and after the last, and ``sure`` up to when nothing can come.
+    ``masks`` and ``fitting`` say what an event is, when it is seen, and the slots it fits by itself. The first ``kept`` of
+    them came in earlier calls, when nothing up to ``since`` could come any more, and what was due at ``told`` had been
+    told: of what they make without others only the rest is told. ``clocks`` says what is due at each arrival, and after
+    the last, and ``sure`` up to when nothing can come.
     """
     A[H_CLOCK] = told
     A[H_SURE] = since

@@ -70,6 +70,11 @@ def horizon_of(before: int | None, rows: Rows, late: Any, clock: Clock) -> int |
     return max([*known, *([int(times.max())] if len(times) else [])], default=None)
 
 
+def is_ahead(horizon: int | None, clock: Clock) -> bool:
+    """Was something taken for all there is that the watermark has not passed?"""
+    return horizon is not None and (clock.now is None or horizon > clock.now)
+
+
 def counted(out: pa.Table) -> dict[str, int]:
     """What was told and what was taken back."""
     new = pc.equal(out[OP], "+")

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.contract import Clock, Rows, Step
-from perseid.engines.disorder.assemble import Assembling, Times
+from perseid.engines.disorder.assemble import Assembling
 from perseid.engines.disorder.assembly import TAKEN_BACK
-from perseid.engines.disorder.changelog import counted, horizon_of, marked
+from perseid.engines.disorder.changelog import counted, horizon_of, is_ahead, marked
 from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence.output import joined
@@ -44,7 +44,7 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
     horizon = horizon_of(before.horizon, rows, ran.step.late, clock)
     parts = (part for name, table in ran.tables.items() for part in _changes(table, shards[0].moments.get(name)))
     out = joined((marked(part, op, revision, horizon, plan.schema) for part, op, revision in parts), plan.schema)
-    ahead = horizon is not None and (clock.now is None or horizon > clock.now)
+    ahead = is_ahead(horizon, clock)
     written = write_state(plan, replace(before, searched=ran.step.state, horizon=horizon), ahead=ahead)
     wake = horizon if ran.step.wake is None and ahead else ran.step.wake
     counters = {**ran.step.counters, **counted(out), "state_bytes": 0 if written is None else len(written)}
@@ -54,14 +54,17 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
 class Telling(Assembling):
     """A shard that tells what the newest event has made due."""
 
+    early = True
+
     def __init__(self, told: int | None, *given: Any) -> None:
         super().__init__(*given)
         self.told = told
 
-    def _times(self, since: int, now: int, known: bool) -> Times:
-        before = since if self.told is None else max(since, self.told)
-        newest = max(before, now, int(self.rows.time[self.old :].max(initial=now)))
-        return Times(since, before if known else since, newest, now, early=True)
+    def _told(self, since: int) -> int:
+        return since if self.told is None else max(since, self.told)
+
+    def _due(self, now: int) -> int:
+        return int(self.rows.time[self.old :].max(initial=self._told(now)))
 
 
 def _changes(rows: pa.Table, moments: Any) -> Iterator[tuple[pa.Table, str, int]]:

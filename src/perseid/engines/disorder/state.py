@@ -117,7 +117,7 @@ def open_state(state: bytes) -> Sealed:
 
 def _facts(facts: Any) -> bool:
     owed, revision = facts.get("owed"), facts.get("revision")
-    counts, everywhere = facts.get("delays", [0] * BARS), facts.get("everywhere", {})
+    everywhere = facts.get("everywhere", {})
     return (
         isinstance(facts.get("strategy"), str)
         and type(facts.get("shards")) is int
@@ -131,7 +131,13 @@ def _facts(facts: Any) -> bool:
         and abs(owed) < 2**63
         and isinstance(everywhere, dict)
         and all(type(time) is int and is_time(time) for time in everywhere.values())
-        and isinstance(counts, list)
+        and ("delays" not in facts or _histogram(facts["delays"]))
+    )
+
+
+def _histogram(counts: Any) -> bool:
+    return (
+        isinstance(counts, list)
         and len(counts) == BARS
         and all(type(count) is int and 0 <= count < 2**32 for count in counts)
     )

@@ -75,10 +75,10 @@ class Raw:
         return "timed out" if self.timed_out[i] else "match"
 
 
-def make_space(numbered: Numbered, scale: int = 1, events: int = 0) -> tuple[Any, Any]:
+def make_space(numbered: Numbered, scale: int = 1, words: int = 0) -> tuple[Any, Any]:
     """Room for one search, whole numbers and doubles; ``scale`` doubles each time it was too little.
 
-    Knowing how many events there are spares most searches a second call; room that is not written to costs nothing.
+    So many ``words`` of output, at least, spare most searches a second call; room that is not written to costs nothing.
     """
     head = numbered.tables
     width, totals = int(head[y.S_FRAME]), max(int(head[y.S_TOTALS]), 1)
@@ -95,9 +95,10 @@ def make_space(numbered: Numbered, scale: int = 1, events: int = 0) -> tuple[Any
         (y.A_FRAMES, y.A_FRAMES_END, 256 * scale * width),
         (y.A_TABLE, None, 3 * 1024 * scale if keyed else 3),
         (y.A_KEYS, y.A_KEYS_END, 8 * 1024 * scale if keyed else 1),
-        (y.A_OUT, y.A_OUT_END, max(16 * 1024 * scale, min(8 * events, MOST_AT_FIRST))),
+        (y.A_OUT, y.A_OUT_END, max(16 * 1024 * scale, words)),
     )
-    space = np.zeros(y.SPACE_HEAD + sum(size for _, _, size in sizes), np.int64)
+    space = np.empty(y.SPACE_HEAD + sum(size for _, _, size in sizes), np.int64)
+    space[: -sizes[-1][2]] = 0  # output is written before it is read
     lay_out(space, y.SPACE_HEAD, sizes)
     space[y.A_TABLE_SIZE] = 1024 * scale if keyed else 1
     space[y.C_OUT] = space[y.A_OUT]
@@ -193,8 +194,8 @@ def _run(
     fast: bool,
 ) -> tuple[list[Any], Any, int, int]:
     """The kernel over some partitions, with as much room as it turns out to need."""
-    events = int(offsets[-1] - offsets[0]) if len(offsets) else 0
-    space, reals = make_space(numbered, events=events)
+    words = min(8 * int(offsets[-1] - offsets[0]), MOST_AT_FIRST) if len(offsets) else 0
+    space, reals = make_space(numbered, words=words)
     arrays = arrays._replace(space=space, reals=reals)
     frontiers = np.full(len(offsets), y.FOREVER, np.int64)
     contextual = arrays.tables[y.S_CONTEXT] >= 0
@@ -220,7 +221,7 @@ def _run(
             return written, frontiers, int(space[y.C_CAPPED]), int(space[y.C_WAKE])
         # Asked again where it stopped, with more room; what was written is kept, and the start it failed at is redone.
         scale *= 2 if not len(out) or scale >= MOST_OUT else 8
-        larger, reals = make_space(numbered, scale, events)
+        larger, reals = make_space(numbered, scale, words)
         for counter in (y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_HELD, y.C_WAKE):
             larger[counter] = space[counter]
         arrays = arrays._replace(space=larger, reals=reals)
