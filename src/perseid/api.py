@@ -444,7 +444,7 @@ def fold_into(table: str, *, using: str | None = None) -> Callable[[Any, int], N
 
     Of each batch the last change of every match is merged into ``table``: a match that was told is inserted, or replaces
     what stood, and one that was taken back is deleted. A batch that comes again changes nothing. The table has the
-    changelog's columns and takes ``MERGE``, as those of Delta and Iceberg do; where there is none it is created in the
+    changelog's columns and takes ``MERGE``, as those of Delta do; where there is none it is created in the
     format ``using``, if one is named. It belongs to one checkpoint: a query that starts anew needs an empty one.
     """
     from perseid.spark.changes import FoldInto

@@ -10,6 +10,9 @@ import json
 import os
 import random
 import zipfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +23,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
-from tests.spark.streaming import FAR, MOMENT, WAIT, Run, Streams, at, ids
+from tests.spark.streaming import FAR, MOMENT, WAIT, Run, Streams, at
 
 pytestmark = pytest.mark.xdist_group("streams")
 
 FOLDER = Path(__file__).with_name("checkpoints")
 EVENTS = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "n": pa.int64()})
+PROMISES = EVENTS.append(pa.field("promise", pa.string()))
 PATTERNS = """
 pattern pair match A a -> B b within 20 seconds partition by user return a.n as first, b.n as last
 pattern many match A a -> B+ b -> C c within 30 seconds partition by user return count(b) as n
@@ -34,7 +38,45 @@ pattern quiet match A a partition by user suppress 15 seconds return a.n as firs
 pattern first match A a -> C c within 25 seconds partition by user selection chronicle return a.n as first
 pattern twice match pair x -> pair y within 40 seconds partition by user return x.first as first
 """
-CASES = ["two-shards"]
+WITHOUT_FEEDING = PATTERNS[: PATTERNS.index("pattern twice")]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a stream was like that left a checkpoint."""
+
+    name: str
+    patterns: str = PATTERNS
+    disorder: str = "buffer"
+
+    @property
+    def promises(self) -> bool:
+        return self.disorder == "conservative"
+
+    @property
+    def schema(self) -> pa.Schema:
+        return PROMISES if self.promises else EVENTS
+
+    def batches(self) -> list[list[dict[str, Any]]]:
+        """Rows by file, with true promises behind those of each file where the stream has some."""
+        made = batches()
+        if not self.promises:
+            return made
+        return [
+            [
+                *rows,
+                {"ts": at(10 * file + 5), "promise": "all"},
+                {"ts": at(10 * file + 5.5), "promise": "key", "user": "x"},
+            ]
+            for file, rows in enumerate(made)
+        ]
+
+
+CASES = [
+    Case("two-shards"),
+    Case("aggressive", disorder="aggressive"),
+    Case("conservative", WITHOUT_FEEDING, "conservative"),
+]
 
 
 def batches() -> list[list[dict[str, Any]]]:
@@ -55,9 +97,10 @@ def batches() -> list[list[dict[str, Any]]]:
     return [*made, [{"ts": at(FAR), "type": "X", "user": None, "n": -1}]]
 
 
-def detected(streams: Streams) -> Run:
-    frame = streams.read("input", EVENTS, delay="15 seconds")
-    running = streams.start(ps.patterns(PATTERNS).detect(ps.events(frame, id="n", shards=2)))
+def detected(streams: Streams, case: Case) -> Run:
+    frame = streams.read("input", case.schema, delay="15 seconds")
+    events = ps.events(frame, id="n", shards=2, disorder=case.disorder)
+    running = streams.start(ps.patterns(case.patterns).detect(events))
     try:
         assert running.query.awaitTermination(WAIT)
         # As files: the sink's own record of them lies in the folder, and begins with a batch that is not there.
@@ -67,6 +110,20 @@ def detected(streams: Streams) -> Run:
         running.query.stop()
 
 
+def changes(run: Run) -> list[tuple[str, ...]]:
+    """What was told, and taken back, by name."""
+    return sorted((row["pattern"], row["match_id"], row["kind"], row.get("op", "+")) for row in run.rows)
+
+
+def standing(told: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """What was told and not taken back; what archives of before say nothing of was told."""
+    counted: Counter[tuple[str, ...]] = Counter()
+    for one in told:
+        counted[tuple(one[:3])] += -1 if "-" in one[3:] else 1
+    assert min(counted.values()) >= 0
+    return sorted(counted.elements())
+
+
 def keep(folder: Path, target: Path, told: Run) -> None:
     source = str(folder / "input")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -74,7 +131,7 @@ def keep(folder: Path, target: Path, told: Run) -> None:
             if path.is_file() and path.suffix != ".crc":
                 name = str(path.relative_to(folder / "query.checkpoint"))
                 archive.writestr(zipfile.ZipInfo(name), path.read_bytes().replace(source.encode(), b"/INPUT"))
-        about = {"spark": pyspark.__version__, "told": ids(told.rows)}
+        about = {"spark": pyspark.__version__, "told": changes(told)}
         archive.writestr(zipfile.ZipInfo("about.json"), json.dumps(about))
 
 
@@ -88,25 +145,27 @@ def restore(archive: Path, folder: Path) -> dict[str, Any]:
     return about
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_checkpoint_of_an_earlier_version(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    made = batches()
-    archive = FOLDER / f"{name}.zip"
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_checkpoint_of_an_earlier_version(spark: SparkSession, tmp_path: Path, case: Case) -> None:
+    made = case.batches()
+    archive = FOLDER / f"{case.name}.zip"
     if not archive.exists() and os.environ.get("PERSEID_ADD_STATES") == "1":
         (tmp_path / "then").mkdir()
         then = Streams(spark, tmp_path / "then")
-        then.add("input", EVENTS, *made[:2])
+        then.add("input", case.schema, *made[:2])
         FOLDER.mkdir(exist_ok=True)
-        keep(tmp_path / "then", archive, detected(then))
+        keep(tmp_path / "then", archive, detected(then, case))
     (tmp_path / "now").mkdir()
     about = restore(archive, tmp_path / "now")
     if [int(n) for n in about["spark"].split(".")[:2]] > [int(n) for n in pyspark.__version__.split(".")[:2]]:
         pytest.skip(f"written by Spark {about['spark']}, and Spark does not read what later ones wrote")
     now = Streams(spark, tmp_path / "now")
-    now.add("input", EVENTS, *made)
-    run = detected(now)
+    now.add("input", case.schema, *made)
+    run = detected(now, case)
     assert run.read[0] == len(made[2])  # it went on, and did not start again
-    expected = ps.patterns(PATTERNS).match(ps.events([row for rows in made for row in rows], id="n"))
-    told = [tuple(one) for one in about["told"]]
-    assert {pattern for pattern, _, _ in told} >= {"first", "silent", "quiet"}
-    assert sorted([*told, *ids(run.rows)]) == sorted((m.pattern, m.match_id, m.kind) for m in expected)
+    expected = ps.patterns(case.patterns).match(ps.events([row for rows in batches() for row in rows], id="n"))
+    assert {one[0] for one in about["told"]} >= {"first", "silent", "quiet"}
+    stands = standing([*about["told"], *changes(run)])
+    assert stands == sorted((m.pattern, m.match_id, m.kind) for m in expected)
+    if case.disorder == "aggressive":
+        assert any(one[3] == "-" for one in changes(run))  # what was told before the restart is taken back after it

@@ -112,5 +112,5 @@ class FoldInto:
                 raise
             raise UnsupportedError(
                 f"The table {self.table} does not take MERGE, and what was told may have to be taken back from it.",
-                hint="Fold into a table that does, such as Delta's or Iceberg's, in a session that knows their catalog and extension.",
+                hint="Fold into a table that does, such as Delta's, in a session that knows their catalog and extension.",
             ) from None

@@ -26,6 +26,7 @@ from perseid.spark.projection import Projection, project, routed, shielded, spar
 from perseid.spark.shards import labels
 from perseid.spark.sql.times import DAY
 from perseid.spark.stream_worker import (
+    ALIKE,
     BY_SHARD,
     CLOCK,
     CONTROL,
@@ -110,8 +111,11 @@ def detect_stream(
     counted = stepped.observe(name, f.expr(_counted()).alias(COUNTED))
     # Taken apart, or filtered, before anything else: what comes out of the operator cannot be shuffled as it is.
     if job.flat:
-        restored = (f"{_restored(c.type, c.name)} as {c.name}" for c in job.job.schema)
-        matches = counted.selectExpr(f"inline(arrays_zip({', '.join(job.job.schema.names)}))").selectExpr(*restored)
+        # In what Spark zips, columns have their names and all else the number of its place.
+        zipped = [f"`{i}`" if c.name in ALIKE else c.name for i, c in enumerate(job.job.schema)]
+        restored = (f"{_restored(c.type, here)} as {c.name}" for here, c in zip(zipped, job.job.schema, strict=True))
+        lists = ", ".join(map(_whole_list, job.job.schema.names))
+        matches = counted.selectExpr(f"inline(arrays_zip({lists}))").selectExpr(*restored)
     else:
         packets = counted.where(f"{PACKET} is not null").select(PACKET)
         matches = packets.mapInArrow(job.unpack, spark_schema(job.job.schema))
@@ -177,6 +181,13 @@ def _stepped(job: StreamJob) -> st.StructType:
     else:
         fields = [st.StructField(PACKET, st.BinaryType())]
     return st.StructType([*fields, st.StructField(COUNTS, st.StringType())])
+
+
+def _whole_list(name: str) -> str:
+    """A column of the matches as a list with a value for each, as SQL: one that all have crosses once."""
+    if name not in ALIKE:
+        return name
+    return f"if(size({name}) = 1, array_repeat({name}[0], size(match_id)), {name})"
 
 
 def _restored(kind: Any, name: str) -> str:

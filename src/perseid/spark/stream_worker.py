@@ -57,6 +57,8 @@ PACKET_ROWS = 1 << 20
 """Rows that wait in memory until they are packed."""
 TOLD_ROWS = 1 << 16
 """Matches that cross as one row."""
+ALIKE = ("pattern", "kind", "op", "revision", "horizon")
+"""Columns that mostly have one value in all matches of a call: then it crosses once."""
 WHY_LATE = {
     Late.BEHIND_WATERMARK: "Its time is at or before the watermark.",
     Late.OUT_OF_TURN: "It is older than what came of its key before, which order='arrival' rules out.",
@@ -182,8 +184,8 @@ class StreamJob(Sent):
         for at in range(0, max(out.num_rows, 1), TOLD_ROWS):
             some = out.slice(at, TOLD_ROWS)
             row = np.empty((1, some.num_columns + 1), object)
-            for i in range(some.num_columns):
-                row[0, i] = _crossed(some[i])
+            for i, name in enumerate(some.column_names):
+                row[0, i] = _crossed(some[i].slice(0, 1) if name in ALIKE and _alike(some[i]) else some[i])
             row[0, -1] = counts if at == 0 else None
             yield pd.DataFrame(row, columns=[*some.column_names, COUNTS], copy=False)
 
@@ -308,6 +310,12 @@ def _as_number(kind: Any) -> Any:
     if is_.is_timestamp(kind) or is_.is_duration(kind):
         return pa.int64()
     return pa.int32() if is_.is_date32(kind) else kind
+
+
+def _alike(column: Any) -> bool:
+    """Is every value the same, and none null?"""
+    ends = pc.min_max(column)
+    return column.null_count == 0 and len(column) > 0 and ends["min"] == ends["max"]
 
 
 def _crossed(column: Any) -> list[Any]:

@@ -40,9 +40,9 @@ def marked(rows: pa.Table, op: str, revision: int, horizon: int | None, schema: 
     place = schema.get_field_index(REVISION) + 1
     known = None if horizon is None or horizon > v.LATEST else horizon
     added = {
-        OP: pa.array([op] * rows.num_rows, pa.string()),
+        OP: pa.repeat(op, rows.num_rows),
         REVISION: pa.array(np.full(rows.num_rows, revision, np.int32)),
-        schema.field(place).name: pa.array([known] * rows.num_rows, MOMENT),
+        schema.field(place).name: pa.repeat(pa.scalar(known, MOMENT), rows.num_rows),
     }
     return pa.table({f.name: added[f.name] if f.name in added else rows[f.name] for f in schema})
 

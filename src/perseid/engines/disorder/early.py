@@ -71,6 +71,9 @@ def _changes(rows: pa.Table, moments: Any) -> Iterator[tuple[pa.Table, str, int]
     """What was told and what was taken back; nothing is said of what was both in one call."""
     if not rows.num_rows:
         return
+    if (moments > TAKEN_BACK).all():
+        yield rows, "+", TOLD
+        return
     back = pa.array(moments <= TAKEN_BACK)
     gone, told = rows.filter(back), rows.filter(pc.invert(back))
     yield _but(gone, told), "-", RETRACTED
