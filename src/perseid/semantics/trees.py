@@ -1,0 +1,259 @@
+"""The meaning of tree patterns: what each part of one finds in a document, by trying everything.
+
+This is the specification of regular tree patterns (paper 1), as ``oracle`` is that of sequences: short, slow, and
+obviously right. docs/semantics.md says the same in words.
+
+A part is asked about a *place*: a node, whose children are a forest; the document, whose forest is its root; or one
+sibling alone. ``/a`` is a root of the forest, ``//a`` any node in it. The answer is None where the part does not hold,
+and otherwise what it returns: a tree for each node that has a return name, and for each run of siblings.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any, TypeAlias
+
+from perseid.errors import UnknownNameError, nearest
+from perseid.lang import tree_patterns as tp
+from perseid.semantics.documents import Attribute, Element, Name
+
+XML = "http://www.w3.org/XML/1998/namespace"
+"""What the prefix ``xml`` stands for in every document."""
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A node under its return name, with what is returned below it."""
+
+    name: str
+    node: Element | Attribute
+    inner: tuple[Result, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of siblings returns, in the order of its members."""
+
+    inner: tuple[Result, ...]
+
+
+Result: TypeAlias = Returned | Run
+Results: TypeAlias = tuple[Result, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part is asked."""
+
+    forest: Sequence[Element]
+    node: Element | None = None
+    """Whose children the forest is; None for the document, and for a sibling alone."""
+
+    @classmethod
+    def below(cls, node: Element) -> Place:
+        return cls(node.children, node)
+
+    def elements(self, axis: tp.Axis) -> Iterator[Element]:
+        if axis is tp.Axis.CHILD:
+            return iter(self.forest)
+        return chain.from_iterable(root.walk() for root in self.forest)
+
+    def owners(self, axis: tp.Axis) -> Iterator[Element]:
+        """Elements whose attributes are meant: ``/@x`` is the node's own, ``//@x`` also of all below it."""
+        own = iter(() if self.node is None else (self.node,))
+        return own if axis is tp.Axis.CHILD else chain(own, self.elements(axis))
+
+
+@dataclass(frozen=True)
+class Way:
+    """How siblings from some place on can be read: where the reading stands, what it took, what that returns."""
+
+    cursor: int
+    """Siblings up to here are behind it."""
+    end: int
+    """After the last that it took."""
+    taken: int = 0
+    results: Results = ()
+
+
+def find_trees(pattern: tp.TreePattern, root: Element, namespaces: Mapping[str, str] | None = None) -> Results | None:
+    """What a pattern returns of a document; None where the document does not match it.
+
+    ``namespaces`` says what prefixes stand for; the empty prefix is that of names without one.
+    """
+    known = known_prefixes(pattern, namespaces or {})
+    return _Reading(root, known).expression(pattern.root, Place((root,)))
+
+
+def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Mapping[str, str]:
+    """What prefixes stand for; refused where the pattern has others."""
+    known = {**namespaces, "xml": XML}
+    for part, _ in tp.walk(pattern):
+        if isinstance(part, tp.TreeNode) and part.test.prefix is not None and part.test.prefix not in known:
+            near = nearest(part.test.prefix, namespaces)
+            raise UnknownNameError(
+                f"Nothing says which namespace {part.test.prefix!r} in {tp.print_name(part.test)} stands for."
+                + (f" Did you mean {near!r}?" if near else ""),
+                hint="Name it: namespaces={'" + part.test.prefix + "': 'the URI of the namespace'}.",
+            )
+    return known
+
+
+class _Reading:
+    def __init__(self, root: Element, namespaces: Mapping[str, str]) -> None:
+        self.root, self.namespaces = root, namespaces
+
+    @cached_property
+    def siblings(self) -> dict[Element, tuple[Element, ...]]:
+        """By element: it and its siblings."""
+        found: dict[Element, tuple[Element, ...]] = {self.root: (self.root,)}
+        for one in self.root.walk():
+            found.update(dict.fromkeys(one.children, one.children))
+        return found
+
+    def expression(self, expr: tp.SiblingExpr, place: Place) -> Results | None:
+        return self.path(expr, place) if isinstance(expr, tp.TreeNode) else self.runs(expr, place)
+
+    # paths
+
+    def path(self, step: tp.TreeNode, place: Place, judge: Callable[[str], bool] | None = None) -> Results | None:
+        """Every node that a path leads to, the same result once; ``judge`` decides about the text of those at its end."""
+        nodes: Iterable[Element | Attribute]
+        if step.is_attribute:
+            nodes = (
+                Attribute(owner, name)
+                for owner in place.owners(step.axis)
+                for name in owner.attributes
+                if self.named(step.test, name, attribute=True)
+            )
+        else:
+            nodes = (one for one in place.elements(step.axis) if self.named(step.test, one.name))
+        found = [below for node in nodes if (below := self.node(step, node, judge)) is not None]
+        return tuple(dict.fromkeys(chain.from_iterable(found))) if found else None
+
+    def named(self, test: tp.NameTest, name: Name, *, attribute: bool = False) -> bool:
+        uri, local = name
+        if not test.is_wildcard and test.local != local:
+            return False
+        if test.prefix is not None:
+            return self.namespaces[test.prefix] == uri
+        # Names without a prefix: an element's may have a namespace by default, an attribute's has none.
+        return test.is_wildcard or uri == ("" if attribute else self.namespaces.get("", ""))
+
+    def node(self, step: tp.TreeNode, node: Element | Attribute, judge: Callable[[str], bool] | None) -> Results | None:
+        """What is returned of a node that passes the step's test, and below it."""
+        if step.next is None and judge is not None and not judge(node.text):
+            return None
+        parts: list[Results | None] = []
+        if isinstance(node, Element):
+            place = Place.below(node)
+            parts += [self.predicate(one, step, node) for one in step.predicates]
+            parts += [] if step.siblings is None else [self.runs(step.siblings, place)]
+            parts += [] if step.next is None else [self.path(step.next, place, judge)]
+        inner: list[Result] = []
+        for part in parts:
+            if part is None:
+                return None
+            inner += part
+        return tuple(inner) if step.returns is None else (Returned(step.returns, node, tuple(inner)),)
+
+    def predicate(self, predicate: tp.TreePredicate, step: tp.TreeNode, node: Element) -> Results | None:
+        match predicate:
+            case tp.Exists():
+                return self.expression(predicate.expr, Place.below(node))
+            case tp.Comparison():
+                judge = _judge(predicate.op, predicate.value)
+                if predicate.path is not None:
+                    return self.path(predicate.path, Place.below(node), judge)
+                return () if judge(node.text) else None
+            case tp.Position() | tp.LastPosition():
+                alike = [one for one in self.siblings[node] if self.named(step.test, one.name)]
+                place = predicate.index if isinstance(predicate, tp.Position) else len(alike)
+                return () if place <= len(alike) and alike[place - 1] is node else None
+
+    # runs of siblings
+
+    def runs(self, expr: tp.SiblingExpr, place: Place) -> Results | None:
+        """Runs from left to right, none over another; a run begins as early and takes as many siblings as can be."""
+        found: list[Result] = []
+        holds = any(not way.taken for way in self.ways(expr, place.forest[:0], Way(0, 0)))
+        at = 0
+        while at < len(place.forest):
+            ways = [way for way in self.ways(expr, place.forest, Way(at, at)) if way.taken]
+            if not ways:
+                at += 1
+                continue
+            # Of those that take most, the one that is over first; of these, the preferred one, which comes first.
+            best = max(ways, key=lambda way: (way.taken, -way.end))
+            holds, at = True, best.end
+            if best.results:
+                found.append(Run(best.results))
+        return tuple(found) if holds else None
+
+    def ways(self, expr: tp.SiblingExpr, forest: Sequence[Element], way: Way) -> Iterator[Way]:
+        """Every way to go on from one with an expression, in order of preference."""
+        match expr:
+            case tp.TreeNode():
+                if way.cursor < len(forest):
+                    found = self.path(expr, Place((forest[way.cursor],)))
+                    if found is not None:
+                        after = way.cursor + 1
+                        yield Way(after, after, way.taken + 1, way.results + found)
+            case tp.SiblingAlternation():
+                for branch in expr.branches:
+                    yield from self.ways(branch, forest, way)
+            case tp.SiblingSequence():
+                yield from self._sequence(expr, 0, forest, way)
+            case tp.SiblingRepeat():
+                yield from self._rounds(expr, 0, forest, way)
+
+    def _sequence(self, expr: tp.SiblingSequence, item: int, forest: Sequence[Element], way: Way) -> Iterator[Way]:
+        for one in self.ways(expr.items[item], forest, way):
+            if item + 1 == len(expr.items):
+                yield one
+                continue
+            # Between two members, a later sibling may be any number of siblings on; the nearest is preferred.
+            later = expr.links[item] is tp.SiblingLink.LATER and one.taken
+            for cursor in range(one.cursor, len(forest) + 1 if later else one.cursor + 1):
+                yield from self._sequence(expr, item + 1, forest, replace(one, cursor=cursor))
+
+    def _rounds(self, expr: tp.SiblingRepeat, done: int, forest: Sequence[Element], way: Way) -> Iterator[Way]:
+        """Another round before none; one that takes nothing stands for all that are still owed."""
+        if expr.high is None or done < expr.high:
+            for one in self.ways(expr.item, forest, way):
+                if one.taken > way.taken:
+                    yield from self._rounds(expr, done + 1, forest, one)
+                elif done < expr.low:
+                    yield one
+        if done >= expr.low:
+            yield way
+
+
+_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*")
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _judge(op: tp.ComparisonOp, value: tp.Constant) -> Callable[[str], bool]:
+    """Does a text compare so? With a number as doubles do, what is none being NaN; with a text by code points."""
+    compare = _OPERATORS[op]
+    if isinstance(value, str):
+        return lambda text: compare(text, value)
+    return lambda text: compare(number_of(text), float(value))
+
+
+def number_of(text: str) -> float:
+    """The number that a text is, as XPath reads it; NaN where it is none."""
+    found = _NUMBER.fullmatch(text)
+    return float(found[1]) if found else float("nan")

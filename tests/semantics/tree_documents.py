@@ -1,0 +1,220 @@
+"""Documents for tests: from XML by lxml, and at random; and cases as text, with what a pattern returns as lines."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from perseid.lang import tree_patterns as tp
+from perseid.semantics.documents import Attribute, Element, Name
+from perseid.semantics.trees import Result, Results, Returned, Run
+
+PARSER = etree.XMLParser(
+    resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True, huge_tree=False
+)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document as its meaning has it, and as lxml does."""
+
+    root: Element
+    source: Any
+    made: dict[Any, Element]
+    """By lxml's element: ours."""
+
+    @classmethod
+    def parse(cls, text: str | bytes) -> Document:
+        source = etree.fromstring(text, PARSER)
+        made: dict[Any, Element] = {}
+        for one in reversed(list(source.iter())):  # children before their parents
+            content: list[Element | str] = [one.text] if one.text else []
+            for child in one:
+                content.append(made[child])
+                content += [child.tail] if child.tail else []
+            attributes = {_name(name): str(value) for name, value in one.attrib.items()}
+            made[one] = Element(_name(one.tag), attributes, tuple(content))
+        return cls(made[source], source, made)
+
+    def of_lxml(self, found: Sequence[Any]) -> list[Element | Attribute]:
+        """What an XPath expression of lxml's found, as ours."""
+        nodes: list[Element | Attribute] = []
+        for one in found:
+            if isinstance(one, etree._Element):
+                nodes.append(self.made[one])
+            else:
+                nodes.append(Attribute(self.made[one.getparent()], _name(one.attrname)))
+        return nodes
+
+
+def _name(name: str) -> Name:
+    found = re.fullmatch(r"(?:\{(.*)\})?([^}]+)", name)
+    assert found is not None
+    return found[1] or "", found[2]
+
+
+def lines(results: Results | None) -> list[str]:
+    """What a pattern returns, a line each, what lies in another further in."""
+    if results is None:
+        return ["nothing"]
+    return list(_lines(results, "")) or ["yes"]
+
+
+def _lines(results: Sequence[Result], indent: str) -> Iterator[str]:
+    for one in results:
+        if isinstance(one, Run):
+            yield f"{indent}run"
+        else:
+            uri, local = one.node.name
+            name = ("@" if isinstance(one.node, Attribute) else "") + (f"{{{uri}}}" if uri else "") + local
+            # What is shown under it need not be shown twice.
+            text = f" {one.node.text!r}" if one.node.text and not one.inner else ""
+            yield f"{indent}{one.name} {name}{text}"
+        yield from _lines(one.inner, indent + "  ")
+
+
+def nodes_of(results: Results, name: str) -> Iterator[Element | Attribute]:
+    """The nodes under a return name."""
+    for one in results:
+        if isinstance(one, Returned) and one.name == name:
+            yield one.node
+        yield from nodes_of(one.inner, name)
+
+
+# cases
+
+
+@dataclass(frozen=True)
+class TreeCase:
+    title: str
+    pattern: str
+    namespaces: dict[str, str]
+    document: str
+    gives: list[str]
+
+
+def parse_tree_cases(text: str) -> list[TreeCase]:
+    cases = []
+    for block in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
+        title, *rest = block.rstrip().split("\n")
+        given = {word: line.removeprefix(word).strip() for line in rest if (word := line.split(" ")[0])}
+        at = next(i for i, line in enumerate(rest) if line.startswith("gives"))
+        said = [line.removeprefix("  ") for line in rest[at + 1 :] if line]
+        named = dict(one.split("=") for one in given.get("namespaces", "").split())
+        cases.append(TreeCase(title, given["pattern"], named, given["document"], said or [given["gives"]]))
+    return cases
+
+
+def read_tree_cases(folder: Path) -> list[TreeCase]:
+    return [case for path in sorted(folder.glob("*.txt")) for case in parse_tree_cases(path.read_text("utf-8"))]
+
+
+# at random
+
+TAGS = "abc"
+NAMESPACES = {"p": "u"}
+TEXTS = ("", "", "1", "2", " 2 ", "10", "x", "é", "2.0", "-1")
+
+
+def random_document(chance: random.Random, size: int = 14) -> str:
+    """A document of a few elements, deep or wide, whose names are few."""
+    count = chance.randint(1, size)
+    opened = ["<r xmlns:p='u'>"]
+    stack = ["r"]
+    out = [*opened, chance.choice(TEXTS)]
+    for _ in range(count):
+        while len(stack) > 1 and chance.random() < 0.45:
+            out += [f"</{stack.pop()}>", chance.choice(TEXTS)]
+        tag = ("p:" if chance.random() < 0.15 else "") + chance.choice(TAGS)
+        attributes = "".join(f" {name}='{chance.choice(TEXTS)}'" for name in ("k", "p:k") if chance.random() < 0.2)
+        out += [f"<{tag}{attributes}>", chance.choice(TEXTS)]
+        out += ["<!-- a -->"] if chance.random() < 0.05 else []
+        stack.append(tag)
+    return "".join([*out, *(f"</{tag}>" for tag in reversed(stack))])
+
+
+class RandomTrees:
+    """Patterns that documents of :func:`random_document` often match."""
+
+    def __init__(self, chance: random.Random, *, siblings: bool = True) -> None:
+        self.chance, self.siblings, self.names = chance, siblings, 0
+
+    def pattern(self) -> tp.TreePattern:
+        self.names = 0
+        expr: tp.SiblingExpr = self.path(3)
+        if self.names == 0 and self.chance.random() < 0.8:
+            expr = _returning(expr)
+        return tp.TreePattern(expr)
+
+    def path(self, depth: int) -> tp.TreeNode:
+        chance = self.chance
+        steps = chance.randint(1, 2 if depth > 1 else 1)
+        rest = self.attribute() if chance.random() < 0.1 else None
+        for _ in range(steps):
+            rest = self.step(depth, rest)
+        assert rest is not None
+        return rest
+
+    def step(self, depth: int, rest: tp.TreeNode | None) -> tp.TreeNode:
+        chance = self.chance
+        predicates = tuple(self.predicate(depth - 1) for _ in range(2) if depth > 0 and chance.random() < 0.3)
+        siblings = None
+        if self.siblings and depth > 0 and chance.random() < 0.35:
+            siblings = self.expression(depth - 1, 3)
+        axis = chance.choice(tuple(tp.Axis))
+        return tp.TreeNode(axis, self.test(), False, self.name(), predicates, siblings, rest)
+
+    def attribute(self) -> tp.TreeNode:
+        test = tp.NameTest(self.chance.choice("kkk*"), self.chance.choice([None, None, "p"]))
+        return tp.TreeNode(self.chance.choice(tuple(tp.Axis)), test, True, self.name())
+
+    def test(self) -> tp.NameTest:
+        local = self.chance.choice([*TAGS, *TAGS, "*"])
+        return tp.NameTest(local, "p" if self.chance.random() < 0.1 else None)
+
+    def name(self) -> str | None:
+        if self.chance.random() < 0.6:
+            return None
+        self.names += 1
+        return f"x{self.names}"
+
+    def predicate(self, depth: int) -> tp.TreePredicate:
+        chance, kind = self.chance, self.chance.random()
+        if kind < 0.5:
+            plain = not self.siblings or chance.random() < 0.6
+            return tp.Exists(self.path(depth) if plain else self.expression(depth, 3))
+        if kind < 0.6:
+            return tp.Exists(self.attribute())
+        if kind < 0.85:
+            value = chance.choice([1, 2, 10, "x", "2", "é"])
+            ops = ("=", "!=") if isinstance(value, str) else ("=", "!=", "<", "<=", ">", ">=")
+            path = chance.choice([None, self.path(0), self.attribute()])
+            return tp.Comparison(path, chance.choice(ops), value)
+        return tp.Position(chance.randint(1, 2)) if chance.random() < 0.6 else tp.LastPosition()
+
+    def expression(self, depth: int, width: int) -> tp.SiblingExpr:
+        chance, kind = self.chance, self.chance.random()
+        if width == 1 or kind < 0.3:
+            return self.path(depth)
+        if kind < 0.65:
+            items = tuple(self.expression(depth, width - 1) for _ in range(chance.randint(2, 3)))
+            links = tuple(
+                tp.SiblingLink.LATER if chance.random() < 0.25 else tp.SiblingLink.ADJACENT for _ in items[1:]
+            )
+            return tp.SiblingSequence(items, links)
+        if kind < 0.8:
+            return tp.SiblingAlternation(tuple(self.expression(depth, width - 1) for _ in range(2)))
+        low, high = chance.choice([(0, None), (1, None), (0, 1), (2, 3), (1, 2)])
+        return tp.SiblingRepeat(self.expression(depth, width - 1), low, high)
+
+
+def _returning(path: tp.TreeNode) -> tp.TreeNode:
+    from dataclasses import replace
+
+    return replace(path, returns="x0") if path.next is None else replace(path, next=_returning(path.next))
