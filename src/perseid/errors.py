@@ -137,6 +137,26 @@ class EventDataError(PerseidError):
     """Events that cannot be read: a missing time, an unknown column, a wrong shape."""
 
 
+class DocumentError(PerseidError):
+    """Something is wrong with a document; lines and columns count from 1."""
+
+    def __init__(self, message: str, *, line: int, column: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} (line {self.line}, column {self.column})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Executors send it to the driver, and an exception is pickled by its message alone.
+        return _document_error, (self.message, self.line, self.column, self.hint)
+
+
+def _document_error(message: str, line: int, column: int, hint: str | None) -> DocumentError:
+    return DocumentError(message, line=line, column=column, hint=hint)
+
+
 class VersionMismatchError(PerseidError):
     """Driver and executor run different versions."""
 

@@ -1,0 +1,1 @@
+"""Tree patterns over documents, in one pass over their bytes."""
