@@ -284,6 +284,7 @@ def test_explain_says_which_and_why(spark: SparkSession, tmp_path: Path) -> None
     stream = streams.stream(SCHEMA, [CLOSING], delay="10 seconds")
     chosen = CHAIN.explain(ps.events(stream, disorder="auto"))
     assert "assemble: tells a match when the last of its events has come" in " ".join(chosen.split())
+    assert "search from each event that comes, through the events of the other slots" in " ".join(chosen.split())
     buffered = PATTERNS["paid"].explain(ps.events(stream, disorder="auto"))
     assert "because paid cannot be assembled: -> and , take the next event" in " ".join(buffered.split())
     taken_back = PATTERNS["paid"].explain(ps.events(stream, disorder="aggressive"))

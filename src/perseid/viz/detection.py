@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from perseid.compile.plan import OPEN_CAP, PatternPlan, Plan
+from perseid.engines.disorder.engine import DisorderPlan
+from perseid.engines.disorder.slots import slots_in
+from perseid.engines.disorder.strategy import Assemble
 from perseid.engines.sequence.engine import SequencePlan, make_plan
 from perseid.engines.sequence.plan import MATCH_CAP, Numbered
 from perseid.lang import expressions as ex
@@ -126,7 +129,8 @@ def kernels(plan: SequencePlan, types: Mapping[str, t.Type]) -> list[Row]:
                 ("kernel", f"{name}asks the reference evaluator for {asked} condition{'' if asked == 1 else 's'}")
             )
             rows += [("asked there", f"{print_expr(q)}  ({reason(q, types)})") for q in numbered.questions]
-        rows += [("search", name + text) for text in searches(numbered)]
+        assembles = isinstance(plan, DisorderPlan) and isinstance(plan.strategy, Assemble)
+        rows += [("search", name + text) for text in (assembly(numbered) if assembles else searches(numbered))]
         rows += [("asked there", text) for text in _outputs(numbered)]
     return rows
 
@@ -143,6 +147,12 @@ def searches(numbered: Numbered) -> list[str]:
             which = "of its kind" if posting is None else "of that value"
             out.append(f"{name} one by one: each partial match asks every event {which} in the window until one fits")
     return out or ["every step jumps to the next event that fits"]
+
+
+def assembly(numbered: Numbered) -> list[str]:
+    """How a row of slots is put together, and whether that says all about a match."""
+    found = "nothing else is asked of them" if slots_in(numbered).plain else "each is followed through the pattern then"
+    return [f"from each event that comes, through the events of the other slots that have come; {found}"]
 
 
 def reason(expr: ex.Expr, types: Mapping[str, t.Type]) -> str:

@@ -7,7 +7,7 @@ what it negates. Nothing is ever taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from perseid.compile import program as p
 from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.disorder import assembly as a
+from perseid.engines.disorder.slots import slots_in, steps_of, word_of
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, kernel_arrays
@@ -176,9 +177,9 @@ def with_room(numbered: Numbered, batch: Batch, keys: int, early: bool, run_kern
 def slots_of(numbered: Numbered, arrays: y.Arrays) -> Any:
     """By event: the bits of the slots that it fits by itself."""
     found = np.zeros(arrays.events.shape[1], np.int64)
-    for slot, step in enumerate(_steps(numbered.pattern.programs[0])):
-        fits = (arrays.events[y.E_MASK] >> _word(numbered, step, y.ST_BIT)) & 1
-        must = _word(numbered, step, y.ST_MUST_BIT)
+    for slot, step in enumerate(steps_of(numbered.pattern.programs[0])):
+        fits = (arrays.events[y.E_MASK] >> word_of(numbered, step, y.ST_BIT)) & 1
+        must = word_of(numbered, step, y.ST_MUST_BIT)
         found |= (fits if must < 0 else fits & (arrays.events[y.E_MUST] >> must)) << slot
     return found
 
@@ -207,7 +208,7 @@ def work_space(numbered: Numbered, fitting: Any, keys: int, matches: int, *, ear
     work[a.H_SLOTS], work[a.H_WINDOW], work[a.H_FREE] = slots, bound, -1
     work[a.H_NEGATES] = any(isinstance(one, p.WatchFor) for one in body.instructions)
     work[a.H_EARLY] = early
-    watched = {_word(numbered, step, y.ST_BIT) for program in negated for step in _steps(program)}
+    watched = {word_of(numbered, step, y.ST_BIT) for program in negated for step in steps_of(program)}
     work[a.H_BREAKS] = sum(1 << bit for bit in watched)
     work[a.H_PLAIN], work[a.H_DECIDES] = row.plain, row.decides
     work[work[a.H_STEPS] : work[a.H_BETWEEN]], work[work[a.H_BETWEEN] : work[a.H_MAINS]] = row.steps, row.between
@@ -215,72 +216,3 @@ def work_space(numbered: Numbered, fitting: Any, keys: int, matches: int, *, ear
     mains[:] = -1
     mains[:, [a.N_FILLED, a.N_BREAKERS]], mains[:, a.N_OLDEST] = 0, y.FOREVER
     return work
-
-
-@dataclass(frozen=True)
-class Slots:
-    """A pattern as a row of slots, as far as bits of events say what it is."""
-
-    steps: list[int]
-    between: list[int]
-    """By slot: the bits of events that must not lie between it and the one before."""
-    plain: bool
-    """There is nothing else to ask of a match: its window apart, which the search looks at."""
-
-    @property
-    def decides(self) -> int:
-        """The last slot before which something must not be, where nothing else decides when a match is certain."""
-        return max((i for i, bits in enumerate(self.between) if bits), default=-1) if self.plain else -1
-
-
-def slots_in(numbered: Numbered) -> Slots:
-    """The slots of a pattern, and what bits say about them."""
-    table, pattern = numbered.tables, numbered.pattern
-    body = pattern.programs[0]
-    steps = _steps(body)
-    none_asked = table[y.S_GUARDS_COUNT] == 0 and table[y.S_UNIFIED_COUNT] == 0 and table[y.S_HOLDS] < 0
-    plain = bool(none_asked and not table[y.S_STRICTLY] and table[y.S_WITHIN] == pattern.facts.bound)
-    plain &= all(_by_bits(numbered, step, must=True) for step in steps)
-    between: list[int] = []
-    watches: list[p.WatchFor] = []
-    for one in body.instructions:
-        if isinstance(one, p.TakeEvent):
-            between.append(_never(numbered, watches) if between else 0)
-            plain &= bool(between[-1]) == bool(watches)
-            watches = []
-        elif isinstance(one, p.WatchFor):
-            watches.append(one)
-        elif isinstance(one, p.SetHop):
-            plain &= one.hop.after is None and one.hop.within is None
-    zoned = any(
-        isinstance(one, p.ZoneEnter) for one in body.instructions
-    )  # what is negated may end with a part's window
-    return Slots(steps, [0] * len(steps) if zoned else between, plain and not zoned and not watches)
-
-
-def _never(numbered: Numbered, watches: Sequence[p.WatchFor]) -> int:
-    """The bits of events that absences between two slots rule out; 0 where bits do not say it all."""
-    bits = 0
-    for watch in watches:
-        (step,) = _steps(numbered.pattern.programs[watch.program])
-        # What is absent for a while says from when on the next has to be.
-        if watch.duration is not None or numbered.tables[y.S_STRICTLY] or not _by_bits(numbered, step, must=False):
-            return 0
-        bits |= 1 << _word(numbered, step, y.ST_BIT)
-    return bits
-
-
-def _by_bits(numbered: Numbered, step: int, *, must: bool) -> bool:
-    """Do bits of an event say whether a step takes it, those of what must hold of it among them or not?"""
-    counts = (y.ST_MUST_COUNT, y.ST_UNIFY_COUNT, y.ST_TOTALS_COUNT)
-    simple = _word(numbered, step, y.ST_SIMPLE) == 1 and not any(_word(numbered, step, word) for word in counts)
-    return simple and (must or _word(numbered, step, y.ST_MUST_BIT) < 0)
-
-
-def _steps(program: p.Program) -> list[int]:
-    return [one.step for one in program.instructions if isinstance(one, p.TakeEvent)]
-
-
-def _word(numbered: Numbered, step: int, word: int) -> int:
-    """What the table of steps says of one."""
-    return int(numbered.tables[int(numbered.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH + word])

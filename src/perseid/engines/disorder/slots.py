@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.plan import Numbered
 from perseid.errors import UnsupportedError
 from perseid.lang.ast import Contiguity, CountWindow
 
@@ -50,3 +55,73 @@ def why_not_assembled(pattern: PatternPlan) -> str | None:
     if len(core.steps) > MAX_SLOTS:
         return f"it has more than {MAX_SLOTS} steps"
     return None
+
+
+@dataclass(frozen=True)
+class Slots:
+    """A pattern as a row of slots, as far as bits of events say what it is."""
+
+    steps: list[int]
+    between: list[int]
+    """By slot: the bits of events that must not lie between it and the one before."""
+    plain: bool
+    """There is nothing else to ask of a match: its window apart, which the search looks at."""
+
+    @property
+    def decides(self) -> int:
+        """The last slot before which something must not be, where nothing else decides when a match is certain."""
+        return max((i for i, bits in enumerate(self.between) if bits), default=-1) if self.plain else -1
+
+
+def slots_in(numbered: Numbered) -> Slots:
+    """The slots of a pattern, and what bits say about them."""
+    table, pattern = numbered.tables, numbered.pattern
+    body = pattern.programs[0]
+    steps = steps_of(body)
+    none_asked = table[y.S_GUARDS_COUNT] == 0 and table[y.S_UNIFIED_COUNT] == 0 and table[y.S_HOLDS] < 0
+    plain = bool(none_asked and not table[y.S_STRICTLY] and table[y.S_WITHIN] == pattern.facts.bound)
+    plain &= all(_by_bits(numbered, step, must=True) for step in steps)
+    between: list[int] = []
+    watches: list[p.WatchFor] = []
+    for one in body.instructions:
+        if isinstance(one, p.TakeEvent):
+            between.append(_never(numbered, watches) if between else 0)
+            plain &= bool(between[-1]) == bool(watches)
+            watches = []
+        elif isinstance(one, p.WatchFor):
+            watches.append(one)
+        elif isinstance(one, p.SetHop):
+            plain &= one.hop.after is None and one.hop.within is None
+    zoned = any(
+        isinstance(one, p.ZoneEnter) for one in body.instructions
+    )  # what is negated may end with a part's window
+    return Slots(steps, [0] * len(steps) if zoned else between, plain and not zoned and not watches)
+
+
+def _never(numbered: Numbered, watches: Sequence[p.WatchFor]) -> int:
+    """The bits of events that absences between two slots rule out; 0 where bits do not say it all."""
+    bits = 0
+    for watch in watches:
+        (step,) = steps_of(numbered.pattern.programs[watch.program])
+        # What is absent for a while says from when on the next has to be.
+        if watch.duration is not None or numbered.tables[y.S_STRICTLY] or not _by_bits(numbered, step, must=False):
+            return 0
+        bits |= 1 << word_of(numbered, step, y.ST_BIT)
+    return bits
+
+
+def _by_bits(numbered: Numbered, step: int, *, must: bool) -> bool:
+    """Do bits of an event say whether a step takes it, those of what must hold of it among them or not?"""
+    counts = (y.ST_MUST_COUNT, y.ST_UNIFY_COUNT, y.ST_TOTALS_COUNT)
+    simple = word_of(numbered, step, y.ST_SIMPLE) == 1 and not any(word_of(numbered, step, word) for word in counts)
+    return simple and (must or word_of(numbered, step, y.ST_MUST_BIT) < 0)
+
+
+def steps_of(program: p.Program) -> list[int]:
+    """The steps that a program takes events with, in order."""
+    return [one.step for one in program.instructions if isinstance(one, p.TakeEvent)]
+
+
+def word_of(numbered: Numbered, step: int, word: int) -> int:
+    """What the table of steps says of one."""
+    return int(numbered.tables[int(numbered.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH + word])
