@@ -134,7 +134,23 @@ class _Reading:
         else:
             nodes = (one for one in place.elements(step.axis) if self.named(step.test, one.name))
         found = [below for node in nodes if (below := self.node(step, node, judge)) is not None]
-        return tuple(dict.fromkeys(chain.from_iterable(found))) if found else None
+        return self.ordered(chain.from_iterable(found)) if found else None
+
+    def ordered(self, results: Iterable[Result]) -> Results:
+        """Each result once, in document order."""
+        return tuple(sorted(dict.fromkeys(results), key=self._place))
+
+    def _place(self, result: Result) -> tuple[int, int]:
+        while isinstance(result, Run):
+            result = result.inner[0]
+        if isinstance(result.node, Element):
+            return self.numbers[result.node], 0
+        return self.numbers[result.node.owner], 1 + list(result.node.owner.attributes).index(result.node.name)
+
+    @cached_property
+    def numbers(self) -> dict[Element, int]:
+        """By element: its place in the document."""
+        return {one: number for number, one in enumerate(self.root.walk())}
 
     def named(self, test: tp.NameTest, name: Name, *, attribute: bool = False) -> bool:
         uri, local = name
@@ -160,7 +176,8 @@ class _Reading:
             if part is None:
                 return None
             inner += part
-        return tuple(inner) if step.returns is None else (Returned(step.returns, node, tuple(inner)),)
+        below = self.ordered(inner)
+        return below if step.returns is None else (Returned(step.returns, node, below),)
 
     def predicate(self, predicate: tp.TreePredicate, step: tp.TreeNode, node: Element) -> Results | None:
         match predicate:
