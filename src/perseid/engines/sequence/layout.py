@@ -154,7 +154,7 @@ def _types() -> tuple[dict[str, Any], dict[str, Any]]:
     """What the words in a kernel's annotations stand for: for functions that Python calls, and for the rest."""
     if numba is None:
         return {}, {}
-    from perseid.engines.sequence.memory import memory_of
+    from perseid.engines.memory import memory_of
 
     known: dict[str, Any] = {
         "int": numba.int64,

@@ -28,13 +28,13 @@ ESCAPED_VALUE = -1
 (
     H_AT, H_MODE, H_DEPTH, H_ROOTS, H_TOKENS, H_SERIAL, H_EPOCH, H_NAMES, H_BYTES, H_PAIRS, H_SCOPES, H_STRICT, H_TEXTS,
     H_ATTRIBUTES, H_DEEPEST, H_MOST, H_STACK, H_RECORDS, H_RECORDS_END, H_TABLE, H_TABLE_SIZE, H_BYTES_END, H_PAIR,
-    H_PAIR_SIZE, H_PAIRS_END, H_SCOPE, H_SCOPE_END, H_WHY,
-) = range(28)  # fmt: skip
-SCAN_HEAD = 28
+    H_PAIR_SIZE, H_PAIRS_END, H_SCOPE, H_SCOPE_END, H_WHY, H_ROOM,
+) = range(29)  # fmt: skip
+SCAN_HEAD = 29
 """The next byte; what it is in the middle of; how many elements are open; whether there was a root (1: open, 2: closed);
 tokens; the number of the tag; that of the last change of namespaces; names, their bytes, names in namespaces, and
 declarations in scope; whether only what is proved passes; whether texts and attributes are wanted; how deep elements and
-how many attributes may be; then where the parts lie, and why a document is in doubt."""
+how many attributes may be; then where the parts lie, why a document is in doubt, and room for how many tokens there is."""
 
 # modes: what the scanner is in the middle of
 OUTSIDE, IN_COMMENT, IN_INSTRUCTION, IN_CDATA = range(4)
@@ -62,19 +62,27 @@ DONE, MORE, FULL, DOUBT = range(4)
     UNSURE, TOO_DEEP, TOO_MANY_ATTRIBUTES, TOO_MANY_NAMES,
 ) = range(4)  # fmt: skip
 
-_TYPES: dict[str, Any] = {}
-if numba is not None:
-    _TYPES = {
-        "int": numba.int64,
-        "bool": numba.boolean,
-        "None": numba.void,
+Room: TypeAlias = Any
+"""A flat array of uint8 that is written to."""
+
+
+def _types() -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the words in a kernel's annotations stand for: for functions that Python calls, and for the rest."""
+    if numba is None:
+        return {}, {}
+    from perseid.engines.memory import Grid, Row
+
+    plain = {"int": numba.int64, "bool": numba.boolean, "None": numba.void}
+    given = {
         "Ints": numba.int64[::1],
         "Tokens": numba.int32[:, ::1],
         "Bytes": numba.types.Array(numba.uint8, 1, "C", readonly=True),
         "Room": numba.uint8[::1],
     }
+    inside = {word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in given.items()}
+    return {**plain, **given}, {**plain, **inside}
 
-Room: TypeAlias = Any
-"""A flat array of uint8 that is written to."""
+
+_ENTRY_TYPES, _TYPES = _types()
 compiled = typed(_TYPES, entry=False)
-entry = typed(_TYPES, entry=True)
+entry = typed(_ENTRY_TYPES, entry=True)

@@ -38,7 +38,10 @@ TAB, LINE_FEED, CARRIAGE_RETURN, SPACE = 9, 10, 13, 32
 BANG, QUOTE, HASH, AMPERSAND, APOSTROPHE, MINUS, SLASH, COLON, SEMICOLON, LESS, EQUALS, GREATER, QUESTION = (
     33, 34, 35, 38, 39, 45, 47, 58, 59, 60, 61, 62, 63,
 )  # fmt: skip
-BRACKET_OPEN, BRACKET_CLOSE = 91, 93
+BRACKET_CLOSE = 93
+CDATA_OPENS: Bytes = np.frombuffer(b"<![CDATA[", np.uint8)
+CDATA_LENGTH = 9
+STRIDE = 16
 
 
 @compiled
@@ -50,6 +53,19 @@ def is_space(byte: int) -> bool:
 def after_space(D: Bytes, at: int, end: int) -> int:
     while at < end and is_space(D[at]):
         at += 1
+    return at
+
+
+@compiled
+def after_plain(D: Bytes, at: int, end: int) -> int:
+    """Where something comes that has to be looked at, or somewhat before: many bytes are asked at once."""
+    while at + STRIDE <= end:
+        seen = 0
+        for k in range(STRIDE):
+            seen |= int(IN_TEXT[D[at + k]])
+        if seen:
+            return at
+        at += STRIDE
     return at
 
 
@@ -154,7 +170,7 @@ def hash_of(D: Bytes, begin: int, end: int) -> int:
     return found ^ (found >> 17)
 
 
-@entry
+@compiled
 def name_of(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
     """The number of a name; -1 where there is no room for another."""
     hashed = hash_of(D, begin, end)
@@ -223,7 +239,7 @@ def read_name(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
     return int(number)
 
 
-@entry
+@compiled
 def pair_of(A: Ints, uri: int, local: int) -> int:
     """The number of a name in a namespace; -1 where there is no room for another."""
     mask = A[H_PAIR_SIZE] - 1
@@ -334,7 +350,7 @@ def close_tag(A: Ints, K: Tokens, name: int, at: int) -> None:
 @compiled
 def end_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
     """``</name>``: what a scan answers."""
-    if A[H_TOKENS] + 1 > K.shape[1]:
+    if A[H_TOKENS] + 1 > A[H_ROOM]:
         A[H_AT] = at
         return FULL
     if A[H_DEPTH] == 0:
@@ -492,7 +508,7 @@ def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
         if A[record + R_STAMP] == A[H_SERIAL]:
             return doubt(A, at, UNSURE)
         A[record + R_STAMP] = A[H_SERIAL]
-        if tokens >= K.shape[1]:
+        if tokens >= A[H_ROOM]:
             A[H_AT] = at
             return FULL
         # For now under the name as it is written; declarations, which may follow, are known at the end of the tag.
@@ -511,7 +527,7 @@ def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
             return MORE
         if D[begin] != GREATER:
             return doubt(A, at, UNSURE)
-    if tokens + 1 > K.shape[1]:
+    if tokens + 1 > A[H_ROOM]:
         A[H_AT] = at
         return FULL
     if declared:
@@ -545,18 +561,22 @@ def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
 
 
 @compiled
-def begins(D: Bytes, at: int, end: int, word: Bytes) -> int:
-    """1 where bytes begin with a word, 0 where not, -1 where they end before that is known."""
-    for k in range(len(word)):
+def is_comment(D: Bytes, at: int, end: int) -> int:
+    """Is what begins with ``<!`` a comment? -1 where the bytes end before that is known."""
+    if at + 3 >= end:
+        return -1 if at + 2 >= end or D[at + 2] == MINUS else 0
+    return 1 if D[at + 2] == MINUS and D[at + 3] == MINUS else 0
+
+
+@compiled
+def is_cdata(D: Bytes, at: int, end: int) -> int:
+    """Is what begins with ``<!`` CDATA? -1 where the bytes end before that is known."""
+    for k in range(CDATA_LENGTH):
         if at + k >= end:
             return -1
-        if D[at + k] != word[k]:
+        if D[at + k] != CDATA_OPENS[k]:
             return 0
     return 1
-
-
-COMMENT: Bytes = np.frombuffer(b"<!--", np.uint8)
-CHARACTERS: Bytes = np.frombuffer(b"<![CDATA[", np.uint8)
 
 
 @compiled
@@ -618,14 +638,14 @@ def markup(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
         return instruction(A, D, at, end)
     if second != BANG:
         return start_tag(A, N, D, K, at, end)
-    comment, characters = begins(D, at, end, COMMENT), begins(D, at, end, CHARACTERS)
+    comment, characters = is_comment(D, at, end), is_cdata(D, at, end)
     if comment == 1:
         A[H_MODE] = IN_COMMENT
         A[H_AT] = at + 4
         return DONE
     if characters == 1 and A[H_DEPTH] > 0:
         A[H_MODE] = IN_CDATA
-        A[H_AT] = at + 9
+        A[H_AT] = at + CDATA_LENGTH
         return DONE
     if comment < 0 or characters < 0:
         A[H_AT] = at
@@ -644,7 +664,7 @@ def cdata(A: Ints, K: Tokens, begin: int, end: int) -> None:
 def passed_over(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
     """The rest, or a piece, of a comment, an instruction or CDATA: what a scan answers."""
     mode, begin = A[H_MODE], at
-    if mode == IN_CDATA and A[H_TEXTS] and A[H_TOKENS] + 1 > K.shape[1]:
+    if mode == IN_CDATA and A[H_TEXTS] and A[H_TOKENS] + 1 > A[H_ROOM]:
         A[H_AT] = at
         return FULL
     while at < end:
@@ -690,12 +710,18 @@ def passed_over(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
 @compiled
 def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
     """Text up to the next ``<``, or a piece of it: what a scan answers."""
-    if A[H_TOKENS] + 1 > K.shape[1]:
+    if A[H_TOKENS] + 1 > A[H_ROOM]:
         A[H_AT] = at
         return FULL
     begin, kind, strict = at, TEXT, A[H_STRICT]
     answer = DONE
-    while at < end:
+    looked = at
+    while True:
+        if at >= looked:
+            at = after_plain(D, at, end)
+            looked = at + STRIDE
+        if at >= end:
+            break
         is_ = IN_TEXT[D[at]]
         if is_ == PLAIN:
             at += 1
@@ -763,3 +789,15 @@ def scan(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
         else:
             answer = text(A, D, K, at, end)
     return answer
+
+
+@entry
+def number_name(A: Ints, N: Room, D: Bytes, length: int) -> int:
+    """The number of a name, for those that are known before any document."""
+    return name_of(A, N, D, 0, length)
+
+
+@entry
+def number_pair(A: Ints, uri: int, local: int) -> int:
+    """The number of a name in a namespace, both by their own."""
+    return pair_of(A, uri, local)

@@ -16,7 +16,7 @@ import numpy as np
 
 from perseid.engines.trees import layout as y
 from perseid.engines.trees.judge import judge
-from perseid.engines.trees.scan import name_of, pair_of, scan
+from perseid.engines.trees.scan import number_name, number_pair, scan
 from perseid.errors import DocumentError
 from perseid.semantics.documents import Name
 
@@ -85,10 +85,10 @@ class Scanner:
             self._number(name)
         space[space[y.H_RECORDS] + y.XML_PREFIX * y.RECORD_WIDTH + y.R_BOUND] = y.XML_URI
         for uri, local in self.names:
-            pair_of(space, self._number(uri.encode()), self._number(local.encode()))
+            number_pair(space, self._number(uri.encode()), self._number(local.encode()))
 
     def _number(self, name: bytes) -> int:
-        return int(name_of(self.space, self.room, np.frombuffer(name, np.uint8), 0, len(name)))
+        return int(number_name(self.space, self.room, np.frombuffer(name, np.uint8), len(name)))
 
     def name(self, number: int) -> Name:
         """What a number in the tokens stands for."""
@@ -157,7 +157,7 @@ class Scanner:
     def _scanned(self, data: bytes) -> Generator[TokenBatch, None, bytes]:
         space, given = self.space, np.frombuffer(data, np.uint8)
         while True:
-            space[y.H_TOKENS] = 0
+            space[y.H_TOKENS], space[y.H_ROOM] = 0, self.tokens.shape[1]
             before = int(space[y.H_AT])
             answer = scan(space, self.room, given, self.tokens, len(given))
             count = int(space[y.H_TOKENS])

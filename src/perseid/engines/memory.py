@@ -1,6 +1,6 @@
-"""Arrays inside the kernel, as bare addresses.
+"""Arrays inside kernels, as bare addresses.
 
-Numba passes an array as seven words and asks of every index whether it counts from the end. The kernel's functions
+Numba passes an array as seven words and asks of every index whether it counts from the end. A kernel's functions
 call each other too often for the first and never need the second: between themselves they hand on addresses, and
 Numba is told here how to read and write through them. What Python calls takes arrays; they become addresses on the
 way in, by themselves.
