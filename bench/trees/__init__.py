@@ -1,0 +1,1 @@
+"""Paper 1's experiment: tree patterns over large documents, beside parsers and XPath."""
