@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +215,4 @@ class RandomTrees:
 
 
 def _returning(path: tp.TreeNode) -> tp.TreeNode:
-    from dataclasses import replace
-
     return replace(path, returns="x0") if path.next is None else replace(path, next=_returning(path.next))

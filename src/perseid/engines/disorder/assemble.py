@@ -22,8 +22,9 @@ from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, kernel_arrays
 from perseid.engines.sequence.output import Found
 from perseid.engines.sequence.plan import Numbered
-from perseid.engines.sequence.run import Raw, evaluator, gather, lay_out, make_space, plain
+from perseid.engines.sequence.run import Raw, evaluator, gather, make_space, plain
 from perseid.engines.sequence.stream import Placed, Shard, chosen_of, newest_before, run
+from perseid.engines.space import lay_out
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.engine import DisorderPlan
@@ -161,17 +162,17 @@ def with_room(numbered: Numbered, batch: Batch, keys: int, early: bool, run_kern
     """Run a kernel with as much room as it turns out to need: what it ran in."""
     # Room that is not written to costs nothing, and a kernel that has too little is asked again from the start.
     matches = max(256, 4 * len(batch))
-    arrays = kernel_arrays(numbered, batch, *make_space(numbered))
-    masks, fitting = arrays.events[y.E_MASK].copy(), slots_of(numbered, arrays)
     width = y.MATCH_HEAD + 2 * int(numbered.tables[y.S_UNIFIED_COUNT]) + 2 * len(numbered.pattern.pattern.steps)
+    arrays = kernel_arrays(numbered, batch, *make_space(numbered, words=width * matches))
+    masks, fitting = arrays.events[y.E_MASK].copy(), slots_of(numbered, arrays)
     while True:
-        space, reals = make_space(numbered, words=width * matches)
-        arrays = arrays._replace(space=space, reals=reals)
         arrays.events[y.E_MASK] = 0
         room = Room(arrays, work_space(numbered, fitting, keys, matches, early=early), masks, fitting)
         if run_kernel(room) == y.GOES_ON:
             return room
         matches *= 4
+        space, reals = make_space(numbered, words=width * matches)
+        arrays = arrays._replace(space=space, reals=reals)
 
 
 def slots_of(numbered: Numbered, arrays: y.Arrays) -> Any:

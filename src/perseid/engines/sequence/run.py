@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +18,7 @@ from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
 from perseid.engines.sequence.partials import Partials, put_down
 from perseid.engines.sequence.plan import Numbered
+from perseid.engines.space import lay_out
 from perseid.semantics import core as c
 from perseid.semantics.contexts import END_OF_TIME
 from perseid.semantics.evaluate import evaluate, truth
@@ -105,16 +106,6 @@ def make_space(numbered: Numbered, scale: int = 1, words: int = 0) -> tuple[Any,
     space[y.C_HELD] = y.FOREVER
     space[y.C_WAKE] = y.FOREVER
     return space, np.zeros(y.STACK + slots * totals * y.TOTAL_DOUBLES, np.float64)
-
-
-def lay_out(space: Any, head: int, parts: Iterable[tuple[int, int | None, int]]) -> None:
-    """Write into the head of a space where its parts begin and, where a word is named for it, end; each is of a size."""
-    at = head
-    for word, end, size in parts:
-        space[word] = at
-        at += size
-        if end is not None:
-            space[end] = at
 
 
 def find(

@@ -322,7 +322,7 @@ def leave_scope(A: Ints) -> None:
 
 
 @compiled
-def put(A: Ints, K: Tokens, place: int, kind: int, name: int, begin: int, end: int) -> None:
+def put(K: Tokens, place: int, kind: int, name: int, begin: int, end: int) -> None:
     K[T_KIND, place] = kind
     K[T_NAME, place] = name
     K[T_BEGIN, place] = begin
@@ -339,7 +339,7 @@ def doubt(A: Ints, at: int, why: int) -> int:
 @compiled
 def close_tag(A: Ints, K: Tokens, name: int, at: int) -> None:
     """An element is closed, whose name in its namespace this is."""
-    put(A, K, A[H_TOKENS], END, name, at, at)
+    put(K, A[H_TOKENS], END, name, at, at)
     A[H_TOKENS] += 1
     leave_scope(A)
     A[H_DEPTH] -= 1
@@ -378,14 +378,14 @@ def end_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
 @compiled
 def value_end(A: Ints, D: Bytes, at: int, end: int, quote: int) -> int:
     """Where the quotes of a value close; -1 where the bytes end in it, -2 for doubt. A value to be read ends below -2."""
-    begin, plain = at, True
+    plain = True
     while at < end:
         byte = D[at]
         if byte == quote:
             return at if plain else -3 - at
         kind = IN_TEXT[byte]
         if kind == PLAIN or kind == BRACKET:
-            plain = plain and (byte == SPACE or byte > SPACE)
+            plain = plain and byte >= SPACE
             at += 1
         elif kind == WIDE:
             length = wide(D, at, end) if A[H_STRICT] else 1
@@ -408,7 +408,7 @@ def value_end(A: Ints, D: Bytes, at: int, end: int, quote: int) -> int:
             return -2
         else:
             at += 1
-    return -1 if begin <= at else -2
+    return -1
 
 
 @compiled
@@ -419,7 +419,7 @@ def declarations(A: Ints, N: Room, D: Bytes, K: Tokens, first: int, tokens: int)
         name = K[T_NAME, place]
         prefix = A[A[H_RECORDS] + name * RECORD_WIDTH + R_PREFIX]
         if name != XMLNS_PREFIX and prefix != XMLNS_PREFIX:
-            put(A, K, left, K[T_KIND, place], name, K[T_BEGIN, place], K[T_END, place])
+            put(K, left, K[T_KIND, place], name, K[T_BEGIN, place], K[T_END, place])
             left += 1
             continue
         begin, end = K[T_BEGIN, place], K[T_END, place]
@@ -437,14 +437,22 @@ def declarations(A: Ints, N: Room, D: Bytes, K: Tokens, first: int, tokens: int)
 
 
 @compiled
+def after_name(A: Ints, D: Bytes, at: int, end: int) -> int:
+    """Where a name ends; -1 where it has letters that the scanner cannot judge and has to."""
+    while at < end and IN_NAME[D[at]]:
+        if IN_NAME[D[at]] == 4 and A[H_STRICT]:
+            return -1
+        at += 1
+    return at
+
+
+@compiled
 def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
     """``<name a="b">`` or ``<name/>``: what a scan answers. Nothing is changed but names before it is read whole."""
     begin = at + 1
-    close = begin
-    while close < end and IN_NAME[D[close]]:
-        if IN_NAME[D[close]] == 4 and A[H_STRICT]:
-            return doubt(A, at, UNSURE)
-        close += 1
+    close = after_name(A, D, begin, end)
+    if close < 0:
+        return doubt(A, at, UNSURE)
     if close >= end:
         A[H_AT] = at
         return MORE
@@ -468,15 +476,10 @@ def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
             break
         if begin == close:
             return doubt(A, at, UNSURE)
-        close = begin
-        while close < end and IN_NAME[D[close]]:
-            if IN_NAME[D[close]] == 4 and A[H_STRICT]:
-                return doubt(A, at, UNSURE)
-            close += 1
-        if close < end and (close == begin or IN_NAME[D[begin]] == 2):
+        close = after_name(A, D, begin, end)
+        if close < 0 or (close < end and (close == begin or IN_NAME[D[begin]] == 2)):
             return doubt(A, at, UNSURE)
-        own = begin
-        own_end = close
+        own, own_end = begin, close
         close = after_space(D, close, end)
         if close < end and D[close] != EQUALS:
             return doubt(A, at, UNSURE)
@@ -512,7 +515,7 @@ def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
             A[H_AT] = at
             return FULL
         # For now under the name as it is written; declarations, which may follow, are known at the end of the tag.
-        put(A, K, tokens, kind, attribute, begin, close)
+        put(K, tokens, kind, attribute, begin, close)
         tokens += 1
         if attribute == XMLNS_PREFIX or A[record + R_PREFIX] == XMLNS_PREFIX:
             declared = True
@@ -547,7 +550,7 @@ def start_tag(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
                 return doubt(A, at, UNSURE)  # two prefixes for one namespace
             A[pair + P_STAMP] = A[H_SERIAL]
             K[T_NAME, place] = one
-    put(A, K, first, START, found, at, begin + 1)
+    put(K, first, START, found, at, begin + 1)
     A[H_TOKENS] = tokens if A[H_ATTRIBUTES] else first + 1
     top = A[H_STACK] + 2 * A[H_DEPTH]
     A[top] = name
@@ -656,7 +659,7 @@ def markup(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
 @compiled
 def cdata(A: Ints, K: Tokens, begin: int, end: int) -> None:
     if A[H_TEXTS] and begin < end:
-        put(A, K, A[H_TOKENS], CDATA, -1, begin, end)
+        put(K, A[H_TOKENS], CDATA, -1, begin, end)
         A[H_TOKENS] += 1
 
 
@@ -770,7 +773,7 @@ def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
                 if not is_space(D[k]):
                     return doubt(A, k, UNSURE)
     elif A[H_TEXTS] and begin < at:
-        put(A, K, A[H_TOKENS], kind, -1, begin, at)
+        put(K, A[H_TOKENS], kind, -1, begin, at)
         A[H_TOKENS] += 1
     A[H_AT] = at
     return answer

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from perseid.engines.space import lay_out
 from perseid.engines.trees import layout as y
 from perseid.engines.trees.judge import judge
 from perseid.engines.trees.scan import number_name, number_pair, scan
@@ -28,6 +29,7 @@ MOST_NAMES = 1 << 16
 NAME_BYTES = 1 << 22
 LONGEST_TAG = 1 << 24
 """Bytes that a tag may have."""
+LONGEST_DECLARATION = 256
 _DECLARED = re.compile(
     rb"""(?:\xef\xbb\xbf)?<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(?:"1\.0"|'1\.0')"""
     rb"""(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(?:"([A-Za-z][A-Za-z0-9._-]*)"|'([A-Za-z][A-Za-z0-9._-]*)'))?"""
@@ -71,12 +73,7 @@ class Scanner:
             (y.H_SCOPE, y.H_SCOPE_END, y.SCOPE_WIDTH * MOST_NAMES),
         )
         self.space = space = np.zeros(y.SCAN_HEAD + sum(size for _, _, size in sizes), np.int64)
-        at = y.SCAN_HEAD
-        for word, end, size in sizes:
-            space[word] = at
-            at += size
-            if end is not None:
-                space[end] = at
+        lay_out(space, y.SCAN_HEAD, sizes)
         self.room = np.empty(NAME_BYTES, np.uint8)
         space[y.H_TABLE_SIZE], space[y.H_PAIR_SIZE] = 2 * MOST_NAMES, 2 * MOST_NAMES
         space[y.H_BYTES_END], space[y.H_DEEPEST], space[y.H_MOST] = NAME_BYTES, DEEPEST, MOST_ATTRIBUTES
@@ -136,21 +133,13 @@ class Scanner:
     def _read(self, chunks: Iterable[bytes], *, strict: bool) -> Iterator[TokenBatch]:
         self._begin(strict)
         space, left, first = self.space, b"", True
-        for chunk in chunks:
+        for chunk in _from_the_start(chunks):
             data = left + chunk if left else chunk
-            if first:
-                if len(data) < 256 and b"?>" not in data:
-                    left = data
-                    continue
-                first = False
-                space[y.H_AT] = _after_declaration(data, strict)
+            space[y.H_AT] = _after_declaration(data, strict) if first else 0
+            first = False
             left = yield from self._scanned(data)
             if len(left) > LONGEST_TAG:
                 raise DocumentError(f"A tag has more than {LONGEST_TAG:,} bytes", line=1, column=1)
-            space[y.H_AT] = 0
-        if first:
-            space[y.H_AT] = _after_declaration(left, strict)
-            left = yield from self._scanned(left)
         if left or space[y.H_DEPTH] or space[y.H_ROOTS] != 2 or space[y.H_MODE] != y.OUTSIDE:
             raise UncertainError
 
@@ -194,19 +183,27 @@ def _after_declaration(data: bytes, strict: bool) -> int:
     return len(_BOM) if data.startswith(_BOM) else 0
 
 
-def _in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """A document that says, or shows, that it is in another encoding, in UTF-8; it was judged, or is trusted."""
-    decode, first = None, b""
+def _from_the_start(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes, the first of them with all of an XML declaration, if there is one."""
+    first, begun = b"", False
     for chunk in chunks:
-        if decode is not None:
-            yield decode(chunk)
+        if begun:
+            yield chunk
             continue
         first += chunk
-        if len(first) >= 256 or b"?>" in first:
-            decode = _decoder(first)
-            yield decode(first)
-    if decode is None:
-        yield _decoder(first)(first)
+        begun = len(first) >= LONGEST_DECLARATION or b"?>" in first
+        if begun:
+            yield first
+    if not begun:
+        yield first
+
+
+def _in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """A document that says, or shows, that it is in another encoding, in UTF-8; it was judged, or is trusted."""
+    decode = None
+    for chunk in _from_the_start(chunks):
+        decode = decode or _decoder(chunk)
+        yield decode(chunk)
 
 
 def _decoder(data: bytes) -> Callable[[bytes], bytes]:
