@@ -111,7 +111,7 @@ def test_proved_well_formed(data: bytes) -> None:
 
 def _strict(scanner: Scanner, data: bytes) -> list[Token]:
     """The tokens of a document that the scanner accepts by itself."""
-    for batch in scanner._read([data], strict=True):
+    for batch in scanner._read(lambda: [data], strict=True):
         assert batch.tokens.shape[1]
     return [token for token in _tokens(scanner, lambda: [data], False) if token is not None]
 
@@ -169,7 +169,7 @@ def test_refused(data: bytes) -> None:
     with pytest.raises(DocumentError):
         scanned(Scanner(), data)
     with pytest.raises(UncertainError):
-        list(Scanner()._read([data], strict=True))
+        list(Scanner()._read(lambda: [data], strict=True))
 
 
 def test_never_a_document_that_expat_refuses() -> None:
@@ -182,7 +182,7 @@ def test_never_a_document_that_expat_refuses() -> None:
             mutate(chance, data)
         accepted = True
         try:
-            list(scanner._read([bytes(data)], strict=True))
+            list(scanner._read(lambda data=data: [bytes(data)], strict=True))
         except UncertainError:
             accepted = False
         if accepted:

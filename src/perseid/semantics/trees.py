@@ -40,6 +40,10 @@ class Run:
     """What one run of siblings returns, in the order of its members."""
 
     inner: tuple[Result, ...]
+    first: Element
+    """Its first member: what tells it from other runs, whatever they return."""
+    order: int
+    """The place in the pattern of its expression."""
 
 
 Result: TypeAlias = Returned | Run
@@ -87,7 +91,7 @@ def find_trees(pattern: tp.TreePattern, root: Element, namespaces: Mapping[str, 
     ``namespaces`` says what prefixes stand for; the empty prefix is that of names without one.
     """
     known = known_prefixes(pattern, namespaces or {})
-    return _Reading(root, known).expression(pattern.root, Place((root,)))
+    return _Reading(root, known, pattern).expression(pattern.root, Place((root,)))
 
 
 def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Mapping[str, str]:
@@ -105,8 +109,14 @@ def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Ma
 
 
 class _Reading:
-    def __init__(self, root: Element, namespaces: Mapping[str, str]) -> None:
+    def __init__(self, root: Element, namespaces: Mapping[str, str], pattern: tp.TreePattern) -> None:
         self.root, self.namespaces = root, namespaces
+        parts = [part for part, _ in tp.walk(pattern)]
+        self.orders: dict[str | int, int] = {id(part): order for order, part in enumerate(parts)}
+        """The place in the pattern of its parts, and of its return names."""
+        for order, part in enumerate(parts):
+            if isinstance(part, tp.TreeNode) and part.returns is not None:
+                self.orders[part.returns] = order
 
     @cached_property
     def siblings(self) -> dict[Element, tuple[Element, ...]]:
@@ -137,15 +147,17 @@ class _Reading:
         return self.ordered(chain.from_iterable(found)) if found else None
 
     def ordered(self, results: Iterable[Result]) -> Results:
-        """Each result once, in document order."""
+        """Each result once, in document order; of those that begin with the same node, that which the pattern has first."""
         return tuple(sorted(dict.fromkeys(results), key=self._place))
 
-    def _place(self, result: Result) -> tuple[int, int]:
-        while isinstance(result, Run):
-            result = result.inner[0]
+    def _place(self, result: Result) -> tuple[int, int, int]:
+        if isinstance(result, Run):
+            return self.numbers[result.first], 0, result.order
+        order = self.orders[result.name]
         if isinstance(result.node, Element):
-            return self.numbers[result.node], 0
-        return self.numbers[result.node.owner], 1 + list(result.node.owner.attributes).index(result.node.name)
+            return self.numbers[result.node], 0, order
+        owner = result.node.owner
+        return self.numbers[owner], 1 + list(owner.attributes).index(result.node.name), order
 
     @cached_property
     def numbers(self) -> dict[Element, int]:
@@ -207,9 +219,9 @@ class _Reading:
                 continue
             # Of those that take most, the one that is over first; of these, the preferred one, which comes first.
             best = max(ways, key=lambda way: (way.taken, -way.end))
-            holds, at = True, best.end
             if best.results:
-                found.append(Run(best.results))
+                found.append(Run(best.results, place.forest[at], self.orders[id(expr)]))
+            holds, at = True, best.end
         return tuple(found) if holds else None
 
     def ways(self, expr: tp.SiblingExpr, forest: Sequence[Element], way: Way) -> Iterator[Way]:

@@ -48,7 +48,13 @@ class TokenBatch:
     """Some tokens, and the bytes that they point into; both are only good until the next batch."""
 
     data: Any
-    tokens: Any
+    table: Any
+    """Room for tokens, the first of which are these."""
+    count: int
+
+    @property
+    def tokens(self) -> Any:
+        return self.table[:, : self.count]
 
 
 class UncertainError(Exception):
@@ -62,9 +68,15 @@ class Scanner:
         """``names`` get the first numbers, in their order: those that patterns ask for."""
         self.names, self.texts, self.attributes = tuple(names), texts, attributes
         self.tokens = np.empty((y.TOKEN_WIDTH, TOKENS), np.int32)
+        self.made = 0
+        """How often numbers were given anew to names."""
+        self.behind = 0
+        self.given = 0
+        """Bytes of the document before those that the tokens point into, and these."""
         self._make()
 
     def _make(self) -> None:
+        self.made += 1
         sizes = (
             (y.H_STACK, None, 2 * DEEPEST),
             (y.H_RECORDS, y.H_RECORDS_END, y.RECORD_WIDTH * MOST_NAMES),
@@ -120,26 +132,38 @@ class Scanner:
         yield None
         if not trusted:
             try:
-                yield from self._read(chunks(), strict=True)
+                yield from self._read(chunks, strict=True)
                 return
             except UncertainError:
                 judge(chunks())
                 yield None
         try:
-            yield from self._read(_in_utf8(chunks()), strict=False)
+            yield from self._read(lambda: _in_utf8(chunks()), strict=False)
         except UncertainError:
-            raise DocumentError("The document ends before it is over", line=1, column=1) from None
+            raise self._error("The document ends before it is over", chunks, int(self.space[y.H_AT])) from None
 
-    def _read(self, chunks: Iterable[bytes], *, strict: bool) -> Iterator[TokenBatch]:
+    def refuse(self, what: str, at: int) -> DocumentError:
+        """An error at a place in the bytes that the tokens point into."""
+        return self._error(what, self.chunks, at)
+
+    def _error(self, what: str, chunks: Callable[[], Iterable[bytes]], at: int) -> DocumentError:
+        line, column = _place(chunks(), self.behind + at)
+        return DocumentError(what, line=line, column=column)
+
+    def _read(self, chunks: Callable[[], Iterable[bytes]], *, strict: bool) -> Iterator[TokenBatch]:
         self._begin(strict)
+        self.chunks, self.behind, self.given = chunks, 0, 0
         space, left, first = self.space, b"", True
-        for chunk in _from_the_start(chunks):
+        for chunk in _from_the_start(chunks()):
             data = left + chunk if left else chunk
+            self.given = len(data)
             space[y.H_AT] = _after_declaration(data, strict) if first else 0
             first = False
             left = yield from self._scanned(data)
+            self.behind += len(data) - len(left)
             if len(left) > LONGEST_TAG:
-                raise DocumentError(f"A tag has more than {LONGEST_TAG:,} bytes", line=1, column=1)
+                raise self.refuse(f"A tag has more than {LONGEST_TAG:,} bytes", 0)
+        space[y.H_AT] = 0
         if left or space[y.H_DEPTH] or space[y.H_ROOTS] != 2 or space[y.H_MODE] != y.OUTSIDE:
             raise UncertainError
 
@@ -151,9 +175,9 @@ class Scanner:
             answer = scan(space, self.room, given, self.tokens, len(given))
             count = int(space[y.H_TOKENS])
             if count:
-                yield TokenBatch(given, self.tokens[:, :count])
+                yield TokenBatch(given, self.tokens, count)
             if answer == y.DOUBT:
-                self._doubt(data)
+                self._doubt()
             if answer == y.DONE:
                 return b""
             if answer == y.MORE:
@@ -162,12 +186,25 @@ class Scanner:
                 # One tag has more attributes than there is room for tokens.
                 self.tokens = np.empty((y.TOKEN_WIDTH, 2 * self.tokens.shape[1]), np.int32)
 
-    def _doubt(self, data: bytes) -> None:
-        why, at = int(self.space[y.H_WHY]), int(self.space[y.H_AT])
+    def _doubt(self) -> None:
+        why = int(self.space[y.H_WHY])
         if why == y.UNSURE:
             raise UncertainError
-        line = data.count(b"\n", 0, at) + 1
-        raise DocumentError(_LIMITS[why], line=line, column=at - data.rfind(b"\n", 0, at))
+        raise self.refuse(_LIMITS[why], int(self.space[y.H_AT]))
+
+
+def _place(chunks: Iterable[bytes], offset: int) -> tuple[int, int]:
+    """The line and column of a byte: asked for seldom, so the document is read again for it."""
+    line, column = 1, 1
+    for chunk in chunks:
+        piece = chunk[:offset]
+        newlines = piece.count(b"\n")
+        line += newlines
+        column = len(piece) - piece.rfind(b"\n") if newlines else column + len(piece)
+        offset -= len(piece)
+        if not offset:
+            break
+    return line, column
 
 
 def _after_declaration(data: bytes, strict: bool) -> int:

@@ -1,0 +1,217 @@
+"""Cells: what candidates have found, joined without copying, and how it is told.
+
+A rope is two ropes or results, one after the other; the same result may be in many. Nothing is taken out of a rope: what is
+in it more than once, or out of order, is put right when it is told.
+"""
+
+from __future__ import annotations
+
+from perseid.engines.trees.layout import Ints
+from perseid.engines.trees.match_layout import *
+from perseid.engines.trees.match_layout import Space, compiled
+
+
+@compiled
+def rope(M: Space, left: int, right: int) -> int:
+    """Both, one after the other."""
+    if left == 0 or left == right:
+        return right
+    if right == 0:
+        return left
+    A, C = M.head, M.cells
+    at = A[X_CELLS]
+    C[at + CELL_KIND] = ROPE_CELL
+    C[at + CELL_STAMP] = 0
+    C[at + L_LEFT] = left
+    C[at + L_RIGHT] = right
+    A[X_CELLS] = at + ROPE_WIDTH
+    return int(at)
+
+
+@compiled
+def result(M: Space, ordinal: int, step: int, name: int, begin: int, end: int, inner: int) -> int:
+    """A node that is returned, or a run."""
+    A, C = M.head, M.cells
+    at = A[X_CELLS]
+    C[at + CELL_KIND] = RESULT_CELL
+    C[at + CELL_STAMP] = 0
+    C[at + V_ORDINAL] = ordinal
+    C[at + V_STEP] = step
+    C[at + V_NAME] = name
+    C[at + V_FROM] = begin
+    C[at + V_TO] = end
+    C[at + V_INNER] = inner
+    C[at + V_TOLD] = 0
+    A[X_CELLS] = at + RESULT_WIDTH
+    return int(at)
+
+
+@compiled
+def tell_later(M: Space, what: int) -> None:
+    """A rope of results, or below zero a pattern that returns nothing and holds."""
+    A = M.head
+    M.scratch[A[X_QUEUED] + A[X_QUEUE]] = what
+    A[X_QUEUE] += 1
+
+
+@compiled
+def comes_before(C: Ints, one: int, other: int) -> bool:
+    if C[one + V_ORDINAL] != C[other + V_ORDINAL]:
+        return bool(C[one + V_ORDINAL] < C[other + V_ORDINAL])
+    return bool(C[one + V_STEP] < C[other + V_STEP])
+
+
+@compiled
+def sink(C: Ints, G: Ints, begin: int, at: int, count: int) -> None:
+    """Part of sorting by heap: what stands at a place goes down to where it belongs."""
+    while True:
+        child = 2 * at + 1
+        if child >= count:
+            return
+        if child + 1 < count and comes_before(C, G[begin + child], G[begin + child + 1]):
+            child += 1
+        if not comes_before(C, G[begin + at], G[begin + child]):
+            return
+        held = G[begin + at]
+        G[begin + at] = G[begin + child]
+        G[begin + child] = held
+        at = child
+
+
+@compiled
+def sort(C: Ints, G: Ints, begin: int, count: int) -> None:
+    """Results into document order; most are in it already."""
+    ordered = True
+    for k in range(begin, begin + count - 1):
+        if comes_before(C, G[k + 1], G[k]):
+            ordered = False
+            break
+    if ordered:
+        return
+    for at in range(count // 2 - 1, -1, -1):
+        sink(C, G, begin, at, count)
+    for last in range(count - 1, 0, -1):
+        held = G[begin]
+        G[begin] = G[begin + last]
+        G[begin + last] = held
+        sink(C, G, begin, 0, last)
+
+
+@compiled
+def gather(M: Space, what: int, begin: int) -> int:
+    """The results in a rope, each once and in order, from a place in the scratch on: how many."""
+    A, C, G = M.head, M.cells, M.scratch
+    A[X_STAMP] += 1
+    stamp = A[X_STAMP]
+    count = 0
+    # Ropes still to be looked at lie behind the results, from the end of the scratch downwards.
+    bottom = A[X_SCRATCH_END]
+    top = bottom
+    at = what
+    while True:
+        if at != 0 and C[at + CELL_STAMP] != stamp:
+            C[at + CELL_STAMP] = stamp
+            if C[at + CELL_KIND] == ROPE_CELL:
+                top -= 1
+                G[top] = C[at + L_RIGHT]
+                at = C[at + L_LEFT]
+                continue
+            G[begin + count] = at
+            count += 1
+        if top == bottom:
+            break
+        at = G[top]
+        top += 1
+    sort(C, G, begin, count)
+    return count
+
+
+@compiled
+def write_row(M: Space, cell: int, level: int) -> bool:
+    """One node or run, at a level; False where there is no room for it."""
+    A, C, P, rows = M.head, M.cells, M.plan, M.rows
+    step = P[P_STEPS] + C[cell + V_STEP] * STEP_WIDTH
+    begin, end = C[cell + V_FROM], C[cell + V_TO]
+    at, told = A[X_ROWS] * ROW_WIDTH, A[X_TOLD]
+    if at + ROW_WIDTH > A[X_ROWS_END] or told + end - begin > A[X_TOLD_END]:
+        return False
+    source = M.values if P[step + SP_KIND] == ATTRIBUTE_STEP else M.text
+    target = M.told
+    for k in range(end - begin):
+        target[told + k] = source[begin + k]
+    rows[at + O_PATTERN] = P[step + SP_PATTERN]
+    rows[at + O_LEVEL] = level
+    rows[at + O_STEP] = C[cell + V_STEP]
+    rows[at + O_NAME] = C[cell + V_NAME]
+    rows[at + O_FROM] = told
+    rows[at + O_TO] = told + end - begin
+    rows[at + O_ORDINAL] = C[cell + V_ORDINAL]
+    A[X_ROWS] += 1
+    A[X_TOLD] = told + end - begin
+    return True
+
+
+@compiled
+def tell(M: Space, cell: int, free: int) -> bool:
+    """A result with all that is in it, in rows; the scratch is free from a place on. False, and no row, without room."""
+    A, C, G = M.head, M.cells, M.scratch
+    rows, told = A[X_ROWS], A[X_TOLD]
+    # What is told at each level lies behind that of the level above: where it was, its end, and where its own note lies.
+    base, cursor, end, level = free, free + 3, free + 3, 0
+    there_is_room = write_row(M, cell, 0)
+    inner = C[cell + V_INNER]
+    if there_is_room and inner != 0:
+        end = cursor + gather(M, inner, cursor)
+    while there_is_room:
+        if cursor == end:
+            if base == free:
+                break
+            cursor, end, base = G[base], G[base + 1], G[base + 2]
+            level -= 1
+            continue
+        one = G[cursor]
+        cursor += 1
+        there_is_room = write_row(M, one, level + 1)
+        inner = C[one + V_INNER]
+        if inner != 0:
+            G[end], G[end + 1], G[end + 2] = cursor, end, base
+            base = end
+            cursor = end + 3
+            end = cursor + gather(M, inner, cursor)
+            level += 1
+    if not there_is_room:
+        A[X_ROWS], A[X_TOLD] = rows, told
+    return bool(there_is_room)
+
+
+@compiled
+def tell_queued(M: Space) -> bool:
+    """All results that wait to be told, each once; False where there is no room for the next."""
+    A, C, G, rows = M.head, M.cells, M.scratch, M.rows
+    while A[X_QUEUE_DONE] < A[X_QUEUE]:
+        what = G[A[X_QUEUED] + A[X_QUEUE_DONE]]
+        if what < 0:
+            at = A[X_ROWS] * ROW_WIDTH
+            if at + ROW_WIDTH > A[X_ROWS_END]:
+                return False
+            rows[at + O_PATTERN] = -what - 1
+            rows[at + O_LEVEL] = 0
+            rows[at + O_STEP] = -1
+            rows[at + O_NAME] = -1
+            rows[at + O_FROM] = A[X_TOLD]
+            rows[at + O_TO] = A[X_TOLD]
+            rows[at + O_ORDINAL] = A[X_ORDINAL]
+            A[X_ROWS] += 1
+        else:
+            begin = A[X_GATHERED]
+            count = gather(M, what, begin)
+            for k in range(begin, begin + count):
+                cell = G[k]
+                if C[cell + V_TOLD] == 0:
+                    if not tell(M, cell, begin + count):
+                        return False
+                    C[cell + V_TOLD] = 1
+        A[X_QUEUE_DONE] += 1
+    A[X_QUEUE] = 0
+    A[X_QUEUE_DONE] = 0
+    return True

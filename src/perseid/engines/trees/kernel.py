@@ -1,0 +1,425 @@
+"""Tree patterns over tokens, in one pass: elements become candidates of steps, and candidates become results.
+
+At a start tag an element becomes a candidate of every step whose name it has and whose step above has a candidate in the
+right place. When the demands of a candidate are met it tells those above it (see ``delivery``); when its element ends, what
+it returns goes up, and the children of an element feed the expressions over them (see ``runs``). Results that nothing above
+gathers are told as soon as they are known.
+"""
+
+from __future__ import annotations
+
+from perseid.engines.trees.cells import result, rope, tell_later, tell_queued
+from perseid.engines.trees.delivery import give, hold, let_go, mark, nearest, settle
+from perseid.engines.trees.layout import *
+from perseid.engines.trees.layout import Bytes, Tokens
+from perseid.engines.trees.match_layout import *
+from perseid.engines.trees.match_layout import Space, compiled, entry
+from perseid.engines.trees.runs import begin_run, end_runs, feed
+from perseid.engines.trees.scan import CARRIAGE_RETURN
+from perseid.engines.trees.strings import read_cdata, read_escaped, tested
+
+SPARE_CELLS = 64
+"""Words of cells that one candidate may need when its element ends, and more."""
+
+
+@compiled
+def place(M: Space, number: int, depth: int, ordinal: int, name: int) -> int:
+    """A new candidate on top of the stack."""
+    S, P, A = M.stack, M.plan, M.head
+    step = P[P_STEPS] + number * STEP_WIDTH
+    at = A[X_TOP]
+    for k in range(P[step + SP_SIZE]):
+        S[at + k] = 0
+    S[at + C_STEP] = number
+    S[at + C_DEPTH] = depth
+    S[at + C_TEXT] = A[X_TEXT]
+    S[at + C_ORDINAL] = ordinal
+    S[at + C_PREVIOUS] = A[A[X_TOPS] + number]
+    S[at + C_BELOW] = A[X_LAST]
+    S[at + C_NAME] = name
+    A[A[X_TOPS] + number] = at
+    A[X_LAST] = at
+    A[X_TOP] = at + P[step + SP_SIZE]
+    if P[step + SP_TEXT]:
+        A[X_TEXTERS] += 1
+        hold(M, at)
+    if P[step + SP_KIND] == RUN_STEP:
+        S[at + M_OWNER] = A[X_OWNER]
+        A[X_OWNER] = at
+        begin_run(M, at)
+    return int(at)
+
+
+@compiled
+def is_vain(M: Space, step: int, above: int, candidate: int) -> bool:
+    """Would nobody learn anything from another candidate of a step that returns nothing?"""
+    S, P, A = M.stack, M.plan, M.head
+    if above == 0:
+        return bool(A[A[X_DECIDED] + P[step + SP_PATTERN]])
+    if P[P[P_STEPS] + above * STEP_WIDTH + SP_KIND] == RUN_STEP:
+        while S[candidate + M_DONE]:
+            candidate = S[candidate + C_PREVIOUS] if P[step + SP_AXIS] == DESCENDANT else 0
+            if candidate == 0:
+                return True
+    return bool(S[candidate + C_MARKS] & (1 << P[step + SP_BIT]))
+
+
+@compiled
+def counted(M: Space, step: int, depth: int) -> int:
+    """The position of an element among its siblings that pass the test of a step."""
+    A, P = M.head, M.plan
+    at = P[step + SP_COUNTER] * (DEEPEST_COUNTED + 2) + depth
+    parent = A[A[X_ORDINALS] + depth - 1]
+    if A[A[X_COUNTED] + at] != parent + 1:
+        A[A[X_COUNTED] + at] = parent + 1
+        A[A[X_COUNTS] + at] = 0
+    A[A[X_COUNTS] + at] += 1
+    return int(A[A[X_COUNTS] + at])
+
+
+@compiled
+def meet(M: Space, number: int, depth: int, name: int) -> None:
+    """An element has the name of a step: it becomes its candidate, if it is where one can be."""
+    S, P, A = M.stack, M.plan, M.head
+    step = P[P_STEPS] + number * STEP_WIDTH
+    if P[step + SP_LAST] >= 0:
+        parked = A[X_PARKS] + P[step + SP_LAST] * (DEEPEST_COUNTED + 2) + depth
+        if A[parked] != 0:
+            A[parked] = 0  # there is another after it
+            A[X_PARKED] -= 1
+    if P[step + SP_PLACE] != 0 and counted(M, step, depth) != P[step + SP_PLACE]:
+        return
+    above = P[step + SP_PARENT]
+    candidate = nearest(M, above, depth - 1)
+    if candidate == 0 or (P[step + SP_AXIS] == CHILD and S[candidate + C_DEPTH] != depth - 1):
+        return
+    if P[step + SP_GIVES] == 0:
+        if is_vain(M, step, above, candidate):
+            return
+        if P[step + SP_ALL] == 0:
+            mark(M, number, depth - 1)
+            return
+    at = place(M, number, depth, A[X_ORDINAL], name)
+    if P[step + SP_ALL] == 0:
+        M.scratch[A[X_WORK]] = at
+        A[X_WORK] += 1
+    for k in range(P[step + SP_MACHINE_COUNT]):
+        place(M, P[P[step + SP_MACHINES] + k], depth, A[X_ORDINAL], name)
+
+
+@compiled
+def meet_attribute(M: Space, number: int, name: int, begin: int, end: int) -> None:
+    """An attribute has the name of a step; its value lies among the values."""
+    S, P, A = M.stack, M.plan, M.head
+    step = P[P_STEPS] + number * STEP_WIDTH
+    above, depth = P[step + SP_PARENT], A[X_DEPTH]
+    candidate = nearest(M, above, depth)
+    if candidate == 0 or (P[step + SP_AXIS] == CHILD and S[candidate + C_DEPTH] != depth):
+        return
+    if P[step + SP_GIVES] == 0 and is_vain(M, step, above, candidate):
+        return
+    if tested(M, step, M.values, begin, end) != P[step + SP_ALL]:
+        return
+    mark(M, number, depth)
+    if P[step + SP_RETURN]:
+        give(M, candidate, result(M, A[X_ORDINAL], number, name, begin, end, 0), number)
+
+
+@compiled
+def pop(M: Space, candidate: int) -> None:
+    """A candidate, the last on the stack, goes; what it shares with those around it, they get."""
+    S, P, A = M.stack, M.plan, M.head
+    number = S[candidate + C_STEP]
+    step = P[P_STEPS] + number * STEP_WIDTH
+    A[A[X_TOPS] + number] = S[candidate + C_PREVIOUS]
+    A[X_LAST] = S[candidate + C_BELOW]
+    A[X_TOP] = candidate
+    if P[step + SP_TEXT]:
+        A[X_TEXTERS] -= 1
+    let_go(M, candidate)
+    around = S[candidate + C_PREVIOUS]
+    if P[step + SP_KIND] == RUN_STEP:
+        A[X_OWNER] = S[candidate + M_OWNER]
+        if around != 0:
+            ropes = P[step + SP_ROPES]
+            for k in range(ropes):
+                shared = S[candidate + RUN_CANDIDATE_WIDTH + ropes + k]
+                if shared != 0:
+                    own = around + RUN_CANDIDATE_WIDTH + k
+                    S[own] = rope(M, S[own], shared)
+                    S[own + ropes] = rope(M, S[own + ropes], shared)
+                    hold(M, around)
+    elif around != 0 and S[candidate + C_INHERITED] != 0:
+        give(M, around, S[candidate + C_INHERITED], number)
+
+
+@compiled
+def close(M: Space, candidate: int) -> None:
+    """The element of a candidate, the last on the stack, ends."""
+    S, P, A = M.stack, M.plan, M.head
+    number, depth = S[candidate + C_STEP], S[candidate + C_DEPTH]
+    step = P[P_STEPS] + number * STEP_WIDTH
+    if P[step + SP_KIND] == RUN_STEP:
+        end_runs(M, candidate)
+        settle(M)
+        pop(M, candidate)
+        return
+    marks, needed = S[candidate + C_MARKS], P[step + SP_ALL]
+    if P[step + SP_TEST_COUNT]:
+        marks |= tested(M, step, M.text, S[candidate + C_TEXT], A[X_TEXT])
+    waits = P[step + SP_LAST] >= 0
+    if waits:
+        marks |= 1 << P[step + SP_LAST_BIT]
+    delivered = S[candidate + C_FLAGS] & DELIVERED
+    found = 0
+    if marks == needed and P[step + SP_GIVES]:
+        found = S[candidate + C_OWN]
+        if not (delivered and P[step + SP_FREE]):
+            found = rope(M, found, S[candidate + C_INHERITED])
+        if P[step + SP_RETURN]:
+            found = result(
+                M, S[candidate + C_ORDINAL], number, S[candidate + C_NAME], S[candidate + C_TEXT], A[X_TEXT], found
+            )
+    pop(M, candidate)
+    if marks != needed:
+        return
+    if waits:
+        # Until another of its siblings passes the test, or their parent ends.
+        A[A[X_PARKS] + P[step + SP_LAST] * (DEEPEST_COUNTED + 2) + depth] = found + 1
+        A[X_PARKED] += 1
+        return
+    if not delivered:
+        mark(M, number, depth - 1)
+    if found != 0:
+        give(M, nearest(M, P[step + SP_PARENT], depth - 1), found, number)
+
+
+@compiled
+def unpark(M: Space, depth: int) -> None:
+    """The parent of elements at a depth ends: those that wait to be the last are."""
+    P, A = M.plan, M.head
+    for number in range(1, P[P_STEP_COUNT]):
+        step = P[P_STEPS] + number * STEP_WIDTH
+        if P[step + SP_LAST] >= 0:
+            at = A[X_PARKS] + P[step + SP_LAST] * (DEEPEST_COUNTED + 2) + depth
+            if A[at] != 0:
+                found = A[at] - 1
+                A[at] = 0
+                A[X_PARKED] -= 1
+                mark(M, number, depth - 1)
+                if found != 0:
+                    give(M, nearest(M, P[step + SP_PARENT], depth - 1), found, number)
+                settle(M)
+
+
+@compiled
+def end_element(M: Space, depth: int) -> None:
+    """The element at a depth ends, or at depth 0 the document."""
+    S, A = M.stack, M.head
+    if A[X_PARKED]:
+        unpark(M, depth + 1)
+    last = A[X_LAST]
+    while last != 0 and S[last + C_DEPTH] == depth:
+        if S[last + C_STEP] == 0:
+            break
+        close(M, last)
+        if A[X_WORK]:
+            settle(M)
+        last = A[X_LAST]
+    owner = A[X_OWNER]
+    while owner != 0 and S[owner + C_DEPTH] == depth - 1:
+        feed(M, owner, A[A[X_ORDINALS] + depth])
+        if A[X_WORK]:
+            settle(M)
+        owner = S[owner + M_OWNER]
+
+
+@compiled
+def forget(M: Space) -> None:
+    """Where nobody holds cells or text, there need be none."""
+    A = M.head
+    if A[X_HOLDERS] == 0 and A[X_PARKED] == 0 and A[X_QUEUE] == 0:
+        A[X_CELLS] = 1
+        A[X_TEXT] = 0
+        A[X_VALUES] = 0
+
+
+@compiled
+def has_room(M: Space, text: int) -> bool:
+    """Is there room for whatever a token may need?"""
+    P, A = M.plan, M.head
+    candidates = (A[X_TOP] + P[P_PUSHED]) // CANDIDATE_WIDTH + 1
+    return bool(
+        A[X_TOP] + P[P_PUSHED] <= A[X_STACK_END]
+        and A[X_CELLS] + SPARE_CELLS * candidates + P[P_RUN_ROOM] + P[P_CHILD_ROOM] * A[X_BUFFERED] <= A[X_CELLS_END]
+        and A[X_TEXT] + text <= A[X_TEXT_END]
+        and A[X_VALUES] + text <= A[X_VALUES_END]
+    )
+
+
+@compiled
+def element(M: Space, name: int) -> bool:
+    """A start tag; False, and nothing done, where the steps of its name have to be looked up."""
+    P, A = M.plan, M.head
+    at = A[A[X_ELEMENTS] + name]
+    if at < 0:
+        return False
+    A[X_DEPTH] += 1
+    A[X_ORDINAL] += 1
+    A[A[X_ORDINALS] + A[X_DEPTH]] = A[X_ORDINAL]
+    if at:
+        # Steps come after those above them, so that no element is below itself.
+        while P[at]:
+            meet(M, P[at], A[X_DEPTH], name)
+            at += 1
+        if A[X_WORK]:
+            settle(M)
+    return True
+
+
+@compiled
+def attribute(M: Space, D: Bytes, kind: int, name: int, begin: int, end: int) -> int:
+    """An attribute: what the matcher answers."""
+    P, A, V = M.plan, M.head, M.values
+    at = A[A[X_ATTRIBUTES] + name]
+    if at < 0:
+        return NAMES
+    A[X_ORDINAL] += 1
+    if at:
+        to = A[X_VALUES]
+        if kind == ESCAPED_VALUE:
+            to = read_escaped(D, begin, end, V, to, True)
+            if to < 0:
+                return ENTITY
+        else:
+            for k in range(begin, end):
+                V[to + k - begin] = D[k]
+            to += end - begin
+        begin = A[X_VALUES]
+        A[X_VALUES] = to
+        while P[at]:
+            meet_attribute(M, P[at], name, begin, to)
+            at += 1
+        if A[X_WORK]:
+            settle(M)
+    return READ
+
+
+@compiled
+def characters(M: Space, D: Bytes, kind: int, begin: int, end: int, cut: int) -> int:
+    """Text that a candidate needs: what the matcher answers."""
+    A, R = M.head, M.text
+    to = A[X_TEXT]
+    after_return = A[X_RETURN]
+    A[X_RETURN] = 0
+    if kind == TEXT:
+        for k in range(begin, end):
+            R[to + k - begin] = D[k]
+        to += end - begin
+    elif kind == ESCAPED:
+        to = read_escaped(D, begin, end, R, to, False)
+        if to < 0:
+            return ENTITY
+    else:
+        to = read_cdata(D, begin, end, R, to, bool(after_return))
+        # A piece that was cut: a line feed may follow that belongs to its last line end.
+        A[X_RETURN] = 1 if end == cut and D[end - 1] == CARRIAGE_RETURN else 0
+    A[X_TEXT] = to
+    return READ
+
+
+@entry
+def match_tokens(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
+    """Go on with the tokens of a batch: what the matcher answers, and in its head how far it came."""
+    S, A = M.stack, M.head
+    if not tell_queued(M):
+        return ROWS
+    while A[X_AT] < count:
+        at = A[X_AT]
+        kind = K[T_KIND, at]
+        if kind == END:
+            depth = A[X_DEPTH]
+            if (
+                S[A[X_LAST] + C_DEPTH] == depth
+                or A[X_PARKED]
+                or (A[X_OWNER] != 0 and S[A[X_OWNER] + C_DEPTH] == depth - 1)
+            ):
+                if not has_room(M, 0):
+                    return ROOM
+                end_element(M, depth)
+                A[X_AT] = at + 1
+                A[X_DEPTH] = depth - 1
+                if A[X_QUEUE] and not tell_queued(M):
+                    return ROWS
+                forget(M)
+                continue
+            A[X_DEPTH] = depth - 1
+        elif kind == START:
+            if A[A[X_ELEMENTS] + K[T_NAME, at]] and not has_room(M, 0):
+                return ROOM
+            if not element(M, K[T_NAME, at]):
+                A[X_UNKNOWN] = K[T_NAME, at]
+                return NAMES
+            if A[X_QUEUE]:
+                A[X_AT] = at + 1
+                if not tell_queued(M):
+                    return ROWS
+        elif kind == ATTRIBUTE or kind == ESCAPED_VALUE:
+            begin, end = K[T_BEGIN, at], K[T_END, at]
+            if not has_room(M, end - begin):
+                return ROOM
+            answer = attribute(M, D, kind, K[T_NAME, at], begin, end)
+            if answer != READ:
+                A[X_UNKNOWN] = -1 - K[T_NAME, at]
+                return answer
+            if A[X_QUEUE]:
+                A[X_AT] = at + 1
+                if not tell_queued(M):
+                    return ROWS
+            forget(M)
+        elif A[X_TEXTERS]:
+            begin, end = K[T_BEGIN, at], K[T_END, at]
+            if not has_room(M, end - begin):
+                return ROOM
+            answer = characters(M, D, kind, begin, end, cut)
+            if answer != READ:
+                return answer
+        A[X_AT] = at + 1
+    return READ
+
+
+@entry
+def begin_document(M: Space) -> None:
+    """A new document: nothing is open but the document itself."""
+    P, A = M.plan, M.head
+    if A[X_PARKED]:  # of a document that was left in the middle
+        for k in range(P[P_LASTS] * (DEEPEST_COUNTED + 2)):
+            A[A[X_PARKS] + k] = 0
+    ordinal = A[X_ORDINAL] + 1  # goes on, so that what was counted in another document is not taken for this one's
+    for word in range(X_BEGUN):
+        A[word] = 0
+    A[X_ORDINAL] = ordinal
+    A[A[X_ORDINALS]] = ordinal
+    A[X_TOP] = 1
+    A[X_CELLS] = 1
+    for number in range(P[P_STEP_COUNT]):
+        A[A[X_TOPS] + number] = 0
+    place(M, 0, 0, ordinal, -1)
+    for k in range(P[P[P_STEPS] + SP_MACHINE_COUNT]):
+        place(M, P[P[P[P_STEPS] + SP_MACHINES] + k], 0, ordinal, -1)
+    for pattern in range(P[P_PATTERN_COUNT]):
+        known = P[P[P_PATTERNS] + pattern]
+        A[A[X_DECIDED] + pattern] = 1 if known & HOLDS_ALWAYS else 0
+        if known == HOLDS_ALWAYS:
+            tell_later(M, -1 - pattern)
+
+
+@entry
+def end_document(M: Space) -> int:
+    """The document is over: what the matcher answers."""
+    if M.head[X_DEPTH] == 0:
+        if not has_room(M, 0):
+            return ROOM
+        end_element(M, 0)
+        M.head[X_DEPTH] = -1
+    return READ if tell_queued(M) else ROWS

@@ -1,0 +1,183 @@
+"""Documents through a plan: the scanner's tokens to the kernel, and what it tells, as results.
+
+A document is read in pieces, in memory that does not grow with it: what is kept is what open candidates have found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.trees import match_layout as y
+from perseid.engines.trees.kernel import begin_document, end_document, match_tokens
+from perseid.engines.trees.layout import T_BEGIN, T_END
+from perseid.engines.trees.plan import TreePlan
+from perseid.engines.trees.tokens import MOST_NAMES, Scanner, TokenBatch
+from perseid.semantics.documents import Name
+
+STACK, CELLS, TEXT, ROWS = 1 << 12, 1 << 14, 1 << 16, 1 << 12
+"""Words and bytes to begin with; whatever is too small is made larger."""
+MOST_TIMES, MOST_BYTES = 256, 1 << 26
+"""What is told of a document may have so many times its bytes, and so many more: nodes in each other have the same text."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Rows that the kernel told, of results in the order they were decided in."""
+
+    rows: Any
+    """By word: pattern, level, step (-1: the pattern returns nothing, and holds), name, text from and to, place."""
+    text: bytes
+    names: Callable[[int], Name]
+
+
+class Matcher:
+    """Reads one document after the other."""
+
+    def __init__(self, plan: TreePlan) -> None:
+        self.plan = plan
+        self.scanner = Scanner(plan.names, texts=plan.texts, attributes=plan.attributes)
+        fas = [step.fa for step in plan.steps if step.fa is not None]
+        states = max((len(fa.states) for fa in fas), default=0)
+        edges = max((sum(map(len, fa.states)) for fa in fas), default=0)
+        counters = sum(1 for step in plan.steps if step.place)
+        depths = y.DEEPEST_COUNTED + 2
+        sizes = (
+            (y.X_ORDINALS, depths),
+            (y.X_COUNTS, depths * counters),
+            (y.X_COUNTED, depths * counters),
+            (y.X_PARKS, depths * int(plan.ints[y.P_LASTS])),
+            (y.X_TOPS, len(plan.steps)),
+            (y.X_DECIDED, len(plan.patterns)),
+            (y.X_ELEMENTS, MOST_NAMES),
+            (y.X_ATTRIBUTES, MOST_NAMES),
+            (y.X_THREADS, states + max(3 * edges, 4 * states)),
+        )
+        self.head = np.zeros(y.MATCH_HEAD + sum(size for _, size in sizes), np.int64)
+        at = y.MATCH_HEAD
+        for word, size in sizes:
+            self.head[word] = at
+            at += size
+        self.head[y.X_STATES], self.head[y.X_EDGES] = states, edges
+        self.stack = np.zeros(STACK + 2 * int(plan.ints[y.P_PUSHED]), np.int64)
+        self.cells = np.zeros(CELLS + 4 * int(plan.ints[y.P_RUN_ROOM]), np.int64)
+        self.text, self.values = np.zeros(TEXT, np.uint8), np.zeros(TEXT, np.uint8)
+        self.rows, self.told = np.zeros(ROWS * y.ROW_WIDTH, np.int64), np.zeros(TEXT, np.uint8)
+        self.scratch = np.zeros(0, np.int64)
+        self.numbered = -1
+        self.said = 0
+        self._fit()
+
+    def _fit(self) -> None:
+        """Say where things end, after something was made larger."""
+        head = self.head
+        candidates = len(self.stack) // y.CANDIDATE_WIDTH + 1
+        queued = self.scratch[head[y.X_QUEUED] :][: head[y.X_QUEUE]].copy()
+        # First whose demands were met, then what is to be told, then room to gather results.
+        head[y.X_QUEUED], head[y.X_GATHERED] = candidates, 5 * candidates + 64
+        self.scratch = np.zeros(int(head[y.X_GATHERED]) + len(self.cells) + 64, np.int64)
+        self.scratch[head[y.X_QUEUED] :][: len(queued)] = queued
+        head[y.X_STACK_END], head[y.X_CELLS_END] = len(self.stack), len(self.cells)
+        head[y.X_TEXT_END], head[y.X_VALUES_END] = len(self.text), len(self.values)
+        head[y.X_ROWS_END], head[y.X_TOLD_END] = len(self.rows), len(self.told)
+        head[y.X_SCRATCH_END] = len(self.scratch)
+        self.space = y.Space(
+            self.plan.ints, self.plan.constants, head, self.stack, self.cells, self.scratch, self.text, self.values,
+            self.rows, self.told,
+        )  # fmt: skip
+
+    def _grow(self, needed: int) -> None:
+        """More room, for a token of so many bytes."""
+        head, plan = self.head, self.plan.ints
+        if head[y.X_TOP] + plan[y.P_PUSHED] > len(self.stack):
+            self.stack = _larger(self.stack)
+        elif head[y.X_TEXT] + needed > len(self.text):
+            self.text = _larger(self.text, needed)
+        elif head[y.X_VALUES] + needed > len(self.values):
+            self.values = _larger(self.values, needed)
+        else:
+            self.cells = _larger(self.cells)
+        self._fit()
+
+    def read(self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False) -> Iterator[Told | None]:
+        """What is found in a document, as soon as it is decided; None where it begins, or begins anew.
+
+        Where it begins anew, the same is told again from the start. A :class:`DocumentError` where it is not well formed.
+        """
+        for batch in self.scanner.read(chunks, trusted=trusted):
+            if batch is None:
+                self._begin()
+                yield None
+            else:
+                yield from self._matched(batch)
+        yield from self._ended()
+
+    def _begin(self) -> None:
+        self.head[y.X_ROWS] = self.head[y.X_TOLD] = self.said = 0
+        begin_document(self.space)
+
+    def _matched(self, batch: TokenBatch) -> Iterator[Told]:
+        head, tokens = self.head, batch.table
+        if self.numbered != self.scanner.made:
+            # Names have other numbers than before.
+            self.numbered = self.scanner.made
+            for word in (y.X_ELEMENTS, y.X_ATTRIBUTES):
+                head[head[word] : head[word] + MOST_NAMES] = -1
+        head[y.X_AT] = 0
+        while True:
+            answer = match_tokens(self.space, batch.data, tokens, batch.count, len(batch.data))
+            if answer == y.READ:
+                break
+            if answer == y.NAMES:
+                self._look_up(int(head[y.X_UNKNOWN]))
+            elif answer == y.ROOM:
+                at = int(head[y.X_AT])
+                self._grow(int(tokens[T_END, at] - tokens[T_BEGIN, at]))
+            elif answer == y.ROWS:
+                yield from self._told()
+            else:
+                raise self.scanner.refuse(
+                    "A reference is to an entity that is not known here", int(tokens[T_BEGIN, int(head[y.X_AT])])
+                )
+        if head[y.X_ROWS]:
+            yield from self._told()
+
+    def _ended(self) -> Iterator[Told]:
+        while (answer := end_document(self.space)) != y.READ:
+            if answer == y.ROOM:
+                self._grow(0)
+            else:
+                yield from self._told()
+        if self.head[y.X_ROWS]:
+            yield from self._told()
+
+    def _look_up(self, name: int) -> None:
+        attribute = name < 0
+        number = -1 - name if attribute else name
+        table = self.head[y.X_ATTRIBUTES if attribute else y.X_ELEMENTS]
+        self.head[table + number] = self.plan.steps_of(self.scanner.name(number), attribute=attribute)
+
+    def _told(self) -> Iterator[Told]:
+        head = self.head
+        count, size = int(head[y.X_ROWS]), int(head[y.X_TOLD])
+        if not count:
+            # One result has more than there is room for.
+            self.rows, self.told = _larger(self.rows), _larger(self.told)
+            self._fit()
+            return
+        head[y.X_ROWS] = head[y.X_TOLD] = 0
+        self.said += size + count * 8 * y.ROW_WIDTH
+        if self.said > MOST_TIMES * (self.scanner.behind + self.scanner.given) + MOST_BYTES:
+            what = f"Results have more than {MOST_TIMES} times the bytes of the document before them"
+            raise self.scanner.refuse(what, 0)
+        rows = self.rows[: count * y.ROW_WIDTH].reshape(count, y.ROW_WIDTH).copy()
+        yield Told(rows, self.told[:size].tobytes(), self.scanner.name)
+
+
+def _larger(array: Any, needed: int = 0) -> Any:
+    larger = np.zeros(2 * len(array) + needed, array.dtype)
+    larger[: len(array)] = array
+    return larger

@@ -1,0 +1,174 @@
+"""The automaton of a sibling expression, SiblingFA in paper 1: which runs of siblings it takes, and which it prefers.
+
+It reads the children of an element one by one; of each it is told which of the expression's items it is. A state has its
+edges in order of preference: take the child as an item, pass over it (between two members, where ``::`` allows it), or
+be over. Every way of ``semantics.trees`` through an expression is one path here, and in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from perseid.errors import LimitError
+from perseid.lang import tree_patterns as tp
+
+MOST_EDGES = 1 << 16
+MOST_PASSES = 64
+MOST_ITEMS = 62
+"""As many as bits of a word, with room for two more."""
+
+OVER, PASS = -1, -2
+"""What an edge does that takes no item."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    item: int
+    """The item that a child is taken as, or OVER, or PASS."""
+    state: int
+    """The state it leads to; -1 where it is over."""
+
+
+@dataclass(frozen=True)
+class SiblingFA:
+    """States by number, the first being where a run begins."""
+
+    items: tuple[tp.TreeNode, ...]
+    states: tuple[tuple[Edge, ...], ...]
+    nullable: bool
+    """Does it hold without any sibling?"""
+
+    @cached_property
+    def most(self) -> tuple[int, ...]:
+        """By state: how many siblings may still be taken from it; -1 where there is no bound."""
+        return _longest(self.states)
+
+
+# What is still to be done on a way: an expression, a link, or the end of a round.
+@dataclass(frozen=True)
+class _Round:
+    repeat: tp.SiblingRepeat
+    done: int
+    took: bool
+    """Whether the round has taken anything yet."""
+
+
+_Task: TypeAlias = tp.SiblingExpr | tp.SiblingLink | _Round
+
+
+@dataclass(frozen=True)
+class _Still:
+    """A state: what is still to be done, whether anything was taken, and whether siblings were passed over since."""
+
+    tasks: tuple[_Task, ...]
+    taken: bool = False
+    passed: bool = False
+
+
+def sibling_automaton(expr: tp.SiblingExpr) -> SiblingFA:
+    """The automaton of an expression; too large a one is refused."""
+    items = tuple(dict.fromkeys(_items(expr)))  # those that are written alike return nothing, and are one
+    if len(items) > MOST_ITEMS:
+        raise LimitError(f"an expression over siblings has at most {MOST_ITEMS} steps, and this one {len(items)}")
+    number = {item: k for k, item in enumerate(items)}
+    first = _Still((expr,))
+    known = {first: 0}
+    states: list[tuple[Edge, ...]] = []
+    waiting, edges, nullable = [first], 0, False
+    while waiting:
+        still = waiting.pop(0)
+        found: dict[Edge, None] = {}
+        for item, after in _ways(still):
+            if after is None:
+                nullable = nullable or not still.taken
+                if still.taken and not still.passed:
+                    found[Edge(OVER, -1)] = None
+                continue
+            if after not in known:
+                known[after] = len(known)
+                waiting.append(after)
+            found[Edge(PASS if item is None else number[item], known[after])] = None
+            if edges + len(found) > MOST_EDGES:
+                raise LimitError(
+                    "an expression over siblings is too large", hint="repeat less, or without a bound: {2,}"
+                )
+        edges += len(found)
+        states.append(tuple(found))
+    return SiblingFA(items, tuple(states), nullable)
+
+
+def _items(expr: tp.SiblingExpr) -> Iterator[tp.TreeNode]:
+    match expr:
+        case tp.TreeNode():
+            yield expr
+        case tp.SiblingRepeat():
+            yield from _items(expr.item)
+        case tp.SiblingSequence():
+            for one in expr.items:
+                yield from _items(one)
+        case tp.SiblingAlternation():
+            for one in expr.branches:
+                yield from _items(one)
+
+
+def _ways(still: _Still) -> Iterator[tuple[tp.TreeNode | None, _Still | None]]:
+    """What may be done next, in order: take an item, pass a sibling over (no item), or be over (nothing after it)."""
+    if not still.tasks:
+        yield None, None
+        return
+    task, rest = still.tasks[0], still.tasks[1:]
+    match task:
+        case tp.TreeNode():
+            marked = tuple(_Round(one.repeat, one.done, True) if isinstance(one, _Round) else one for one in rest)
+            yield task, _Still(marked, taken=True)
+        case tp.SiblingAlternation():
+            for branch in task.branches:
+                yield from _ways(_Still((branch, *rest), still.taken, still.passed))
+        case tp.SiblingSequence():
+            tasks: list[_Task] = [task.items[0]]
+            for link, item in zip(task.links, task.items[1:], strict=True):
+                tasks += [link, item]
+            yield from _ways(_Still((*tasks, *rest), still.taken, still.passed))
+        case tp.SiblingLink():
+            yield from _ways(_Still(rest, still.taken, still.passed))
+            if task is tp.SiblingLink.LATER and still.taken:
+                yield None, _Still(still.tasks, still.taken, passed=True)
+        case tp.SiblingRepeat():
+            yield from _rounds(task, 0, rest, still)
+        case _Round():
+            if task.took:
+                unbounded = task.repeat.high is None and task.done >= task.repeat.low
+                yield from _rounds(task.repeat, task.done if unbounded else task.done + 1, rest, still)
+            elif task.done < task.repeat.low:
+                # A round that takes nothing stands for all that are still owed.
+                yield from _ways(_Still(rest, still.taken, still.passed))
+
+
+def _rounds(
+    repeat: tp.SiblingRepeat, done: int, rest: tuple[_Task, ...], still: _Still
+) -> Iterator[tuple[tp.TreeNode | None, _Still | None]]:
+    if repeat.high is None or done < repeat.high:
+        round_ = _Round(repeat, done, took=False)
+        yield from _ways(_Still((repeat.item, round_, *rest), still.taken, still.passed))
+    if done >= repeat.low:
+        yield from _ways(_Still(rest, still.taken, still.passed))
+
+
+def _longest(states: tuple[tuple[Edge, ...], ...]) -> tuple[int, ...]:
+    """The most items on any path from each state; -1 where paths return, so that there is no most, or are too many."""
+    most = [0] * len(states)
+    for _ in range(MOST_PASSES):
+        changed = False
+        for at in range(len(states) - 1, -1, -1):
+            best = most[at]
+            for edge in states[at]:
+                if edge.item != OVER:
+                    best = max(best, most[edge.state] + (edge.item >= 0))
+            changed = changed or best > most[at]
+            most[at] = best
+        if not changed:
+            return tuple(most)
+    return tuple(-1 for _ in states)

@@ -1,0 +1,243 @@
+"""Text of nodes: read out of a document's bytes, and compared.
+
+A number is compared as the double that XPath reads it as, without a double: what rounds to a constant lies between two
+decimal bounds that are known when the pattern is, so digits are compared with digits, of any number and exactly.
+"""
+
+from __future__ import annotations
+
+from perseid.engines.trees.entities import entity
+from perseid.engines.trees.layout import *
+from perseid.engines.trees.layout import Bytes, Ints, Room
+from perseid.engines.trees.match_layout import *
+from perseid.engines.trees.match_layout import Space, compiled
+from perseid.engines.trees.scan import (
+    AMPERSAND,
+    CARRIAGE_RETURN,
+    HASH,
+    LINE_FEED,
+    MINUS,
+    SEMICOLON,
+    SPACE,
+    TAB,
+    is_space,
+)
+
+ZERO, NINE, POINT = 48, 57, 46
+
+
+@compiled
+def put_character(R: Room, at: int, code: int) -> int:
+    """A character in UTF-8: where it ends."""
+    if code < 0x80:
+        R[at] = code
+        return at + 1
+    if code < 0x800:
+        R[at] = 0xC0 | (code >> 6)
+        R[at + 1] = 0x80 | (code & 0x3F)
+        return at + 2
+    if code < 0x10000:
+        R[at] = 0xE0 | (code >> 12)
+        R[at + 1] = 0x80 | ((code >> 6) & 0x3F)
+        R[at + 2] = 0x80 | (code & 0x3F)
+        return at + 3
+    R[at] = 0xF0 | (code >> 18)
+    R[at + 1] = 0x80 | ((code >> 12) & 0x3F)
+    R[at + 2] = 0x80 | ((code >> 6) & 0x3F)
+    R[at + 3] = 0x80 | (code & 0x3F)
+    return at + 4
+
+
+@compiled
+def character(D: Bytes, at: int, close: int) -> int:
+    """The character that ``#…`` stands for; -1 where it is none."""
+    base = 10
+    at += 1
+    if at < close and D[at] == 120:
+        base = 16
+        at += 1
+    if at >= close:
+        return -1
+    code = 0
+    for k in range(at, close):
+        byte = int(D[k])
+        digit = 99
+        if ZERO <= byte <= NINE:
+            digit = byte - ZERO
+        elif 97 <= byte <= 102:
+            digit = byte - 87
+        elif 65 <= byte <= 70:
+            digit = byte - 55
+        if digit >= base:
+            return -1
+        code = code * base + digit
+        if code > 0x10FFFF:
+            return -1
+    return -1 if 0xD800 <= code <= 0xDFFF else code
+
+
+@compiled
+def referred(D: Bytes, at: int, close: int) -> int:
+    """The character that a reference between ``&`` and ``;`` stands for; -1 where nobody knows it."""
+    if at < close and D[at] == HASH:
+        return character(D, at, close)
+    return entity(D, at, close)
+
+
+@compiled
+def read_escaped(D: Bytes, at: int, end: int, R: Room, to: int, value: bool) -> int:
+    """Text with references and line ends, or a value with white space too: where it ends; -1 for an entity nobody knows."""
+    while at < end:
+        byte = D[at]
+        if byte == AMPERSAND:
+            close = at + 1
+            while close < end and D[close] != SEMICOLON:
+                close += 1
+            code = referred(D, at + 1, close) if close < end else -1
+            if code < 0:
+                return -1
+            to = put_character(R, to, code)
+            at = close + 1
+            continue
+        if byte == CARRIAGE_RETURN:
+            if at + 1 < end and D[at + 1] == LINE_FEED:
+                at += 1
+            byte = LINE_FEED
+        if value and (byte == LINE_FEED or byte == TAB):
+            byte = SPACE
+        R[to] = byte
+        to += 1
+        at += 1
+    return to
+
+
+@compiled
+def read_cdata(D: Bytes, at: int, end: int, R: Room, to: int, after_return: bool) -> int:
+    """CDATA, whose line ends are read and nothing else: where it ends."""
+    if after_return and at < end and D[at] == LINE_FEED:
+        at += 1
+    while at < end:
+        byte = D[at]
+        if byte == CARRIAGE_RETURN:
+            if at + 1 < end and D[at + 1] == LINE_FEED:
+                at += 1
+            byte = LINE_FEED
+        R[to] = byte
+        to += 1
+        at += 1
+    return to
+
+
+@compiled
+def holds(op: int, order: int) -> bool:
+    """Does a comparison hold of something that lies below (-1), at (0) or above (1) what it is compared with?"""
+    if order == NOT_A_NUMBER:
+        return op == UNEQUAL
+    if op == EQUAL:
+        return order == 0
+    if op == UNEQUAL:
+        return order != 0
+    if op == LESS_THAN:
+        return order < 0
+    if op == AT_MOST:
+        return order <= 0
+    if op == MORE_THAN:
+        return order > 0
+    return order >= 0
+
+
+@compiled
+def text_order(R: Room, begin: int, end: int, Z: Bytes, low: int, high: int) -> int:
+    """How a text lies to a constant, by code points."""
+    length = min(end - begin, high - low)
+    for k in range(length):
+        if R[begin + k] != Z[low + k]:
+            return -1 if R[begin + k] < Z[low + k] else 1
+    if end - begin == high - low:
+        return 0
+    return -1 if end - begin < high - low else 1
+
+
+@compiled
+def bound_order(R: Room, begin: int, end: int, sign: int, point: int, P: Ints, bound: int, Z: Bytes) -> int:
+    """How a number of this sign and point, whose digits (and perhaps a point) are given, lies to a bound."""
+    other = P[bound + B_SIGN]
+    if sign != other:
+        return -1 if sign < other else 1
+    if sign == 0:
+        return 0
+    if point != P[bound + B_POINT]:
+        return sign if point > P[bound + B_POINT] else -sign
+    at, to = begin, P[bound + B_FROM]
+    while True:
+        if at < end and R[at] == POINT:
+            at += 1
+        if at >= end and to >= P[bound + B_TO]:
+            return 0
+        mine = R[at] - ZERO if at < end else 0
+        its = int(Z[to]) if to < P[bound + B_TO] else 0
+        if mine != its:
+            return sign if mine > its else -sign
+        at += 1
+        to += 1
+
+
+@compiled
+def number_order(R: Room, begin: int, end: int, P: Ints, test: int, Z: Bytes) -> int:
+    """How the number that a text is lies to a constant, both as doubles; NOT_A_NUMBER where it is none."""
+    while begin < end and is_space(R[begin]):
+        begin += 1
+    while begin < end and is_space(R[end - 1]):
+        end -= 1
+    sign = 1
+    if begin < end and R[begin] == MINUS:
+        sign = -1
+        begin += 1
+    points, digits, first, whole = 0, 0, -1, 0
+    for k in range(begin, end):
+        byte = R[k]
+        if byte == POINT:
+            points += 1
+            continue
+        if byte < ZERO or byte > NINE:
+            return NOT_A_NUMBER
+        digits += 1
+        if first < 0 and byte != ZERO:
+            first = k
+        if points == 0 and first >= 0:
+            whole += 1
+    if digits == 0 or points > 1:
+        return NOT_A_NUMBER
+    point = whole
+    if first < 0:
+        sign = 0
+        first = end
+    elif whole == 0:
+        # Zeros between the point and the first digit that counts.
+        k = first - 1
+        while R[k] != POINT:
+            point -= 1
+            k -= 1
+    low = bound_order(R, first, end, sign, point, P, test + TE_LOW, Z)
+    if low < 0 or (low == 0 and P[test + TE_CLOSED] == 0):
+        return -1
+    high = bound_order(R, first, end, sign, point, P, test + TE_HIGH, Z)
+    if high > 0 or (high == 0 and P[test + TE_CLOSED] == 0):
+        return 1
+    return 0
+
+
+@compiled
+def tested(M: Space, step: int, R: Room, begin: int, end: int) -> int:
+    """The bits of a step's comparisons that hold of a text."""
+    P, Z = M.plan, M.constants
+    found = 0
+    for k in range(P[step + SP_TEST_COUNT]):
+        test = P[step + SP_TESTS] + k * TEST_WIDTH
+        if P[test + TE_NUMERIC]:
+            order = number_order(R, begin, end, P, test, Z)
+        else:
+            order = text_order(R, begin, end, Z, P[test + TE_FROM], P[test + TE_TO])
+        if holds(P[test + TE_OP], order):
+            found |= 1 << P[test + TE_BIT]
+    return found

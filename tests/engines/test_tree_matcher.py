@@ -1,0 +1,318 @@
+"""The matcher of tree patterns against their meaning: the same answers, from any pieces, and as early as can be."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from perseid.engines.trees import match_layout as y
+from perseid.engines.trees.bounds import bounds_of
+from perseid.engines.trees.matcher import Matcher
+from perseid.errors import DocumentError, LimitError, UnknownNameError, UnsupportedError
+from perseid.lang import tree_patterns as tp
+from perseid.lang.tree_parser import parse_tree
+from perseid.semantics.trees import find_trees, number_of
+from tests.engines.tree_matching import Answer, matched, matcher_of, shown
+from tests.semantics.tree_documents import NAMESPACES, Document, RandomTrees, lines, random_document, read_tree_cases
+
+CASES = read_tree_cases(Path(__file__).parent.parent / "semantics" / "tree_cases")
+PAIRS = 1000
+
+
+def one(pattern: str) -> tp.TreePattern:
+    return parse_tree(pattern).pattern
+
+
+def answer(pattern: str, document: str | bytes, namespaces: dict[str, str] | None = None) -> Answer:
+    data = document.encode() if isinstance(document, str) else document
+    return matched(matcher_of([one(pattern)], namespaces), lambda: [data])[0][0]
+
+
+def runnable(pattern: tp.TreePattern) -> bool:
+    try:
+        matcher_of([pattern], NAMESPACES)
+    except UnsupportedError:
+        return False
+    return True
+
+
+def random_pairs(seeds: range) -> Iterator[tuple[list[tp.TreePattern], str]]:
+    """Some patterns, and a document that they often match."""
+    for seed in seeds:
+        chance = random.Random(seed)
+        patterns = [RandomTrees(chance).pattern() for _ in range(3)]
+        yield patterns, random_document(chance, chance.choice([6, 14, 30]))
+
+
+def agree(patterns: list[tp.TreePattern], text: str, chance: random.Random) -> int:
+    """Assert that patterns, together and from random pieces, find what they mean; how many were asked."""
+    asked = [pattern for pattern in patterns if runnable(pattern)]
+    data, root = text.encode(), Document.parse(text).root
+    wanted = [shown(find_trees(pattern, root, NAMESPACES)) for pattern in asked]
+    size = chance.choice([1, 3, 17, len(data)])
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    found, _ = matched(matcher_of(asked, NAMESPACES), lambda: pieces)
+    assert found == wanted, (text, [tp.print_tree(pattern) for pattern in asked])
+    return len(asked)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_cases(case: object) -> None:
+    """Every hand-worked case of the meaning."""
+    assert isinstance(case, type(CASES[0]))
+    root = Document.parse(case.document).root
+    found = answer(case.pattern, case.document, case.namespaces)
+    assert found == shown(find_trees(one(case.pattern), root, case.namespaces))
+    assert lines(find_trees(one(case.pattern), root, case.namespaces)) == case.gives
+
+
+def test_random_patterns() -> None:
+    """Random patterns over random documents, in random pieces, several patterns in one pass."""
+    chance, asked = random.Random(5), 0
+    for patterns, text in random_pairs(range(PAIRS)):
+        asked += agree(patterns, text, chance)
+        if asked >= PAIRS:
+            return
+    raise AssertionError("too few patterns can be run")
+
+
+def test_any_cut_gives_the_same() -> None:
+    """Every single cut of a document with all that can be cut in the middle."""
+    text = "<r xmlns:p='u'><!-- - --><a k='1&amp;2'>é&#233;\r\n<![CDATA[]]x\r\ny]]></a><?pi ??><p:b/>2<a>2</a></r>"
+    patterns = [one(text) for text in ("//a->x", "//a/@k->k", "//r(/a->x:/p:b->y)", "//*->x[last()]", "/r->x[/a = 2]")]
+    data = text.encode()
+    root = Document.parse(text).root
+    wanted = [shown(find_trees(pattern, root, NAMESPACES)) for pattern in patterns]
+    matcher = matcher_of(patterns, NAMESPACES)
+    for cut in range(len(data) + 1):
+        assert matched(matcher, lambda cut=cut: [data[:cut], data[cut:]])[0] == wanted  # type: ignore[misc]
+    assert matched(matcher, lambda: [bytes([byte]) for byte in data])[0] == wanted
+
+
+def test_one_matcher_reads_many_documents() -> None:
+    """Also after one that was left in the middle: nothing of it is left over."""
+    chance = random.Random(3)
+    patterns = [one(text) for text in ("//a->x[2]", "//b->x[last()]", "//*(/a->x:/b->y*)", "//c[//a]", "//@k->k")]
+    matcher = matcher_of(patterns, NAMESPACES)
+    for _ in range(60):
+        text = random_document(chance, 20)
+        data, root = text.encode(), Document.parse(text).root
+        for cut in (data[: len(data) // 2], data.replace(b"</a>", b"</b>", 1)):
+            with pytest.raises(DocumentError):
+                for _ in matcher.read(lambda cut=cut: [cut]):  # type: ignore[misc]
+                    pass
+            break
+        wanted = [shown(find_trees(pattern, root, NAMESPACES)) for pattern in patterns]
+        assert matched(matcher, lambda data=data: [data])[0] == wanted  # type: ignore[misc]
+
+
+def told_by(pattern: str, document: str, namespaces: dict[str, str] | None = None) -> list[int]:
+    """For each result, how many bytes had to be read before it was told."""
+    data, read, at = document.encode(), 0, []
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal read
+        for byte in data:
+            read += 1
+            yield bytes([byte])
+
+    for told in matcher_of([one(pattern)], namespaces).read(pieces):
+        if told is not None:
+            at += [read for row in told.rows if row[y.O_LEVEL] == 0]
+    return at
+
+
+@pytest.mark.parametrize(
+    ("pattern", "before", "after"),
+    [
+        ("//b", "<r><a/><b", "> </b></r>" + " " * 300),
+        ("//b->x", "<r><b>1</b", "><c/></r>"),
+        ("//a[/k]/b->x", "<r><a><b>1</b><c/><k/", "></a></r>"),
+        ("//a[/k]/b->x", "<r><a><k/><b>1</b", "><c/></a></r>"),
+        ("//a[/k = 1]/b->x", "<r><a><b/><k>1</k", "><c/></a></r>"),
+        ("//r(/a->x:/b)", "<r><a>1</a><b></b", "><c/></r>"),
+        ("//r(/a->x:/b*)", "<r><a>1</a><b/><b/><c></c", "><c/></r>"),
+        ("//r(/a->x::/b)", "<r><a>1</a><c/><c/><b></b", "><b/></r>"),
+        ("//a[last()]->x", "<r><q><a>1</a><a>2</a></q", "><a>3<b/></a></r>"),
+    ],
+)
+def test_told_as_soon_as_decided(pattern: str, before: str, after: str) -> None:
+    """The first result is told with the byte that decides it: the one after ``before``."""
+    document = " " * 300  # a document is not begun before its declaration could have ended
+    whole = before + after
+    first = told_by(pattern, "<?xml version='1.0'?>" + document + whole)[0]
+    assert first == len("<?xml version='1.0'?>" + document + before) + 1
+
+
+def test_restarts_with_what_was_in_doubt() -> None:
+    """A document that only expat can judge is read twice; what was told before the doubt is told again from the start."""
+    document = "<r><a>1</a><é/><a>2</a></r>".encode()
+    starts, rows = 0, 0
+    for told in matcher_of([one("//a->x")]).read(lambda: [document]):
+        if told is None:
+            starts, rows = starts + 1, 0
+        else:
+            rows += len(told.rows)
+    assert (starts, rows) == (2, 2)
+
+
+def test_runs_of_many_siblings_take_time_that_grows_with_their_number() -> None:
+    """From every child a run could begin that fails at the last: found from the end backwards, not by trying each."""
+    count = 100_000
+    data = ("<r>" + "<a/>" * count + "<z/><a/><b/></r>").encode()
+    begun = time.process_time()
+    found, _ = matched(
+        matcher_of([one(text) for text in ("//r(/a->x|(/a*:/b:/y))", "//r(/a*:/b->x)", "//r((/a|/b)*:/q)")]),
+        lambda: [data],
+    )
+    assert time.process_time() - begun < 10
+    assert found[0] is not None
+    assert len(found[0]) == count + 1
+    assert found[1] == [(None, (("x", "<", ("", "b"), "", ()),))]
+    assert found[2] is None
+
+
+def test_waiting_for_the_end_gives_the_same() -> None:
+    """Expressions that begin to wait, over children enough that they do, against their meaning."""
+    chance = random.Random(11)
+    texts = ("//r(/a->x|(/a*:/c->y))", "//r((/a->x|/b)*:/c->y)", "//r(/a->x:/b?:(/a*:/c)?)", "//r(/a->x{2}:/b->y?)")
+    patterns = [one(text) for text in texts]
+    matcher = matcher_of(patterns)
+    for _ in range(20):
+        letters = "".join(chance.choice("aaaaaaaaab") for _ in range(chance.randint(90, 150)))
+        text = "<r>" + "".join(f"<{letter}/>" for letter in letters + chance.choice(["", "c", "bc"])) + "</r>"
+        root = Document.parse(text).root
+        found, _ = matched(matcher, lambda text=text: [text.encode()])  # type: ignore[misc]
+        assert found == [shown(find_trees(pattern, root)) for pattern in patterns], text
+
+
+def test_memory_does_not_grow_with_the_document() -> None:
+    """What is told is not kept, nor what could not be: also where a candidate is open all the time."""
+    matcher = matcher_of([one("//a->x[/k = 1]"), one("/r(/a->x:/b)"), one("/r[/first]//a[/k]/v->y"), one("/r[/a[2]]")])
+    piece = b"<a>some text<k>2</k><v>3</v></a><a><k>1</k></a><b/>" * 200
+
+    def pieces(count: int) -> Iterator[bytes]:
+        yield b"<r><first/>"
+        for _ in range(count):
+            yield piece
+        yield b"</r>"
+
+    def sizes() -> tuple[int, ...]:
+        return tuple(len(part) for part in matcher.space)
+
+    def read(count: int) -> int:
+        return sum(len(told.rows) for told in matcher.read(lambda: pieces(count)) if told is not None)
+
+    few = read(10)
+    before = sizes()
+    tracemalloc.start()
+    many = read(200)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sizes() == before
+    assert peak < 4_000_000
+    assert many > 15 * few
+
+
+@pytest.mark.parametrize("value", [0, 1, 2, -7, 10**22, Decimal("0.1"), Decimal("1e-320"), Decimal("1.7976931348623157e308"), Decimal("1e400"), Decimal("-2.5"), 9007199254740993])  # fmt: skip
+def test_numbers_are_compared_as_doubles(value: int | Decimal) -> None:
+    """Texts of any length, on and next to the bounds where doubles round to a constant or no longer do."""
+    low, high, closed = bounds_of(value)
+    texts = ["0", "-0", ".", "", "1e5", " 1 ", "-1.", ".5", "007", "1.0", "- 1", "+1", "12345678901234567890.5", "0.1"]
+    for bound in (low, high):
+        digits = "".join(map(str, bound.digits))
+        if abs(bound.sign) == 1:
+            point = bound.point
+            whole = digits.ljust(point, "0")[:point] if point > 0 else "0"
+            rest = digits[point:] if point > 0 else "0" * -point + digits
+            text = ("-" if bound.sign < 0 else "") + f"{whole}.{rest}"
+            texts += [text, text + "1", text + "0", text[:-1], text[:-1] + chr(ord(text[-1]) - 1) + "9"]
+    assert closed in (True, False)
+    ops = ("=", "!=", "<", "<=", ">", ">=")
+    patterns = [
+        tp.TreePattern(tp.TreeNode(tp.Axis.CHILD, tp.NameTest("r"), predicates=(tp.Comparison(None, op, value),)))  # type: ignore[arg-type]
+        for op in ops
+    ]
+    matcher = matcher_of(patterns)
+    for text in texts:
+        data = f"<r>{text}</r>".encode()
+        root = Document.parse(data).root
+        assert root.text == text
+        found = matched(matcher, lambda data=data: [data])[0]  # type: ignore[misc]
+        assert found == [shown(find_trees(pattern, root)) for pattern in patterns], (value, text, number_of(text))
+
+
+def test_named_entities_need_no_declaration_that_is_read() -> None:
+    """DBLP's, declared in a DTD that is named and never loaded; others are refused with their place."""
+    document = '<!DOCTYPE dblp SYSTEM "dblp.dtd">\n<dblp><a k="&auml;">M&uuml;ller &amp; &Sigma;</a></dblp>'
+    assert answer("//a/@k->k", document) is not None
+    found = answer("//a->x", document)
+    assert found == [("x", "<", ("", "a"), "Müller & Σ", ())]
+    with pytest.raises(DocumentError, match="entity") as error:
+        answer("//a->x", '<!DOCTYPE dblp SYSTEM "dblp.dtd">\n<dblp><a>\n  x&nobody;</a></dblp>')
+    assert error.value.line in (2, 3)
+
+
+def test_too_large_and_too_late_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="last"):
+        matcher_of([one("//a(/b[last()]:/c)")])
+    with pytest.raises(LimitError, match="62 steps"):
+        matcher_of([one("//a(" + "|".join(f"/b{k}" for k in range(70)) + ")")])
+    with pytest.raises(LimitError, match="62 demands"):
+        matcher_of([one("//a" + "".join(f"[/b{k}]" for k in range(70)))])
+    with pytest.raises(LimitError, match="too large"):
+        matcher_of([one("//a(((/b|/c|/d){1,1000}:/e){1,1000})")])
+    with pytest.raises(UnknownNameError):
+        matcher_of([one("//q:a")])
+
+
+def test_limits_of_results() -> None:
+    """Results larger than all room there is to begin with, and many of them."""
+    text = "<r>" + "<a>" + "x" * 300_000 + "<b>y</b>" * 5000 + "</a>" + "</r>"
+    found = answer("//a->x[//b->y]", text)
+    assert found is not None
+    assert (len(found[0][4]), len(found[0][3])) == (5000, 305_000)
+    deep = "<a>" * 300 + "</a>" * 300
+    found = answer("//a->x//a->y", deep)
+    assert found is not None
+    assert len(found) == 299
+
+
+def test_a_small_document_cannot_say_too_much() -> None:
+    """Text in thousands of nodes inside each other would be told once for each."""
+    data = ("<a>" * 9000 + "x" * 1_000_000 + "</a>" * 9000).encode()
+    with pytest.raises(DocumentError, match="more than"):
+        for _ in matcher_of([one("//a->x")]).read(lambda: [data]):
+            pass
+
+
+def test_plain_python_agrees() -> None:
+    """The same source without Numba."""
+    code = (
+        "import random\n"
+        "from tests.engines.test_tree_matcher import agree, random_pairs\n"
+        "print(sum(agree(patterns, text, random.Random(1)) for patterns, text in random_pairs(range(150))))\n"
+    )
+    environment = {**os.environ, "PERSEID_NUMBA": "0"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 300
+
+
+def test_nothing_is_left_open() -> None:
+    """After a document the stack is the document's alone, and nobody holds anything."""
+    for patterns, text in random_pairs(range(50)):
+        matcher: Matcher = matcher_of([pattern for pattern in patterns if runnable(pattern)], NAMESPACES)
+        matched(matcher, lambda text=text: [text.encode()])  # type: ignore[misc]
+        head = matcher.head
+        assert head[y.X_HOLDERS] == head[y.X_PARKED] == head[y.X_TEXTERS] == head[y.X_BUFFERED] == 0
+        assert head[y.X_TOP] <= 1 + y.CANDIDATE_WIDTH
