@@ -1,0 +1,682 @@
+"""Tree patterns as macro forest transducers with SiblingFA: the rules of paper 1's Table 2, for one pattern.
+
+A state is a function on a forest. What it delivers is ε where it finds nothing; otherwise a mark (``setMark``), with the
+nodes that are returned (``addNode``). ``q3`` waits for step 3, ``q3'`` demands several things below it (T2-4), and ``fa1`` is
+the SiblingFA of an expression over siblings, with one state ``fa1.0``, ``fa1.1``, … for each of the automaton's. In
+
+    q3(author(x1) x2) = addNode(author->A, q4(x1)) q3(x2)
+
+x1 is what lies below the tag, its attributes before its elements, and x2 what follows it; ``%t`` is any other tag, t a whole
+element, x0 the whole forest. T2-3, T3-2 and T3-3 only say that a path in ``[ ]`` and ``( )`` is translated as any other; a
+state tells by which it came. The paper lists few of the rules for steps without a return name: the others are T1-1 or T1-3
+together with the rule for what is demanded below. Attributes, positions, ``.`` and ``//`` before a comparison are not in its
+tables, and follow the rules that are.
+
+Execution is Table 3's: a start tag pushes the states that a rule calls on x1 (CS1) and on x2 (CS2), and the end tag reduces
+the rules that matched (RS): ``addNode(tag, f)`` and ``setMark(f)`` are ε where f is.
+
+Steps are numbered as ``tree_patterns.walk`` meets them, from 1; the document is 0. Members of one sibling expression that
+are written alike are one state, named after the first; the numbers of the others are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from perseid.engines.trees.siblings import OVER, PASS, SiblingFA, sibling_automaton
+from perseid.lang import tree_patterns as tp
+
+MOST_SHOWN = 40
+"""More rules of one SiblingFA than this are counted, not printed."""
+
+MENDED: Mapping[str, str] = MappingProxyType(
+    {
+        "T1-1": "stops at the first tag that fits; where something is demanded below it, that one may fail and others may "
+        "return more, so ours goes on in x2",
+        "T1-3": "stops as T1-1 does, and 'or' keeps one of x1 and x2; ours goes on in both, and as tags inside each other "
+        "find the same nodes, each result is kept once, in document order",
+        "T2-1": "stops at the first value that compares so; where more is demanded of the tag, that one may fail and others "
+        "may return more, so ours goes on in x2",
+        "T2-2": "has no else branch, so a value that does not compare so ends the search; ours goes on behind it",
+        "T2-4": "returns all that one predicate finds before what the next one does; ours returns both in document order",
+        "T3-1": "drops the sibling that breaks a run, and what the run had taken; ours looks for the longest run from each "
+        "sibling on that no run has taken",
+    }
+)
+"""By rule of the paper: what was wrong with it as printed, and what ours does."""
+
+# What a rule reads, and what it gives.
+
+Stream: TypeAlias = Literal["x0", "x1", "x2", "t"]
+
+
+@dataclass(frozen=True)
+class Tag:
+    """``tag(x1) x2``: an element, or an attribute, that passes the step's test."""
+
+    test: tp.NameTest
+    is_attribute: bool = False
+
+
+@dataclass(frozen=True)
+class OtherTag:
+    """``%t(x1) x2``: anything else."""
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """``t x2``: an element as a whole; attributes are no siblings."""
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """``ε``: the end of the forest."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """``x0``: any forest."""
+
+
+Head: TypeAlias = Tag | OtherTag | Sibling | Nothing | Whole
+
+
+@dataclass(frozen=True)
+class Empty:
+    """``ε``: nothing is found."""
+
+
+EMPTY = Empty()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """``y``: what the run of siblings has returned so far."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """``q(x1)``, ``fa1.2(x2, y)``: a state on a part of the input."""
+
+    state: str
+    stream: Stream
+    parameter: Right | None = None
+
+
+@dataclass(frozen=True)
+class SetMark:
+    """The node above is told that this was found, with what was returned below; ``true`` where nothing was demanded."""
+
+    inner: Call | None = None
+
+
+@dataclass(frozen=True)
+class AddNode:
+    """The tag is returned, with what was returned below; ε stands there where nothing was demanded."""
+
+    tag: str
+    name: str
+    inner: Call | None = None
+
+
+@dataclass(frozen=True)
+class Join:
+    """``f f``: what both deliver, one after the other."""
+
+    parts: tuple[Right, ...]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """``f ∪ f``: what both deliver, each result once and in document order."""
+
+    parts: tuple[Right, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """``f or f``: the first that is not ε; enough where only marks are asked for."""
+
+    parts: tuple[Right, ...]
+
+
+@dataclass(frozen=True)
+class If:
+    conditions: tuple[Condition, ...]
+    then: Right
+    otherwise: Right = EMPTY
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """``reduce(y)``: a run of siblings is over, and this is what it returns."""
+
+    run: Right
+
+
+@dataclass(frozen=True)
+class Longest:
+    """T3-1 as it is meant: the run that takes most of those that begin here; then the search goes on behind it.
+
+    Of runs that take as many, the one that is over first, and of these the one whose rules come first.
+    """
+
+    run: str
+    search: str
+
+
+@dataclass(frozen=True)
+class Restart:
+    """T3-1 as printed: where a sibling fits no rule, the automaton begins anew with the next."""
+
+    run: str
+    search: str
+
+
+Right: TypeAlias = Empty | Parameter | Call | SetMark | AddNode | Join | Merge | Or | If | Reduce | Longest | Restart
+
+
+@dataclass(frozen=True)
+class Found:
+    """``q(x0) != ε``."""
+
+    call: Call
+
+
+@dataclass(frozen=True)
+class Compares:
+    """``value(tag) > 5``: the text in the tag compares so with a constant."""
+
+    tag: str
+    op: tp.ComparisonOp
+    value: tp.Constant
+
+
+@dataclass(frozen=True)
+class AtPosition:
+    """``position(tag) = 2``: among siblings that pass the step's test; None is the last."""
+
+    tag: str
+    index: int | None
+
+
+Condition: TypeAlias = Found | Compares | AtPosition
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``state(head, parameters) = right``. Of a SiblingFA's state all rules are tried that fit, of others the first."""
+
+    state: str
+    head: Head
+    right: Right
+    paper: tuple[str, ...] = ()
+    """The rules of Table 2 that this one is an instance of, the leading one first."""
+    mended: str | None = None
+    """The one of them that could not stay as printed."""
+    printed: Right | None = None
+    """What that one prints instead."""
+    has_parameter: bool = False
+
+    @property
+    def below(self) -> tuple[str, ...]:
+        """The states that a start tag pushes for x1: CS1."""
+        return _called(self.right, "x1")
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The states that stay for x2: CS2."""
+        return _called(self.right, "x2")
+
+    @property
+    def reduced(self) -> bool:
+        """Is it for the end tag to decide (RS)? A tag of which nothing is demanded is decided as it begins."""
+        return isinstance(self.head, Tag) and any(
+            (isinstance(one, SetMark | AddNode) and one.inner is not None)
+            or (isinstance(one, If) and any(isinstance(asked, Compares) for asked in one.conditions))
+            for one in _parts(self.right)
+        )
+
+
+# States.
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    name: str
+    rules: tuple[Rule, ...]
+    parent: int = 0
+    """The step below whose node it looks, 0 for the document."""
+    by: str | None = None
+    """T2-3 for what stands in ``[ ]``, T3-2 for a member of a run."""
+    answers: bool
+    """Does it return nodes, or only say that it found them?"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning(State):
+    """``q0``: the document."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepState(State):
+    """Waits for a step of a path."""
+
+    step: int
+    node: tp.TreeNode
+    conditions: tuple[Condition, ...]
+    """What is asked of the node itself, and not of what lies below it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demands(State):
+    """Holds where all that is demanded below a node is found (T2-4)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiblingState(State):
+    """Looks for runs of siblings (T3-1)."""
+
+    expr: tp.SiblingExpr
+    automaton: SiblingFA
+    items: tuple[str, ...]
+    """By item of the automaton: the state that says whether a sibling is one."""
+
+
+@dataclass(frozen=True)
+class Transducer:
+    pattern: tp.TreePattern
+    states: tuple[State, ...]
+    """``q0`` first, then in the order of the pattern."""
+
+    @cached_property
+    def rules(self) -> Mapping[str, tuple[Rule, ...]]:
+        """By state, the states of each SiblingFA by their own names."""
+        found: dict[str, list[Rule]] = {}
+        for rule in chain.from_iterable(state.rules for state in self.states):
+            found.setdefault(rule.state, []).append(rule)
+        return {name: tuple(rules) for name, rules in found.items()}
+
+    @property
+    def mended(self) -> tuple[str, ...]:
+        """The rules of the paper that had to be mended for this pattern, in the paper's order."""
+        used = {rule.mended for state in self.states for rule in state.rules}
+        return tuple(name for name in MENDED if name in used)
+
+
+def translate(pattern: tp.TreePattern) -> Transducer:
+    """The transducer of a pattern; refused where an expression over siblings is too large for an automaton."""
+    first, *others = _Translation().expression(pattern.root, 0, None)
+    q0 = Beginning(name="q0", rules=(Rule("q0", Whole(), Call(first.name, "x0")),), answers=first.answers)
+    return Transducer(pattern, (q0, first, *others))
+
+
+class _Translation:
+    """Gives steps their numbers while it goes over them in the order of ``walk``."""
+
+    def __init__(self) -> None:
+        self.steps = self.automata = 0
+
+    def expression(self, expr: tp.SiblingExpr, parent: int, by: str | None) -> list[State]:
+        """The states of a path or of siblings, that which is called first."""
+        if isinstance(expr, tp.TreeNode):
+            return self.path(expr, parent, by)
+        return self.siblings(expr, parent, by)
+
+    def path(
+        self, node: tp.TreeNode, parent: int, by: str | None, compared: tp.Comparison | None = None
+    ) -> list[State]:
+        self.steps += 1
+        step = self.steps
+        name = f"q{step}"
+        parts = [part for one in node.predicates if (part := self.predicate(one, step))]
+        parts += [] if node.siblings is None else [self.siblings(node.siblings, step, None)]
+        parts += [] if node.next is None else [self.path(node.next, step, None, compared)]
+        inner = None if not parts else Call(parts[0][0].name if len(parts) == 1 else f"{name}'", "x1")
+        answers = any(part[0].answers for part in parts)
+        conditions = _conditions(node, compared)
+        only_runs = node.siblings is not None and len(parts) == 1
+        own = StepState(
+            name=name,
+            rules=_StepRules(name, node, conditions, inner, answers, only_runs).rules(),
+            parent=parent,
+            by=by,
+            answers=answers or node.returns is not None,
+            step=step,
+            node=node,
+            conditions=conditions,
+        )
+        demands = [] if len(parts) < 2 else [_demands(f"{name}'", step, [part[0] for part in parts])]
+        return [own, *demands, *chain.from_iterable(parts)]
+
+    def predicate(self, predicate: tp.TreePredicate, step: int) -> list[State]:
+        """The states of a predicate that asks for something below the node; others are conditions of its rule."""
+        match predicate:
+            case tp.Exists():
+                return self.expression(predicate.expr, step, "T2-3")
+            case tp.Comparison() if predicate.path is not None:
+                return self.path(predicate.path, step, "T2-3", predicate)
+            case _:
+                return []
+
+    def siblings(self, expr: tp.SiblingExpr, parent: int, by: str | None) -> list[State]:
+        self.automata += 1
+        name = f"fa{self.automata}"
+        automaton = sibling_automaton(expr)
+        members: dict[tp.TreeNode, list[State]] = {}
+        for node in _members(expr):
+            if node in members:
+                self.steps += sum(isinstance(part, tp.TreeNode) for part, _ in tp.walk(tp.TreePattern(node)))
+            else:
+                members[node] = self.path(node, parent, "T3-2")
+        items = [members[item][0] for item in automaton.items]
+        own = SiblingState(
+            name=name,
+            rules=_sibling_rules(name, automaton, items),
+            parent=parent,
+            by=by,
+            answers=any(item.answers for item in items),
+            expr=expr,
+            automaton=automaton,
+            items=tuple(item.name for item in items),
+        )
+        return [own, *chain.from_iterable(members.values())]
+
+
+@dataclass(frozen=True)
+class _StepRules:
+    """T1-1 to T1-8, T2-1 and T2-2: by whether the step is returned, and by what is asked of its node."""
+
+    name: str
+    node: tp.TreeNode
+    conditions: tuple[Condition, ...]
+    inner: Call | None
+    answers: bool
+    """Is anything returned below the node?"""
+    only_runs: bool
+    """Is an expression over siblings all that is demanded?"""
+
+    @property
+    def deep(self) -> bool:
+        return self.node.axis is tp.Axis.DESCENDANT
+
+    @property
+    def compared(self) -> bool:
+        return any(isinstance(one, Compares) for one in self.conditions)
+
+    @property
+    def plain(self) -> str:
+        """The rule for the step alone."""
+        return ("T1-1", "T1-2", "T1-3", "T1-4")[2 * self.deep + (self.node.returns is not None)]
+
+    @property
+    def paper(self) -> tuple[str, ...]:
+        returned = self.node.returns is not None
+        names = [("T2-2" if returned else "T2-1")] if self.compared else []
+        if self.inner is not None:
+            names.append(("T1-5", "T1-6", "T1-7", "T1-8")[2 * self.only_runs + self.deep])
+        if (self.deep or not self.compared) if self.inner is None else not returned:
+            names.append(self.plain)
+        return tuple(names)
+
+    def rules(self) -> tuple[Rule, ...]:
+        beside, below = Call(self.name, "x2"), Call(self.name, "x1")
+        everywhere = (below, beside) if self.deep else (beside,)
+        # An attribute has nothing below it.
+        onward = (beside,) if self.node.is_attribute else everywhere
+        matched, mended, printed = self._marked(onward) if self.node.returns is None else self._returned(onward)
+        passed = _join(everywhere) if self.answers or self.node.returns is not None else _either(everywhere)
+        # T1-3 says 'or' here too.
+        lost = mended == "T1-3" and self.answers
+        return (
+            Rule(self.name, Tag(self.node.test, self.node.is_attribute), matched, self.paper, mended, printed),
+            Rule(
+                self.name,
+                OtherTag(),
+                passed,
+                self.paper,
+                mended if lost else None,
+                _either(everywhere) if lost else None,
+            ),
+            Rule(self.name, Nothing(), EMPTY, self.paper),
+        )
+
+    def _returned(self, on: tuple[Call, ...]) -> tuple[Right, str | None, Right | None]:
+        assert self.node.returns is not None
+        matched = Join((AddNode(_tag(self.node), self.node.returns, self.inner), *on))
+        if not self.conditions:
+            return matched, None, None
+        right = If(self.conditions, matched, _join(on))
+        return (right, "T2-2", If(self.conditions, matched)) if self.compared else (right, None, None)
+
+    def _marked(self, on: tuple[Call, ...]) -> tuple[Right, str | None, Right | None]:
+        mark = SetMark(self.inner)
+        again = _join(on) if self.answers else _either(on)
+        if self.inner is None:
+            # Nothing that could fail or return more: as printed, the first hit is enough.
+            return self._asked(mark, again), None, None
+        matched: Right = Or((mark, *on))
+        if self.answers:
+            matched = Merge((mark, *on)) if self.deep else Join((mark, *on))
+        mended = "T2-1" if self.compared else self.plain
+        return self._asked(matched, again), mended, self._asked(mark, _either(on))
+
+    def _asked(self, then: Right, otherwise: Right) -> Right:
+        return If(self.conditions, then, otherwise) if self.conditions else then
+
+
+def _join(calls: tuple[Call, ...]) -> Right:
+    return calls[0] if len(calls) == 1 else Join(calls)
+
+
+def _either(calls: tuple[Call, ...]) -> Right:
+    return calls[0] if len(calls) == 1 else Or(calls)
+
+
+def _conditions(node: tp.TreeNode, compared: tp.Comparison | None) -> tuple[Condition, ...]:
+    """What is asked of the node itself: its place, its text, and its text as the end of a compared path."""
+    tag = _tag(node)
+    asked: list[Condition] = []
+    for predicate in node.predicates:
+        match predicate:
+            case tp.Position():
+                asked.append(AtPosition(tag, predicate.index))
+            case tp.LastPosition():
+                asked.append(AtPosition(tag, None))
+            case tp.Comparison(path=None):
+                asked.append(Compares(tag, predicate.op, predicate.value))
+            case _:
+                pass
+    if compared is not None and node.next is None:
+        asked.append(Compares(tag, compared.op, compared.value))
+    return tuple(asked)
+
+
+def _demands(name: str, step: int, parts: list[State]) -> Demands:
+    """T2-4; where one part alone returns nodes, there is no order to mind."""
+    calls = tuple(Call(part.name, "x0") for part in parts)
+    found = tuple(Found(call) for call in calls)
+    answering = sum(part.answers for part in parts)
+    if answering < 2:
+        rule = Rule(name, Whole(), If(found, Join(calls)), ("T2-4",))
+    else:
+        rule = Rule(name, Whole(), If(found, Merge(calls)), ("T2-4",), "T2-4", If(found, Join(calls)))
+    return Demands(name=name, rules=(rule,), parent=step, answers=answering > 0)
+
+
+def _sibling_rules(name: str, automaton: SiblingFA, items: list[State]) -> tuple[Rule, ...]:
+    """T3-1: the search for runs, then the automaton's edges, those of a state in order of preference."""
+    paper, y = ("T3-1",), Parameter()
+    begin = f"{name}.0"
+    rules = [
+        Rule(name, Sibling(), Longest(begin, name), paper, "T3-1", Restart(begin, name)),
+        Rule(name, Nothing(), SetMark() if automaton.nullable else EMPTY, paper),
+    ]
+    for number, edges in enumerate(automaton.states):
+        state = f"{name}.{number}"
+        for edge in edges:
+            after = f"{name}.{edge.state}"
+            if edge.item == OVER:
+                rules.append(Rule(state, Whole(), Reduce(y), paper, has_parameter=True))
+            elif edge.item == PASS:
+                rules.append(Rule(state, Sibling(), Call(after, "x2", y), paper, has_parameter=True))
+            else:
+                item = items[edge.item]
+                asked = Call(item.name, "t")
+                taken = Call(after, "x2", Join((y, asked)) if item.answers else y)
+                rules.append(Rule(state, Sibling(), If((Found(asked),), taken), paper, has_parameter=True))
+    return tuple(rules)
+
+
+def _members(expr: tp.SiblingExpr) -> Iterator[tp.TreeNode]:
+    """The nodes that an expression puts beside each other, in the order printed."""
+    waiting: list[tp.TreePart] = [expr]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tp.TreeNode):
+            yield part
+        else:
+            waiting.extend(reversed(tp.children(part)))
+
+
+def _parts(right: Right) -> Iterator[Right]:
+    """A right-hand side and all in it, from left to right."""
+    yield right
+    match right:
+        case SetMark() | AddNode():
+            inner: tuple[Right, ...] = () if right.inner is None else (right.inner,)
+        case Join() | Merge() | Or():
+            inner = right.parts
+        case If():
+            found = tuple(one.call for one in right.conditions if isinstance(one, Found))
+            inner = (*found, right.then, right.otherwise)
+        case Reduce():
+            inner = (right.run,)
+        case Call():
+            inner = () if right.parameter is None else (right.parameter,)
+        case Longest() | Restart():
+            inner = (Call(right.search, "x2"),)
+        case _:
+            inner = ()
+    for one in inner:
+        yield from _parts(one)
+
+
+def _called(right: Right, stream: Stream) -> tuple[str, ...]:
+    calls = (one for one in _parts(right) if isinstance(one, Call) and one.stream == stream)
+    return tuple(dict.fromkeys(one.state for one in calls))
+
+
+# As text.
+
+
+def print_rules(transducer: Transducer) -> list[str]:
+    """Every state with its rules and the paper's names for them; then what of the paper's was mended, and why."""
+    lines: list[str] = []
+    for state in transducer.states:
+        lines.append(f"{state.name}: {print_state(state)}")
+        shown = state.rules[:MOST_SHOWN]
+        rows = [
+            (print_head(rule), print_right(rule.right), f"{rule.mended} mended" if rule.mended else "")
+            for rule in shown
+        ]
+        left = max(len(row[0]) for row in rows)
+        middle = max(len(row[1]) for row in rows)
+        lines += [f"  {head:<{left}} = {right:<{middle}}  {mended}".rstrip() for head, right, mended in rows]
+        if len(state.rules) > len(shown):
+            lines.append(f"  … {len(state.rules) - len(shown):,} more rules")
+    if transducer.mended:
+        lines.append("mended")
+        lines += [f"  {name} {MENDED[name]}" for name in transducer.mended]
+    # A text that is compared with may have lines of its own.
+    return [" ".join(line.splitlines()) for line in lines]
+
+
+def print_state(state: State) -> str:
+    """What a state is there for, and the paper's rules that made it."""
+    names = " with ".join(state.rules[0].paper) + ("" if state.by is None else f" by {state.by}")
+    match state:
+        case StepState():
+            return f"waits for step {state.step}, {print_step(state.node)} ({names})"
+        case Demands():
+            return f"all that is demanded below step {state.parent} ({names})"
+        case SiblingState():
+            below = "the document" if state.parent == 0 else f"step {state.parent}"
+            return f"runs of siblings below {below}, {tp.print_tree(tp.TreePattern(state.expr))} ({names})"
+        case _:
+            return "the document"
+
+
+def print_step(node: tp.TreeNode) -> str:
+    """A step without what stands below it."""
+    return f"{node.axis.value}{_tag(node)}" + ("" if node.returns is None else f"->{node.returns}")
+
+
+def print_head(rule: Rule) -> str:
+    match rule.head:
+        case Tag():
+            sign = "@" if rule.head.is_attribute else ""
+            below = "" if rule.head.is_attribute else "(x1)"
+            head = f"{sign}{tp.print_name(rule.head.test)}{below} x2"
+        case OtherTag():
+            head = "%t(x1) x2"
+        case Sibling():
+            head = "t x2"
+        case Nothing():
+            head = "ε"
+        case Whole():
+            head = "x0"
+    return f"{rule.state}({head}{', y' if rule.has_parameter else ''})"
+
+
+def print_right(right: Right) -> str:
+    match right:
+        case Empty():
+            return "ε"
+        case Parameter():
+            return "y"
+        case Call():
+            more = "" if right.parameter is None else f", {print_right(right.parameter)}"
+            return f"{right.state}({right.stream}{more})"
+        case SetMark():
+            return f"setMark({'true' if right.inner is None else print_right(right.inner)})"
+        case AddNode():
+            return f"addNode({right.tag}->{right.name}, {'ε' if right.inner is None else print_right(right.inner)})"
+        case Join():
+            return " ".join(map(print_right, right.parts))
+        case Merge():
+            return " ∪ ".join(map(print_right, right.parts))
+        case Or():
+            return " or ".join(map(print_right, right.parts))
+        case If():
+            asked = " and ".join(map(print_condition, right.conditions))
+            return f"if {asked} then {print_right(right.then)} else {print_right(right.otherwise)}"
+        case Reduce():
+            return f"reduce({print_right(right.run)})"
+        case Longest():
+            return f"longest {right.run}(t x2, ε), then {right.search} behind it; if none, {right.search}(x2)"
+        case Restart():
+            return f"{right.run}(t x2, ε); if none, restartFA() {right.search}(x2)"
+
+
+def print_condition(condition: Condition) -> str:
+    match condition:
+        case Found():
+            return f"{print_right(condition.call)} != ε"
+        case Compares():
+            return f"value({condition.tag}) {condition.op} {_print_constant(condition.value)}"
+        case AtPosition():
+            return f"position({condition.tag}) = {'last()' if condition.index is None else condition.index}"
+
+
+def _print_constant(value: tp.Constant) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def _tag(node: tp.TreeNode) -> str:
+    return ("@" if node.is_attribute else "") + tp.print_name(node.test)
