@@ -2,31 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from xml.parsers import expat
 
+from perseid.engines.trees.limits import LONGEST_JUDGED
 from perseid.errors import DocumentError
 
+PIECE = 1 << 16
+"""Bytes that expat gets at once: what it keeps for them, at most forty times as much, is small before limits are asked."""
 
-def judge(chunks: Iterable[bytes]) -> None:
+
+def judge(chunks: Iterable[bytes], encoding: str | None = None) -> None:
     """Say nothing, or raise a :class:`DocumentError` with the place of what is wrong."""
+    for _ in judged(chunks, encoding):
+        pass
+
+
+def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[bytes]:
+    """The same bytes, each after expat has seen it; a :class:`DocumentError` where it finds something wrong."""
     # Expat refuses namespaces that have the separator in them; this one no document can have.
-    parser = expat.ParserCreate(namespace_separator="\x1f")
+    parser = expat.ParserCreate(encoding, namespace_separator="\x1f")
     parser.StartDoctypeDeclHandler = _refuse_subset
     parser.EntityDeclHandler = _refuse_entities
+    seen, held, size, wait = 0, [], 0, 0
     try:
-        for chunk in chunks:
-            parser.Parse(chunk, False)
-        parser.Parse(b"", True)
+        for piece in _pieces(chunks):
+            held.append(piece)
+            size += len(piece)
+            if size < wait:
+                continue
+            data = b"".join(held) if len(held) > 1 else piece
+            seen, held, size = seen + size, [], 0
+            parser.Parse(data, False)
+            # Expat reads a token that is not over from its beginning again: it gets twice as much of it each time.
+            pending = seen - parser.CurrentByteIndex
+            wait = min(pending, LONGEST_JUDGED - pending)
+            if pending > LONGEST_JUDGED:
+                raise _RefusedError(f"A tag, a comment or an instruction has more than {LONGEST_JUDGED:,} bytes")
+            yield data
+        data = b"".join(held)
+        parser.Parse(data, True)
+        if data:
+            yield data
     except expat.ExpatError as error:
         raise DocumentError(_said(error), line=error.lineno, column=error.offset + 1) from None
     except _RefusedError as error:
-        raise DocumentError(str(error), line=parser.CurrentLineNumber, column=parser.CurrentColumnNumber + 1) from None
+        raise _at(parser, str(error)) from None
+    except (LookupError, ValueError):  # what Python says of an encoding that expat asks it for
+        raise _at(parser, "The encoding is not read: UTF-8, UTF-16 and those of one byte a character are") from None
+
+
+def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        if len(chunk) <= PIECE:
+            yield chunk
+            continue
+        for begin in range(0, len(chunk), PIECE):
+            yield chunk[begin : begin + PIECE]
 
 
 class _RefusedError(Exception):
     """Raised through expat, which cannot raise ours: where it stands is known outside."""
+
+
+def _at(parser: Any, message: str) -> DocumentError:
+    return DocumentError(message, line=parser.CurrentLineNumber, column=parser.CurrentColumnNumber + 1)
 
 
 def _refuse_subset(name: str, system: str | None, public: str | None, subset: int) -> None:
@@ -39,4 +80,5 @@ def _refuse_entities(*_: Any) -> None:
 
 
 def _said(error: expat.ExpatError) -> str:
-    return expat.ErrorString(error.code).capitalize()
+    said = expat.ErrorString(error.code)
+    return said[:1].upper() + said[1:]

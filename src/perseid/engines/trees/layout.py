@@ -28,13 +28,14 @@ ESCAPED_VALUE = -1
 (
     H_AT, H_MODE, H_DEPTH, H_ROOTS, H_TOKENS, H_SERIAL, H_EPOCH, H_NAMES, H_BYTES, H_PAIRS, H_SCOPES, H_STRICT, H_TEXTS,
     H_ATTRIBUTES, H_DEEPEST, H_MOST, H_STACK, H_RECORDS, H_RECORDS_END, H_TABLE, H_TABLE_SIZE, H_BYTES_END, H_PAIR,
-    H_PAIR_SIZE, H_PAIRS_END, H_SCOPE, H_SCOPE_END, H_WHY, H_ROOM,
-) = range(29)  # fmt: skip
-SCAN_HEAD = 29
+    H_PAIR_SIZE, H_PAIRS_END, H_SCOPE, H_SCOPE_END, H_WHY, H_ROOM, H_LONGEST, H_SALT, H_FACTOR,
+) = range(32)  # fmt: skip
+SCAN_HEAD = 32
 """The next byte; what it is in the middle of; how many elements are open; whether there was a root (1: open, 2: closed);
 tokens; the number of the tag; that of the last change of namespaces; names, their bytes, names in namespaces, and
 declarations in scope; whether only what is proved passes; whether texts and attributes are wanted; how deep elements and
-how many attributes may be; then where the parts lie, why a document is in doubt, and room for how many tokens there is."""
+how many attributes may be; then where the parts lie, why a document is in doubt, room for how many tokens there is, how many
+bytes a tag may have, and two numbers that nobody who writes a document knows, for the hash of names."""
 
 # modes: what the scanner is in the middle of
 OUTSIDE, IN_COMMENT, IN_INSTRUCTION, IN_CDATA = range(4)
@@ -42,7 +43,7 @@ OUTSIDE, IN_COMMENT, IN_INSTRUCTION, IN_CDATA = range(4)
 # a name, as it was written
 RECORD_WIDTH = 9
 R_AT, R_LENGTH, R_HASH, R_PREFIX, R_LOCAL, R_EPOCH, R_EXPANDED, R_STAMP, R_BOUND = range(9)
-"""Where its bytes are; its prefix and local name (-1: none, and itself); up to which epoch the name in a namespace is
+"""Where its bytes are; its prefix (-1: none) and local name (-1: its colons are wrong, -2: nobody looked yet); up to which epoch the name in a namespace is
 known; the tag in which it was an attribute last; and, of a prefix, the namespace it stands for now (-1: none)."""
 PAIR_WIDTH = 3
 P_URI, P_LOCAL, P_STAMP = range(3)
@@ -59,8 +60,8 @@ DONE, MORE, FULL, DOUBT = range(4)
 """All bytes were read; the last token is not whole; there is no room for more tokens; somebody else has to judge."""
 # why there is doubt, or a limit
 (
-    UNSURE, TOO_DEEP, TOO_MANY_ATTRIBUTES, TOO_MANY_NAMES,
-) = range(4)  # fmt: skip
+    UNSURE, TOO_DEEP, TOO_MANY_ATTRIBUTES, TOO_MANY_NAMES, TOO_LONG,
+) = range(5)  # fmt: skip
 
 Room: TypeAlias = Any
 """A flat array of uint8 that is written to."""

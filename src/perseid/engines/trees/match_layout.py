@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from perseid.engines.jit import numba, typed
 from perseid.engines.trees.layout import Bytes, Ints, Room
+from perseid.engines.trees.limits import DEEPEST
 
 Arrays: TypeAlias = Any
 
@@ -54,6 +55,9 @@ FA_HEAD = 6
 members each may still take; whether a run may be over in it."""
 OVER, PASS = -1, -2
 
+PATIENCE, GRACE = 4, 64
+"""How often each child that is kept, and how many children in all, may be read again in one call."""
+
 # the head of the matcher's space
 (
     X_AT, X_DEPTH, X_ORDINAL, X_TOP, X_LAST, X_CELLS, X_TEXT, X_VALUES, X_TEXTERS, X_HOLDERS, X_WORK, X_QUEUE, X_QUEUE_DONE,
@@ -71,7 +75,7 @@ and bytes told, and a number for each look at cells. Then where parts lie: place
 candidate of each step, whether a pattern is decided, lists of steps by name, room for threads and how much; in the scratch
 the queue and what is gathered; and where everything ends."""
 
-DEEPEST_COUNTED = 10_000
+DEEPEST_COUNTED = DEEPEST
 """How deep positions are counted: as deep as elements may be."""
 
 # a candidate

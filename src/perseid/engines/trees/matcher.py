@@ -14,14 +14,13 @@ import numpy as np
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.kernel import begin_document, end_document, match_tokens
 from perseid.engines.trees.layout import T_BEGIN, T_END
+from perseid.engines.trees.limits import MOST_BYTES, MOST_NAMES, MOST_TIMES
 from perseid.engines.trees.plan import TreePlan
-from perseid.engines.trees.tokens import MOST_NAMES, Scanner, TokenBatch
+from perseid.engines.trees.tokens import Scanner, TokenBatch
 from perseid.semantics.documents import Name
 
 STACK, CELLS, TEXT, ROWS = 1 << 12, 1 << 14, 1 << 16, 1 << 12
 """Words and bytes to begin with; whatever is too small is made larger."""
-MOST_TIMES, MOST_BYTES = 256, 1 << 26
-"""What is told of a document may have so many times its bytes, and so many more: nodes in each other have the same text."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,14 @@ class Matcher:
             self.cells = _larger(self.cells)
         self._fit()
 
-    def read(self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False) -> Iterator[Told | None]:
+    def read(
+        self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False, is_text: bool = False
+    ) -> Iterator[Told | None]:
         """What is found in a document, as soon as it is decided; None where it begins, or begins anew.
 
         Where it begins anew, the same is told again from the start. A :class:`DocumentError` where it is not well formed.
         """
-        for batch in self.scanner.read(chunks, trusted=trusted):
+        for batch in self.scanner.read(chunks, trusted=trusted, is_text=is_text):
             if batch is None:
                 self._begin()
                 yield None

@@ -14,7 +14,6 @@ import numpy as np
 
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.bounds import Bound, bounds_of
-from perseid.engines.trees.runs import GRACE, PATIENCE
 from perseid.engines.trees.siblings import OVER, SiblingFA, sibling_automaton
 from perseid.errors import LimitError, UnsupportedError
 from perseid.lang import tree_patterns as tp
@@ -248,9 +247,9 @@ class _Writing:
         self.ints += known
         self.ints[y.P_PUSHED] = sum(self.ints[self._address(n) + y.SP_SIZE] for n in range(len(self.steps)))
         self.ints[y.P_LASTS] = lasts
-        self.ints[y.P_RUN_ROOM] = 2 * y.ROPE_WIDTH * edges * GRACE * len(runs) + 64 * len(self.steps)
+        self.ints[y.P_RUN_ROOM] = 2 * y.ROPE_WIDTH * edges * y.GRACE * len(runs) + 64 * len(self.steps)
         # Ropes and, where every child is a run of its own, a result and a rope for each.
-        self.ints[y.P_CHILD_ROOM] = y.ROPE_WIDTH * edges * (PATIENCE + 2) + 16
+        self.ints[y.P_CHILD_ROOM] = y.ROPE_WIDTH * edges * (y.PATIENCE + 2) + 16
 
     def _address(self, number: int) -> int:
         return self.ints[y.P_STEPS] + number * y.STEP_WIDTH

@@ -15,9 +15,6 @@ from perseid.engines.trees.delivery import give, hold, let_go, mark, nearest
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled
 
-PATIENCE, GRACE = 4, 64
-"""How often each child that is kept, and how many children in all, may be read again in one call."""
-
 
 @compiled
 def threads_of(M: Space, candidate: int) -> int:

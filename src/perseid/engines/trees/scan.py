@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from perseid.engines.trees.entities import entity
 from perseid.engines.trees.layout import *
 from perseid.engines.trees.layout import Bytes, Ints, Room, Tokens, compiled, entry
 
@@ -42,6 +43,8 @@ BRACKET_CLOSE = 93
 CDATA_OPENS: Bytes = np.frombuffer(b"<![CDATA[", np.uint8)
 CDATA_LENGTH = 9
 STRIDE = 16
+MOST_PROBES = 256
+"""How far a name may lie from its place in a table that is at most half full: only a document made for that is worse."""
 
 
 @compiled
@@ -162,20 +165,23 @@ def same_name(D: Bytes, begin: int, length: int, N: Room, at: int) -> bool:
 
 
 @compiled
-def hash_of(D: Bytes, begin: int, end: int) -> int:
-    """A number for some bytes, from 0 on."""
-    found = 5381
+def hash_of(A: Ints, D: Bytes, begin: int, end: int) -> int:
+    """A number for some bytes, from 0 on; salted, so that nobody can write names that share one."""
+    found, factor = A[H_SALT], A[H_FACTOR]
     for k in range(begin, end):
-        found = (found * 33 + int(D[k])) & 0xFFFFFFFFFFFF
-    return found ^ (found >> 17)
+        found = (found * factor + int(D[k])) & 0xFFFFFFFFFFFF
+    # Names that differ in their last letters, as numbered ones do, are to lie far from each other.
+    found = ((found & 0xFFFFFF) * 0x9E3779B1 + (found >> 24) * 0x85EBCA6B) & 0xFFFFFFFFFFFF
+    return int(found ^ (found >> 23))
 
 
 @compiled
 def name_of(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
     """The number of a name; -1 where there is no room for another."""
-    hashed = hash_of(D, begin, end)
+    hashed = hash_of(A, D, begin, end)
     mask = A[H_TABLE_SIZE] - 1
     slot = hashed & mask
+    last = (slot + MOST_PROBES) & mask
     while True:
         found = A[A[H_TABLE] + slot] - 1
         if found < 0:
@@ -188,6 +194,8 @@ def name_of(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
         ):
             return int(found)
         slot = (slot + 1) & mask
+        if slot == last:
+            return -1
     number = A[H_NAMES]
     record = A[H_RECORDS] + number * RECORD_WIDTH
     if record + RECORD_WIDTH > A[H_RECORDS_END] or A[H_BYTES] + end - begin > A[H_BYTES_END]:
@@ -198,7 +206,7 @@ def name_of(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
     A[record + R_LENGTH] = end - begin
     A[record + R_HASH] = hashed
     A[record + R_PREFIX] = -1
-    A[record + R_LOCAL] = number
+    A[record + R_LOCAL] = -2
     A[record + R_EPOCH] = -1
     A[record + R_EXPANDED] = -1
     A[record + R_STAMP] = -1
@@ -212,20 +220,20 @@ def name_of(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
 @compiled
 def read_name(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
     """The number of a name that may have a prefix; -1 for no room, -2 where its colons are not as they should be."""
-    before = A[H_NAMES]
     number = name_of(A, N, D, begin, end)
     if number < 0:
         return -1
     record = A[H_RECORDS] + number * RECORD_WIDTH
-    if number < before:
+    if A[record + R_LOCAL] != -2:  # else it is new, or was a namespace
         return int(number if A[record + R_LOCAL] >= 0 else -2)
     colon = begin
     while colon < end and D[colon] != COLON:
         colon += 1
     if colon == end:
+        A[record + R_LOCAL] = number
         return int(number)
     A[record + R_LOCAL] = -1  # until it is shown to be right
-    if colon == begin or colon + 1 == end or IN_NAME[D[colon + 1]] != 1:
+    if colon == begin or colon + 1 == end or IN_NAME[D[colon + 1]] == 2:
         return -2
     for k in range(colon + 1, end):
         if D[k] == COLON:
@@ -243,7 +251,8 @@ def read_name(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
 def pair_of(A: Ints, uri: int, local: int) -> int:
     """The number of a name in a namespace; -1 where there is no room for another."""
     mask = A[H_PAIR_SIZE] - 1
-    slot = (uri * 31 + local) & mask
+    slot = ((int(uri) * 0x9E3779B1 + int(local) * 0x85EBCA6B) >> 16) & mask
+    last = (slot + MOST_PROBES) & mask
     pairs = A[H_PAIR] + A[H_PAIR_SIZE]
     while True:
         found = A[A[H_PAIR] + slot] - 1
@@ -253,6 +262,8 @@ def pair_of(A: Ints, uri: int, local: int) -> int:
         if A[pair + P_URI] == uri and A[pair + P_LOCAL] == local:
             return int(found)
         slot = (slot + 1) & mask
+        if slot == last:
+            return -1
     number = A[H_PAIRS]
     pair = pairs + number * PAIR_WIDTH
     if pair + PAIR_WIDTH > A[H_PAIRS_END]:
@@ -412,6 +423,77 @@ def value_end(A: Ints, D: Bytes, at: int, end: int, quote: int) -> int:
 
 
 @compiled
+def put_character(N: Room, at: int, code: int) -> int:
+    """Write a character in UTF-8: where it ends."""
+    if code < 0x80:
+        N[at] = code
+        return at + 1
+    if code < 0x800:
+        N[at] = 0xC0 | code >> 6
+        N[at + 1] = 0x80 | code & 63
+        return at + 2
+    if code < 0x10000:
+        N[at] = 0xE0 | code >> 12
+        N[at + 1] = 0x80 | code >> 6 & 63
+        N[at + 2] = 0x80 | code & 63
+        return at + 3
+    N[at] = 0xF0 | code >> 18
+    N[at + 1] = 0x80 | code >> 12 & 63
+    N[at + 2] = 0x80 | code >> 6 & 63
+    N[at + 3] = 0x80 | code & 63
+    return at + 4
+
+
+@compiled
+def character(D: Bytes, begin: int, end: int) -> int:
+    """What is between ``&`` and ``;`` as a character; -1 where it is none that is known."""
+    if begin >= end or D[begin] != HASH:
+        return entity(D, begin, end)
+    at, base = begin + 1, 10
+    if at < end and D[at] == 120:
+        at, base = at + 1, 16
+    code = 0
+    for k in range(at, end):
+        byte = int(D[k])
+        digit = byte - 48 if byte <= 57 else (byte | 32) - 87
+        if digit < 0 or digit >= base or code > 0x10FFFF:
+            return -1
+        code = code * base + digit
+    if at >= end or code == 0 or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        return -1
+    return code
+
+
+@compiled
+def read_uri(A: Ints, N: Room, D: Bytes, begin: int, end: int) -> int:
+    """The number of a namespace whose references and white space have to be read; -1 for no room.
+
+    What it says is never longer than what is written, and is put where new names go: there it becomes one, or is left.
+    """
+    first = A[H_BYTES]
+    if first + end - begin + 4 > A[H_BYTES_END]:
+        return -1
+    to, at = first, begin
+    while at < end:
+        byte = int(D[at])
+        if byte == AMPERSAND:
+            close = at + 1
+            while close < end and D[close] != SEMICOLON:
+                close += 1
+            code = character(D, at + 1, close)
+            if code >= 0:
+                to = put_character(N, to, code)
+            at = close + 1
+            continue
+        if byte == CARRIAGE_RETURN and at + 1 < end and D[at + 1] == LINE_FEED:
+            at += 1
+        N[to] = SPACE if byte < SPACE else byte
+        to += 1
+        at += 1
+    return name_of(A, N, N, first, to)
+
+
+@compiled
 def declarations(A: Ints, N: Room, D: Bytes, K: Tokens, first: int, tokens: int) -> int:
     """Namespaces that attributes declare; the attributes that are left, or -1 for no room, -2 for doubt."""
     left = first
@@ -424,11 +506,18 @@ def declarations(A: Ints, N: Room, D: Bytes, K: Tokens, first: int, tokens: int)
             continue
         begin, end = K[T_BEGIN, place], K[T_END, place]
         bound = EMPTY if name == XMLNS_PREFIX else A[A[H_RECORDS] + name * RECORD_WIDTH + R_LOCAL]
-        uri = name_of(A, N, D, begin, end)
+        if K[T_KIND, place] == ESCAPED_VALUE:
+            if A[H_STRICT]:
+                return -2
+            uri = read_uri(A, N, D, begin, end)
+        else:
+            uri = name_of(A, N, D, begin, end)
         if uri < 0:
             return -1
+        if bound == XML_PREFIX and uri == XML_URI and not A[H_STRICT]:
+            continue
         reserved = bound == XML_PREFIX or bound == XMLNS_PREFIX or uri == XML_URI or uri == XMLNS_URI
-        if K[T_KIND, place] == ESCAPED_VALUE or reserved or (uri == EMPTY and bound != EMPTY):
+        if reserved or (uri == EMPTY and bound != EMPTY):
             return -2
         if not declare(A, bound, -1 if uri == EMPTY else uri):
             return -1
@@ -751,7 +840,7 @@ def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
             kind = ESCAPED
             at = close
         elif is_ == RETURN:
-            if at + 1 >= end:
+            if at + 1 >= end and A[H_DEPTH] > 0:  # Behind the root nothing may follow.
                 answer = MORE
                 break
             kind = ESCAPED
@@ -789,6 +878,8 @@ def scan(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
             answer = passed_over(A, D, K, at, end)
         elif D[at] == LESS:
             answer = markup(A, N, D, K, at, end)
+            if answer == DONE and A[H_AT] - at > A[H_LONGEST]:
+                answer = doubt(A, at, TOO_LONG)
         else:
             answer = text(A, D, K, at, end)
     return answer

@@ -6,7 +6,6 @@ decimal bounds that are known when the pattern is, so digits are compared with d
 
 from __future__ import annotations
 
-from perseid.engines.trees.entities import entity
 from perseid.engines.trees.layout import *
 from perseid.engines.trees.layout import Bytes, Ints, Room
 from perseid.engines.trees.match_layout import *
@@ -14,74 +13,17 @@ from perseid.engines.trees.match_layout import Space, compiled
 from perseid.engines.trees.scan import (
     AMPERSAND,
     CARRIAGE_RETURN,
-    HASH,
     LINE_FEED,
     MINUS,
     SEMICOLON,
     SPACE,
     TAB,
+    character,
     is_space,
+    put_character,
 )
 
 ZERO, NINE, POINT = 48, 57, 46
-
-
-@compiled
-def put_character(R: Room, at: int, code: int) -> int:
-    """A character in UTF-8: where it ends."""
-    if code < 0x80:
-        R[at] = code
-        return at + 1
-    if code < 0x800:
-        R[at] = 0xC0 | (code >> 6)
-        R[at + 1] = 0x80 | (code & 0x3F)
-        return at + 2
-    if code < 0x10000:
-        R[at] = 0xE0 | (code >> 12)
-        R[at + 1] = 0x80 | ((code >> 6) & 0x3F)
-        R[at + 2] = 0x80 | (code & 0x3F)
-        return at + 3
-    R[at] = 0xF0 | (code >> 18)
-    R[at + 1] = 0x80 | ((code >> 12) & 0x3F)
-    R[at + 2] = 0x80 | ((code >> 6) & 0x3F)
-    R[at + 3] = 0x80 | (code & 0x3F)
-    return at + 4
-
-
-@compiled
-def character(D: Bytes, at: int, close: int) -> int:
-    """The character that ``#…`` stands for; -1 where it is none."""
-    base = 10
-    at += 1
-    if at < close and D[at] == 120:
-        base = 16
-        at += 1
-    if at >= close:
-        return -1
-    code = 0
-    for k in range(at, close):
-        byte = int(D[k])
-        digit = 99
-        if ZERO <= byte <= NINE:
-            digit = byte - ZERO
-        elif 97 <= byte <= 102:
-            digit = byte - 87
-        elif 65 <= byte <= 70:
-            digit = byte - 55
-        if digit >= base:
-            return -1
-        code = code * base + digit
-        if code > 0x10FFFF:
-            return -1
-    return -1 if 0xD800 <= code <= 0xDFFF else code
-
-
-@compiled
-def referred(D: Bytes, at: int, close: int) -> int:
-    """The character that a reference between ``&`` and ``;`` stands for; -1 where nobody knows it."""
-    if at < close and D[at] == HASH:
-        return character(D, at, close)
-    return entity(D, at, close)
 
 
 @compiled
@@ -93,7 +35,7 @@ def read_escaped(D: Bytes, at: int, end: int, R: Room, to: int, value: bool) -> 
             close = at + 1
             while close < end and D[close] != SEMICOLON:
                 close += 1
-            code = referred(D, at + 1, close) if close < end else -1
+            code = character(D, at + 1, close) if close < end else -1
             if code < 0:
                 return -1
             to = put_character(R, to, code)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import secrets
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,30 +17,34 @@ import numpy as np
 
 from perseid.engines.space import lay_out
 from perseid.engines.trees import layout as y
-from perseid.engines.trees.judge import judge
+from perseid.engines.trees.judge import judged
+from perseid.engines.trees.limits import (
+    DEEPEST,
+    LARGEST_PIECE,
+    LONGEST_DECLARATION,
+    LONGEST_TAG,
+    MOST_ATTRIBUTES,
+    MOST_NAMES,
+    NAME_BYTES,
+)
 from perseid.engines.trees.scan import number_name, number_pair, scan
 from perseid.errors import DocumentError
 from perseid.semantics.documents import Name
 
 TOKENS = 1 << 14
 """Tokens of a batch."""
-DEEPEST = 10_000
-MOST_ATTRIBUTES = 10_000
-MOST_NAMES = 1 << 16
-NAME_BYTES = 1 << 22
-LONGEST_TAG = 1 << 24
-"""Bytes that a tag may have."""
-LONGEST_DECLARATION = 256
 _DECLARED = re.compile(
-    rb"""(?:\xef\xbb\xbf)?<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(?:"1\.0"|'1\.0')"""
-    rb"""(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(?:"([A-Za-z][A-Za-z0-9._-]*)"|'([A-Za-z][A-Za-z0-9._-]*)'))?"""
-    rb"""(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*(?:"(?:yes|no)"|'(?:yes|no)'))?[ \t\r\n]*\?>"""
+    rb"""(?:\xef\xbb\xbf)?<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(["'])(?P<version>[A-Za-z0-9._-]*)\1"""
+    rb"""(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(["'])(?P<encoding>[A-Za-z][A-Za-z0-9._-]*)\3)?"""
+    rb"""(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*(["'])(?:yes|no)\5)?[ \t\r\n]*\?>"""
 )
 _BOM = b"\xef\xbb\xbf"
+_BEGINS_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[ \t\r\n]")
 _LIMITS = {
     y.TOO_DEEP: f"Elements lie deeper in one another than {DEEPEST:,}",
     y.TOO_MANY_ATTRIBUTES: f"A tag has more than {MOST_ATTRIBUTES:,} attributes",
     y.TOO_MANY_NAMES: f"There are more than {MOST_NAMES:,} names, or more than {NAME_BYTES:,} bytes of them",
+    y.TOO_LONG: f"A tag has more than {LONGEST_TAG:,} bytes",
 }
 
 
@@ -59,6 +64,10 @@ class TokenBatch:
 
 class UncertainError(Exception):
     """The scanner cannot prove that a document is well formed."""
+
+
+class _CrowdedError(Exception):
+    """There is no room for the names of a document, because others have taken some of it."""
 
 
 class Scanner:
@@ -90,11 +99,14 @@ class Scanner:
         space[y.H_TABLE_SIZE], space[y.H_PAIR_SIZE] = 2 * MOST_NAMES, 2 * MOST_NAMES
         space[y.H_BYTES_END], space[y.H_DEEPEST], space[y.H_MOST] = NAME_BYTES, DEEPEST, MOST_ATTRIBUTES
         space[y.H_TEXTS], space[y.H_ATTRIBUTES] = self.texts, self.attributes
+        space[y.H_LONGEST] = LONGEST_TAG
+        space[y.H_SALT], space[y.H_FACTOR] = secrets.randbits(48), secrets.randbits(13) << 1 | 0x4001
         for name in y.ALWAYS:
             self._number(name)
         space[space[y.H_RECORDS] + y.XML_PREFIX * y.RECORD_WIDTH + y.R_BOUND] = y.XML_URI
         for uri, local in self.names:
             number_pair(space, self._number(uri.encode()), self._number(local.encode()))
+        self._own = int(space[y.H_NAMES])
 
     def _number(self, name: bytes) -> int:
         return int(number_name(self.space, self.room, np.frombuffer(name, np.uint8), len(name)))
@@ -108,7 +120,7 @@ class Scanner:
     def _text(self, number: int) -> str:
         record = int(self.space[y.H_RECORDS]) + number * y.RECORD_WIDTH
         at, length = self.space[record + y.R_AT], self.space[record + y.R_LENGTH]
-        return self.room[at : at + length].tobytes().decode()
+        return self.room[at : at + length].tobytes().decode("utf-8", "replace")  # if trusted, it may be anything
 
     def _begin(self, strict: bool) -> None:
         space = self.space
@@ -124,51 +136,77 @@ class Scanner:
         space[y.H_EPOCH] += 1
         space[y.H_STRICT] = strict
 
-    def read(self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False) -> Iterator[TokenBatch | None]:
+    def read(
+        self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False, is_text: bool = False
+    ) -> Iterator[TokenBatch | None]:
         """The tokens of a document, whose chunks can be asked for more than once; None where they begin, or begin anew.
+
+        What was text before it was bytes (``is_text``) is in UTF-8, whatever it says of its encoding.
 
         A :class:`DocumentError` where it is not well formed or too much; what came before that is not to be trusted.
         """
+        self._crowded = int(self.space[y.H_NAMES]) > self._own
+        try:
+            yield from self._tried(chunks, trusted, is_text)
+        except _CrowdedError:
+            self._make()
+            self._crowded = False
+            yield from self._tried(chunks, trusted, is_text)
+
+    def _tried(
+        self, chunks: Callable[[], Iterable[bytes]], trusted: bool, is_text: bool
+    ) -> Iterator[TokenBatch | None]:
         yield None
         if not trusted:
             try:
                 yield from self._read(chunks, strict=True)
                 return
             except UncertainError:
-                judge(chunks())
                 yield None
+        if is_text:
+            again, given = chunks, chunks() if trusted else judged(chunks(), "utf-8")
+        else:
+            again, given = lambda: _in_utf8(chunks()), _in_utf8(chunks() if trusted else judged(_known(chunks())))
         try:
-            yield from self._read(lambda: _in_utf8(chunks()), strict=False)
+            yield from self._read(again, strict=False, given=given)
         except UncertainError:
-            raise self._error("The document ends before it is over", chunks, int(self.space[y.H_AT])) from None
+            ended = self.space[y.H_WHY] < 0
+            what = "The document ends before it is over" if ended else "This is not well formed"
+            raise self.refuse(what, int(self.space[y.H_AT])) from None
 
     def refuse(self, what: str, at: int) -> DocumentError:
         """An error at a place in the bytes that the tokens point into."""
-        return self._error(what, self.chunks, at)
-
-    def _error(self, what: str, chunks: Callable[[], Iterable[bytes]], at: int) -> DocumentError:
-        line, column = _place(chunks(), self.behind + at)
+        line, column = _place(self.chunks(), self.behind + at)
         return DocumentError(what, line=line, column=column)
 
-    def _read(self, chunks: Callable[[], Iterable[bytes]], *, strict: bool) -> Iterator[TokenBatch]:
+    def _read(
+        self, chunks: Callable[[], Iterable[bytes]], *, strict: bool, given: Iterable[bytes] | None = None
+    ) -> Iterator[TokenBatch]:
+        """The tokens of chunks, or of the same as another gives them: they are asked for again where an error needs its place."""
         self._begin(strict)
         self.chunks, self.behind, self.given = chunks, 0, 0
-        space, left, first = self.space, b"", True
-        for chunk in _from_the_start(chunks()):
-            data = left + chunk if left else chunk
-            self.given = len(data)
-            space[y.H_AT] = _after_declaration(data, strict) if first else 0
+        space, first = self.space, True
+        left, held, size = b"", [], 0
+        for chunk in _from_the_start(chunks() if given is None else given):
+            held.append(chunk)
+            size += len(chunk)
+            if len(left) > TOKENS and size < min(len(left), LONGEST_TAG - len(left)):
+                continue  # A tag that is not over is read from its beginning again: of a long one, twice as much each time.
+            data = b"".join([left, *held]) if left else chunk
+            held, size = [], 0
+            left = yield from self._scanned(data, _after_declaration(data, strict) if first else 0)
             first = False
-            left = yield from self._scanned(data)
-            self.behind += len(data) - len(left)
             if len(left) > LONGEST_TAG:
-                raise self.refuse(f"A tag has more than {LONGEST_TAG:,} bytes", 0)
-        space[y.H_AT] = 0
+                raise self.refuse(_LIMITS[y.TOO_LONG], 0)
+        if held:
+            left = yield from self._scanned(b"".join([left, *held]), 0)
         if left or space[y.H_DEPTH] or space[y.H_ROOTS] != 2 or space[y.H_MODE] != y.OUTSIDE:
+            space[y.H_AT], space[y.H_WHY] = len(left), -1
             raise UncertainError
 
-    def _scanned(self, data: bytes) -> Generator[TokenBatch, None, bytes]:
+    def _scanned(self, data: bytes, at: int) -> Generator[TokenBatch, None, bytes]:
         space, given = self.space, np.frombuffer(data, np.uint8)
+        space[y.H_AT], self.given = at, len(data)
         while True:
             space[y.H_TOKENS], space[y.H_ROOM] = 0, self.tokens.shape[1]
             before = int(space[y.H_AT])
@@ -178,9 +216,8 @@ class Scanner:
                 yield TokenBatch(given, self.tokens, count)
             if answer == y.DOUBT:
                 self._doubt()
-            if answer == y.DONE:
-                return b""
-            if answer == y.MORE:
+            if answer in (y.DONE, y.MORE):
+                self.behind += int(space[y.H_AT])
                 return data[int(space[y.H_AT]) :]
             if not count and int(space[y.H_AT]) == before:
                 # One tag has more attributes than there is room for tokens.
@@ -190,6 +227,8 @@ class Scanner:
         why = int(self.space[y.H_WHY])
         if why == y.UNSURE:
             raise UncertainError
+        if why == y.TOO_MANY_NAMES and self._crowded:
+            raise _CrowdedError
         raise self.refuse(_LIMITS[why], int(self.space[y.H_AT]))
 
 
@@ -197,62 +236,110 @@ def _place(chunks: Iterable[bytes], offset: int) -> tuple[int, int]:
     """The line and column of a byte: asked for seldom, so the document is read again for it."""
     line, column = 1, 1
     for chunk in chunks:
-        piece = chunk[:offset]
-        newlines = piece.count(b"\n")
-        line += newlines
-        column = len(piece) - piece.rfind(b"\n") if newlines else column + len(piece)
-        offset -= len(piece)
+        line, column = _moved(line, column, chunk[:offset])
+        offset -= min(offset, len(chunk))
         if not offset:
             break
     return line, column
 
 
+def _moved(line: int, column: int, data: bytes) -> tuple[int, int]:
+    """Where somebody stands who stood there and read this; columns are characters, as expat counts them."""
+    lines = data.count(b"\n")
+    last = np.frombuffer(data, np.uint8)[data.rfind(b"\n") + 1 :]
+    return line + lines, (1 if lines else column) + int(np.count_nonzero(last & 0xC0 != 0x80))
+
+
 def _after_declaration(data: bytes, strict: bool) -> int:
     """Where a document in UTF-8 begins after its byte order mark and XML declaration."""
-    found = _DECLARED.match(data)
+    found = _DECLARED.match(data, 0, LONGEST_DECLARATION)
     if found is not None:
-        encoding = found[1] or found[2]
-        if strict and encoding is not None and encoding.lower() != b"utf-8":
+        if strict and (found["version"] != b"1.0" or (found["encoding"] or b"utf-8").lower() != b"utf-8"):
             raise UncertainError
         return found.end()
-    if strict and data.removeprefix(_BOM).startswith(b"<?xml"):
-        raise UncertainError
+    if _BEGINS_DECLARATION.match(data):
+        if strict:
+            raise UncertainError
+        raise DocumentError("This XML declaration is not read", line=1, column=1)
     return len(_BOM) if data.startswith(_BOM) else 0
 
 
 def _from_the_start(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, the first of them with all of an XML declaration, if there is one."""
+    """The same bytes, the first of them with all of an XML declaration, if there is one, and never too many at once."""
     first, begun = b"", False
     for chunk in chunks:
-        if begun:
-            yield chunk
+        given = chunk
+        if not begun:
+            given = first = first + chunk
+            begun = len(first) >= LONGEST_DECLARATION or b"?>" in first
+            if not begun:
+                continue
+        if len(given) <= LARGEST_PIECE:
+            yield given
             continue
-        first += chunk
-        begun = len(first) >= LONGEST_DECLARATION or b"?>" in first
-        if begun:
-            yield first
+        for begin in range(0, len(given), LARGEST_PIECE):
+            yield given[begin : begin + LARGEST_PIECE]
     if not begun:
         yield first
 
 
 def _in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """A document that says, or shows, that it is in another encoding, in UTF-8; it was judged, or is trusted."""
-    decode = None
+    decode: Callable[[bytes, bool], str] | None = None
+    first, line, column = True, 1, 1
+    for chunk, last in _and_last(_from_the_start(chunks)):
+        if first:
+            decode, first = _decoder(chunk), False
+        if decode is None:
+            yield chunk
+            continue
+        try:
+            data = decode(chunk, last).encode()
+        except UnicodeError as error:
+            read = error.start if isinstance(error, UnicodeDecodeError) else 0
+            at = _moved(line, column, decode(chunk[:read], False).encode()) if read else (line, column)
+            raise DocumentError("This is not in the encoding of the document", line=at[0], column=at[1]) from None
+        line, column = _moved(line, column, data)
+        yield data
+
+
+def _known(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes, if their encoding is one that is read: expat would ask Python for any codec that there is."""
+    first = True
     for chunk in _from_the_start(chunks):
-        decode = decode or _decoder(chunk)
-        yield decode(chunk)
+        if first:
+            _decoder(chunk)
+        first = False
+        yield chunk
 
 
-def _decoder(data: bytes) -> Callable[[bytes], bytes]:
-    """What makes UTF-8 of a document that begins so, piece by piece."""
-    name = "utf-16"
-    if not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        found = _DECLARED.match(data)
-        name = "utf-8" if found is None else (found[1] or found[2] or b"utf-8").decode().lower()
-    if name in ("utf-8", "us-ascii"):
-        return bytes
+def _and_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each with whether it is the last."""
+    before = None
+    for chunk in chunks:
+        if before is not None:
+            yield before, False
+        before = chunk
+    if before is not None:
+        yield before, True
+
+
+def _decoder(data: bytes) -> Callable[[bytes, bool], str] | None:
+    """What reads, piece by piece, a document that begins so; None for UTF-8."""
+    if data.startswith(codecs.BOM_UTF16_LE) or data[1:2] == b"\0":
+        return codecs.getincrementaldecoder("utf-16-le")().decode
+    if data.startswith(codecs.BOM_UTF16_BE) or data[:1] == b"\0":
+        return codecs.getincrementaldecoder("utf-16-be")().decode
+    found = _DECLARED.match(data, 0, LONGEST_DECLARATION)
+    name = "utf-8" if found is None else (found["encoding"] or b"utf-8").decode().lower()
+    if name == "utf-8":
+        return None
+    # Not the codec itself but what it makes of each byte, as expat asks it: some codecs read much into several.
     try:
-        decoder = codecs.getincrementaldecoder(name)()
-    except LookupError:
-        raise DocumentError(f"Nobody here knows the encoding {name[:40]!r}", line=1, column=1) from None
-    return lambda piece: decoder.decode(piece).encode()
+        table = "" if "escape" in codecs.lookup(name).name else bytes(range(256)).decode(name, "replace")
+    except (LookupError, ValueError):
+        table = ""
+    if len(table) != 256:
+        raise DocumentError(f"The encoding {name[:40]!r} is not read", line=1, column=1)
+    table = table.replace("\ufffd", "\ufffe")  # which says that there is no such character
+    return lambda piece, _: codecs.charmap_decode(piece, "strict", table)[0]
