@@ -20,6 +20,8 @@ from perseid._version import __version__
 from perseid.api import (
     Pattern,
     PatternSet,
+    TreePatterns,
+    documents,
     events,
     explode_evidence,
     fold,
@@ -29,10 +31,12 @@ from perseid.api import (
     pattern,
     patterns,
     progress,
+    trees,
 )
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative, Early
 from perseid.errors import (
     BindingError,
+    DocumentError,
     EventDataError,
     LimitError,
     MeaningError,
@@ -49,6 +53,7 @@ from perseid.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
+from perseid.local.documents import Documents
 from perseid.local.matches import Matches
 from perseid.local.rows import Events
 from perseid.semantics.detection import Match
@@ -61,6 +66,8 @@ __all__ = [
     "BindingError",
     "Buffer",
     "Conservative",
+    "DocumentError",
+    "Documents",
     "Early",
     "EventDataError",
     "EventSchema",
@@ -79,11 +86,13 @@ __all__ = [
     "PerseidWarning",
     "ScopeError",
     "StateError",
+    "TreePatterns",
     "TypeMismatchError",
     "UnknownNameError",
     "UnsupportedError",
     "VersionMismatchError",
     "__version__",
+    "documents",
     "events",
     "explode_evidence",
     "fold",
@@ -94,4 +103,5 @@ __all__ = [
     "patterns",
     "progress",
     "schema",
+    "trees",
 ]

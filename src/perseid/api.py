@@ -25,6 +25,9 @@ from perseid.lang import expressions as ex
 from perseid.lang.builder import PatternBuilder
 from perseid.lang.parser import parse_duration, parse_file, parse_pattern
 from perseid.lang.printer import print_file, print_pattern
+from perseid.lang.tree_parser import parse_tree
+from perseid.lang.tree_patterns import TreePattern, print_tree
+from perseid.local.documents import Documents, Trees, asked_of, check_variables
 from perseid.local.matches import Matches
 from perseid.local.rows import Events, read_relation
 from perseid.semantics.binding import bind
@@ -36,6 +39,8 @@ from perseid.semantics.types import EventSchema
 from perseid.semantics.types import schema as make_schema
 from perseid.viz.draw import Format, draw
 from perseid.viz.explain import explain
+from perseid.viz.tree_drawing import draw as draw_tree
+from perseid.viz.trees import explain_tree
 from perseid.viz.why_not import MAX_EVENTS, WhyNot, key_of, too_many, why_not
 
 if TYPE_CHECKING:
@@ -48,7 +53,6 @@ MAX_SHARDS = 4_096
 MIN_STATE = 1 << 16
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _KINDS = {
-    ast.TreeMatch: "tree patterns over documents",
     ast.QueryEvent: "queries over a live model",
     ast.ModelChange: "changes of a live model",
 }
@@ -124,6 +128,41 @@ def events(
         max_state,
         strategy,
     )
+
+
+def documents(
+    data: Any,
+    *,
+    body: str | None = None,
+    path: str | None = None,
+    type: str | None = None,
+    namespaces: Mapping[str, str] | None = None,
+    trusted: bool = False,
+    **rows: Any,
+) -> Documents:
+    """Declare a stream of XML documents once: steps of patterns may be tree patterns over them.
+
+    ``body`` names the column that has the documents, as text or as bytes in any encoding; ``path`` names a column of paths
+    or URIs instead, each of a document that is read in pieces where it lies, however large. ``type`` names the column that
+    has the name before ``<<`` in a step; without it every document is asked. ``namespaces`` says what prefixes in tree
+    patterns stand for. ``trusted`` leaves out the proof that documents are well formed: it is for those that you wrote.
+
+    All else (``time``, ``key``, ``id``, …) is as in :func:`events`, and several tables are given by type, too.
+    """
+    if (body is None) == (path is None):
+        raise EventDataError(
+            "Documents have a body or a path." if body is None else "Documents have a body or a path, not both.",
+            hint="Name the column: ps.documents(df, body='xml'), or ps.documents(df, path='file').",
+        )
+    for word in ("id", "order_by", "key", "time"):
+        if isinstance(rows.get(word), Mapping):
+            raise EventDataError(f"{word}= is the same for all tables of documents.", hint="Name one column for all.")
+    for prefix, uri in (namespaces or {}).items():
+        if not isinstance(prefix, str) or not isinstance(uri, str):
+            raise EventDataError("Namespaces are given by prefix: namespaces={'atom': 'http://www.w3.org/2005/Atom'}.")
+    declared = events(data, **rows)
+    given = tuple(sorted((namespaces or {}).items()))
+    return Documents(declared, body, path, type, given, bool(trusted))
 
 
 def _idle(given: str | dt.timedelta | None) -> int | None:
@@ -224,6 +263,25 @@ class PatternSet:
         """The compiled plan of the set."""
         return self._located(lambda: compile_set(self._cores()))
 
+    def _over(self, stream: Any) -> tuple[PatternSet, Events]:
+        """The patterns, and the stream of events they are asked of: results of tree patterns, where it is of documents."""
+        if not isinstance(stream, Documents):
+            return self, _declared(stream)
+        whole = (*self._tree.patterns, *self._producers)
+        data = [columns for _, columns in stream.inputs()]
+        spark = hasattr(data[0], "mapInArrow")
+        names = [name for one in data for name in (one.columns if spark else _column_names(one))]
+        self._located(lambda: check_variables(whole, names))
+        lowered, asked = asked_of(whole)
+        self._located(lambda: _check_trees((step.tree for step in asked.steps), stream))
+        if spark:
+            from perseid.spark.documents import documents_as_events as as_events
+        else:
+            from perseid.local.trees import read_here as as_events
+        count = len(self._tree.patterns)
+        events_ = self._located(lambda: as_events(stream, asked))
+        return PatternSet(ast.PatternFile(lowered[:count]), self._source, lowered[count:]), events_
+
     def explain(self, stream: Any = None) -> str:
         """What each pattern means and what running it takes, in words.
 
@@ -232,7 +290,10 @@ class PatternSet:
         """
         if stream is None:
             plan = self._located(lambda: compile_set(check(self._tree)))
-            return "\n".join(explain(plan, name) for name in self.names)
+            return "\n".join([*(explain(plan, name) for name in self.names), *self._explained_trees()])
+        if isinstance(stream, Documents):
+            over, declared = self._over(stream)
+            return "\n".join([over.explain(declared), *self._explained_trees(), stream.explain()])
         declared = _declared(stream)
         plan = self._plan_for(declared)
         meaning = [explain(plan, name) for name in self.names]
@@ -245,10 +306,19 @@ class PatternSet:
 
         return "\n".join([*meaning, explain_here(plan, column_types(declared), declared)])
 
+    def _explained_trees(self) -> list[str]:
+        return [explain_tree(title, tree) for title, tree in self._trees().items()]
+
+    def _trees(self) -> dict[str, TreePattern]:
+        """The tree patterns of all steps, by what they are called."""
+        _, asked = asked_of(self._tree.patterns)
+        return {step.type: step.tree for step in asked.steps}
+
     def draw(self, form: Format = "text") -> str:
-        """The automata as ``text``, ``mermaid`` or ``dot``."""
+        """The automata as ``text``, ``mermaid`` or ``dot``; those of tree patterns after those of the patterns."""
         cores = self._located(lambda: check(self._tree))
-        return "\n".join(draw(core, form) for core in cores)
+        trees = [draw_tree(tree, form, title) for title, tree in self._trees().items()]
+        return "\n".join([*(draw(core, form) for core in cores), *trees])
 
     def match(
         self,
@@ -263,9 +333,9 @@ class PatternSet:
         tables that ``in Name`` asks for. With a ``horizon`` only what is decided up to that time is reported, as on a
         stream that is complete so far.
         """
-        declared = _declared(stream)
+        over, declared = self._over(stream)
         tables = _tables(relations)
-        plan = self._plan_for(declared)
+        plan = over._plan_for(declared)
         from perseid.local.engine import match_here  # its kernels are loaded when they are first needed
 
         return match_here(
@@ -282,11 +352,11 @@ class PatternSet:
 
         A chain of ``->>`` is counted without making its matches, of which there may be more than fit anywhere.
         """
-        declared = _declared(stream)
+        over, declared = self._over(stream)
         tables = _tables(relations)
         from perseid.local.counts import count_here
 
-        return count_here(self._plan_for(declared), declared, tables)
+        return count_here(over._plan_for(declared), declared, tables)
 
     def detect(
         self, stream: Any, *, relations: Relations | None = None, observation: Any = None, rejected: bool = False
@@ -299,9 +369,9 @@ class PatternSet:
         rows of a stream are rows of the output, of the kind ``late`` and ``bad``, with the ``reason`` as a sentence and all
         they hold as JSON in ``row``.
         """
-        declared = _declared(stream)
+        over, declared = self._over(stream)
         streaming = _streaming(declared)
-        plan = self._plan_for(declared)
+        plan = over._plan_for(declared)
         from perseid.spark.projection import read_relations
 
         tables = read_relations(_mapping(relations))
@@ -334,9 +404,9 @@ class PatternSet:
             raise UnsupportedError(
                 "why_not is asked of one pattern.", hint=f"Choose: patterns[{self.names[0]!r}].why_not(…)."
             )
-        declared = _declared(stream)
+        over, declared = self._over(stream)
         tables = _tables(relations)
-        plan = self._plan_for(declared)
+        plan = over._plan_for(declared)
         own = next(p for p in plan.patterns if p.name == self.names[0])
         wanted = key_of(own.pattern, key)
         # Matches that feed the pattern may come from events of any key.
@@ -428,6 +498,82 @@ def pattern(source: str | PatternBuilder | ast.Pattern) -> Pattern:
     return Pattern(parse_pattern(source), source)
 
 
+class TreePatterns:
+    """Tree patterns on their own: what each finds in a document is a row, with all nodes it returns."""
+
+    def __init__(self, texts: Mapping[str, str], patterns: Mapping[str, TreePattern]) -> None:
+        self._texts = dict(texts)
+        self._patterns = dict(patterns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._patterns)
+
+    def __len__(self) -> int:
+        return len(self._patterns)
+
+    def __repr__(self) -> str:
+        return f"<tree patterns {', '.join(self.names)}>"
+
+    def __str__(self) -> str:
+        return "\n".join(map(print_tree, self._patterns.values()))
+
+    def explain(self) -> str:
+        """What each does, as the rules of a transducer."""
+        return "\n".join(explain_tree(name, tree) for name, tree in self._patterns.items())
+
+    def draw(self, form: Format = "text") -> str:
+        """The transducers as ``text``, ``mermaid`` or ``dot``."""
+        return "\n".join(draw_tree(tree, form, name) for name, tree in self._patterns.items())
+
+    def match(self, stream: Documents) -> Any:
+        """What is found in documents of this process: an Arrow table with a row for each result.
+
+        Columns are those of the documents without their bodies, then ``pattern``, ``place`` (which of the document's
+        elements and attributes it begins with), for each return name the texts of its nodes, ``nodes`` with all nodes and
+        runs, those inside others one ``level`` deeper, and ``error``. A document that cannot be read is a row with an
+        ``error``: what is wrong, line and column.
+        """
+        trees = self._for(stream)
+        if any(hasattr(data, "mapInArrow") for _, data in stream.inputs()):
+            raise EventDataError(
+                "match reads tables of this process, and this is a Spark DataFrame.", hint="Use detect(…)."
+            )
+        from perseid.local.trees import find_here
+
+        return find_here(stream, trees, self.names)
+
+    def detect(self, stream: Documents) -> Any:
+        """What is found in documents of a Spark DataFrame, batch or stream: a DataFrame with columns as :meth:`match` has."""
+        trees = self._for(stream)
+        from perseid.spark.documents import detect_trees
+
+        return detect_trees(stream, trees, self.names)
+
+    def _for(self, stream: Documents) -> Trees:
+        if not isinstance(stream, Documents):
+            raise EventDataError(
+                "Tree patterns are asked of documents.", hint="Declare them: ps.documents(df, body='xml')."
+            )
+        for name, tree in self._patterns.items():
+            try:
+                _check_trees([tree], stream)
+            except PatternError as error:
+                raise error.locate(self._texts[name]) from None
+        return Trees(tuple(print_tree(tree) for tree in self._patterns.values()), stream.namespaces, stream.trusted)
+
+
+def trees(patterns: str | Iterable[str] | Mapping[str, str]) -> TreePatterns:
+    """Tree patterns from their texts, ``"//order->o[/total > 100]"``: one, several, or several by name."""
+    if isinstance(patterns, str):
+        patterns = {"tree": patterns}
+    elif not isinstance(patterns, Mapping):
+        patterns = {f"tree{number}": text for number, text in enumerate(patterns, 1)}
+    if not patterns:
+        raise PerseidError("There is no tree pattern.", hint="Give one: ps.trees('//order->o').")
+    return TreePatterns(patterns, {name: parse_tree(text).pattern for name, text in patterns.items()})
+
+
 def fold(changes: Any) -> Any:
     """What stands of a changelog of matches: those that were told and not taken back, a row for each.
 
@@ -517,6 +663,20 @@ def _is_spark(stream: Events) -> bool:
     return hasattr(data, "mapInArrow")
 
 
+def _check_trees(trees: Iterable[TreePattern], stream: Documents) -> None:
+    """That tree patterns can be run over documents with these namespaces."""
+    from perseid.engines.trees.plan import tree_plan
+
+    for tree in trees:
+        tree_plan([tree], dict(stream.namespaces))
+
+
+def _column_names(data: Any) -> list[str]:
+    from perseid.local.tables import read_table
+
+    return list(read_table(data, None).columns)
+
+
 def _declared(stream: Any) -> Events:
     """Bare rows are a stream with the default column names."""
     return stream if isinstance(stream, Events) else Events(stream)
@@ -543,6 +703,11 @@ def _columns(tree: ast.PatternFile) -> list[str]:
 def _refuse_what_is_not_yet(cores: list[CorePattern]) -> None:
     for core in cores:
         for step in core.steps:
+            if isinstance(step.kind, ast.TreeMatch):
+                raise UnsupportedError(
+                    f"Pattern {core.name} asks for trees in documents, and its stream is declared as one of events.",
+                    hint="Declare it as documents: ps.documents(df, body='xml', time=…).",
+                )
             if type(step.kind) in _KINDS:
                 raise NotYetError(
                     f"Pattern {core.name} asks for {_KINDS[type(step.kind)]}: it parses, prints and explains, "

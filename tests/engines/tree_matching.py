@@ -46,6 +46,7 @@ def matched(
         while at < len(rows):
             pattern, _, step = (int(word) for word in rows[at][:3])
             if step < 0:
+                assert rows[at][y.O_ORDINAL] == 0
                 found[pattern].append(((0, 0), ()))
                 at += 1
                 continue

@@ -49,6 +49,8 @@ class Events:
     """How many bytes one of them may have."""
     disorder: Strategy = BUFFER
     """What is told of events that may still be joined by earlier ones."""
+    wrong: str | None = None
+    """The column that says what is wrong with a row that is no event."""
 
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]:
         """The columns named for a role, for one of several inputs where each has its own."""

@@ -39,6 +39,7 @@ from perseid.spark.stream_worker import (
     PACKET,
     ROW,
     SHARD,
+    WRONG,
     StreamJob,
     crossing_type,
     is_plain,
@@ -62,7 +63,7 @@ def detect_stream(
     _refuse(plan, stream)
     projection = project(plan, stream, relations, counted=False, rejected=rejected)
     _refuse_untimed(projection.inputs)
-    shaped = _shaped(plan, projection, rejected)
+    shaped = _shaped(plan, projection, rejected, stream.wrong)
     session = projection.inputs[0].frame.sparkSession
     _warn(session, stream.shards)
     crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema])
@@ -204,7 +205,7 @@ def _restored(kind: Any, name: str) -> str:
     return f"cast({name} as {to_spark(kind).simpleString()})" if is_.is_floating(kind) else name
 
 
-def _shaped(plan: Plan, projection: Projection, rejected: bool) -> Any:
+def _shaped(plan: Plan, projection: Projection, rejected: bool, wrong: str | None) -> Any:
     shaped = None
     for one, select, wanted in zip(projection.inputs, projection.selects, projection.wanted, strict=True):
         frame, condition, columns = one.frame, wanted, list(select)
@@ -216,6 +217,8 @@ def _shaped(plan: Plan, projection: Projection, rejected: bool) -> Any:
             frame = frame.where(shielded(f"({condition}) or {one.text(one.time)} is null"))
         if rejected:
             columns.append(f"to_json(struct({', '.join(quoted(here) for _, here, _ in one.own)})) as {ROW}")
+            if wrong is not None:
+                columns.append(f"{quoted(wrong)} as {WRONG}")
         frame = frame.selectExpr(*columns)
         shaped = frame if shaped is None else shaped.unionByName(frame)
     return routed(shaped, projection.job, untimed=True)

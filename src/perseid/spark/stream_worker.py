@@ -24,8 +24,9 @@ from perseid.engines.state import arrow_stream
 from perseid.spark.shards import labels
 from perseid.spark.worker import OURS, TIME, Job, Sent, settle
 
-SHARD, LABEL, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL = (
-    OURS + name for name in ("shard", "label", "packet", "clock", "row", "reason", "nulls", "counts", "control")
+SHARD, LABEL, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL, WRONG = (
+    OURS + name
+    for name in ("shard", "label", "packet", "clock", "row", "reason", "nulls", "counts", "control", "wrong")
 )
 NO_PROMISE = 3
 """What says that it is a promise, and not of what: a bad row."""
@@ -225,7 +226,10 @@ class StreamJob(Sent):
                 late = late.append_column(REASON, _why_late(late, done.why, watermark))
             late = self.job.once(late)
         if bad.num_rows and self.rejected:
-            bad = bad.append_column(REASON, pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PROMISE))
+            said = pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PROMISE)
+            if WRONG in bad.column_names:
+                said = pc.coalesce(bad[WRONG], said)
+            bad = bad.append_column(REASON, said)
         received = self.job.once(table).num_rows
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows}
         counters |= {"late": late.num_rows, "events": received - late.num_rows - counters["promises"]}

@@ -145,7 +145,7 @@ def write_row(M: Space, cell: int, level: int) -> bool:
     rows[at + O_NAME] = C[cell + V_NAME]
     rows[at + O_FROM] = told
     rows[at + O_TO] = told + end - begin
-    rows[at + O_ORDINAL] = C[cell + V_ORDINAL]
+    rows[at + O_ORDINAL] = C[cell + V_ORDINAL] - A[A[X_ORDINALS]]  # counted from the document's root, 1
     A[X_ROWS] += 1
     A[X_TOLD] = told + end - begin
     return True
@@ -200,7 +200,7 @@ def tell_queued(M: Space) -> bool:
             rows[at + O_NAME] = -1
             rows[at + O_FROM] = A[X_TOLD]
             rows[at + O_TO] = A[X_TOLD]
-            rows[at + O_ORDINAL] = A[X_ORDINAL]
+            rows[at + O_ORDINAL] = 0
             A[X_ROWS] += 1
         else:
             begin = A[X_GATHERED]

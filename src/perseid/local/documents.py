@@ -1,0 +1,213 @@
+"""A declared stream of documents, and how it becomes one of events: a result of a tree pattern is an event.
+
+A step ``Orders << //order->o >>`` asks for documents that a tree pattern matches. Before anything else is planned it becomes
+a step that asks for events of a type of its own; documents are read where they lie, and what their results have in them
+goes on as events, with the columns of their document beside the texts of the nodes returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from perseid.engines.trees.limits import DEEPEST, MOST_ATTRIBUTES, MOST_BYTES, MOST_TIMES
+from perseid.errors import EventDataError, MeaningError, UnknownNameError, nearest
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names
+from perseid.local.rows import Events
+
+DOCUMENT, PLACE, TYPE, WRONG = "_document", "_place", "_type", "_wrong"
+"""Columns of ours: which document a result is of, where in it, of which pattern, and what is wrong with a document."""
+ANY_DOCUMENT = "Document"
+"""The type of a document where nothing says another."""
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Tree patterns and how documents are read for them; plain data that travels to executors."""
+
+    texts: tuple[str, ...]
+    namespaces: tuple[tuple[str, str], ...] = ()
+    trusted: bool = False
+
+
+@dataclass(frozen=True)
+class Documents:
+    """A stream of documents and what it is like; make one with :func:`perseid.documents`."""
+
+    events: Events
+    """What is said of its rows, as of any events."""
+    body: str | None
+    path: str | None
+    type: str | None = None
+    namespaces: tuple[tuple[str, str], ...] = ()
+    trusted: bool = False
+
+    @property
+    def column(self) -> str:
+        """The column that documents are read from."""
+        found = self.body if self.body is not None else self.path
+        assert found is not None
+        return found
+
+    def inputs(self) -> list[tuple[str | None, Any]]:
+        """The tables, of several by the type of their documents."""
+        data = self.events.data
+        return list(data.items()) if isinstance(data, Mapping) else [(None, data)]
+
+    def require(self, names: Sequence[str], event_type: str | None = None) -> None:
+        """That a table has the columns which were named for documents, and none of the names that are ours."""
+        where = "" if event_type is None else f" of {event_type}"
+        role = "body" if self.body is not None else "path"
+        wanted = [(role, self.column), *([("type", self.type)] if self.type is not None else [])]
+        for role, name in wanted:
+            if name not in names:
+                near = nearest(name, names)
+                raise EventDataError(
+                    f"The table{where} has no column {name!r}, which is to be the {role} of documents."
+                    + (f" Did you mean {near!r}?" if near else ""),
+                    hint=f"It has: {', '.join(names)}. Say which: ps.documents(df, {role}=…).",
+                )
+        for name in (DOCUMENT, PLACE, TYPE, WRONG):
+            if name in names:
+                raise EventDataError(f"A column{where} is named {name!r}, as one of ours is.", hint="Rename it.")
+
+    def explain(self) -> str:
+        """How documents are read."""
+        where = f"files named in {self.path!r}, in pieces" if self.body is None else f"the column {self.body!r}"
+        proof = "trusted to be well formed" if self.trusted else "proved well formed, or judged by expat"
+        lines = [
+            "documents",
+            f"  read from {where}, before the shuffle: bodies are not shuffled",
+            f"  {proof}; what cannot be read is a bad row",
+            f"  limits: {DEEPEST:,} elements deep, {MOST_ATTRIBUTES:,} attributes a tag, results of {MOST_TIMES} times the "
+            f"document's bytes and {MOST_BYTES >> 20} MB",
+        ]
+        lines += [f"  namespace {prefix or '(none)'}: {uri}" for prefix, uri in self.namespaces]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<documents: {self.column!r} of {self.events!r}>"
+
+
+@dataclass(frozen=True)
+class TreeStep:
+    """A tree pattern that steps ask for, and the type its results have as events."""
+
+    stream: str
+    tree: TreePattern
+
+    @property
+    def type(self) -> str:
+        return f"{self.stream} <<{print_tree(self.tree)}>>"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of documents: tree patterns, and whether documents are events themselves."""
+
+    steps: tuple[TreeStep, ...]
+    whole: bool
+
+    def trees(self, documents: Documents) -> Trees:
+        return Trees(tuple(print_tree(step.tree) for step in self.steps), documents.namespaces, documents.trusted)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for step in self.steps for name in return_names(step.tree)))
+
+
+def asked_of(patterns: Sequence[ast.Pattern]) -> tuple[tuple[ast.Pattern, ...], Asked]:
+    """Patterns in which steps ask for events where they asked for trees, and what these trees are."""
+    found: dict[TreeStep, None] = {}
+    whole = False
+    names = {pattern.name for pattern in patterns}
+
+    def lowered(value: Any) -> Any:
+        nonlocal whole
+        if isinstance(value, ast.TreeMatch):
+            step = TreeStep(value.stream, value.tree)
+            found[step] = None
+            return ast.EventType(step.type)
+        if isinstance(value, ast.AnyEvent) or (isinstance(value, ast.EventType) and value.name not in names):
+            whole = True
+            return value
+        if isinstance(value, tuple):
+            return tuple(map(lowered, value))
+        if isinstance(value, ast.ELEMENT_TYPES) and is_dataclass(value):
+            parts = {part.name: getattr(value, part.name) for part in fields(value)}
+            return replace(value, **{name: lowered(part) for name, part in parts.items()})
+        return value
+
+    lowered_patterns = tuple(replace(pattern, match=lowered(pattern.match)) for pattern in patterns)
+    return lowered_patterns, Asked(tuple(found), whole)
+
+
+def together(part: TreePart) -> list[tuple[str, ...]]:
+    """The return names of a tree pattern by the results they are told in: those of one are told together."""
+    if isinstance(part, TreeNode) and part.returns is not None:
+        return [return_names(TreePattern(part))]
+    groups: list[tuple[str, ...]] = []
+    for child in children(part):
+        found = together(child)
+        if found and _is_run(part, child):
+            found = [tuple(name for group in found for name in group)]
+        groups += found
+    return groups
+
+
+def _is_run(part: TreePart, child: TreePart) -> bool:
+    """Is a part's child an expression over siblings, whose runs are results?"""
+    if isinstance(part, TreeNode):
+        return child is part.siblings
+    return isinstance(part, Exists) and not isinstance(child, TreeNode)
+
+
+def check_variables(patterns: Sequence[ast.Pattern], columns: Sequence[str]) -> None:
+    """That names after a tree step's are those of nodes its pattern returns, or of columns; and all in one result."""
+    for pattern in patterns:
+        for step in ast.steps(pattern.match):
+            groups = together(step.kind.tree.root) if isinstance(step.kind, ast.TreeMatch) else []
+            if len(groups) > 1:
+                raise MeaningError(
+                    f"{groups[0][0]!r} and {groups[1][0]!r} are results beside each other, so each is an event of its own.",
+                    span=step.span,
+                    hint="Return the node that they belong to as well, for example //order->order[/total->total].",
+                )
+        trees = {
+            step.name: step.kind.tree
+            for step in ast.steps(pattern.match)
+            if step.name is not None and isinstance(step.kind, ast.TreeMatch)
+        }
+        for ref in _refs(pattern):
+            tree = trees.get(ref.parts[0]) if len(ref.parts) > 1 else None
+            if tree is None:
+                continue
+            known = [*return_names(tree), *columns]
+            if ref.parts[1] not in known:
+                near = nearest(ref.parts[1], known)
+                raise UnknownNameError(
+                    f"{'.'.join(ref.parts[:2])}: the tree pattern of {ref.parts[0]} returns no {ref.parts[1]!r}."
+                    + (f" Did you mean {near!r}?" if near else ""),
+                    span=ref.span,
+                    hint=f"It returns: {', '.join(return_names(tree)) or 'nothing'}; write ->{ref.parts[1]} behind the step that is meant.",
+                )
+
+
+def _refs(value: Any) -> Iterator[ex.Ref]:
+    if isinstance(value, ex.Ref):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _refs(part)
+    elif is_dataclass(value) and not isinstance(value, type | TreePattern):
+        for part in fields(value):
+            yield from _refs(getattr(value, part.name))
+
+
+def event_stream(documents: Documents, data: Any) -> Events:
+    """The declaration of the events that results are, ``data`` being their rows."""
+    order = (*documents.events.order_by, DOCUMENT, PLACE)
+    return replace(documents.events, data=data, type=TYPE, id=(DOCUMENT, TYPE, PLACE), order_by=order, wrong=WRONG)

@@ -1,0 +1,154 @@
+"""Documents read: what tree patterns find in them as columns, for this process and for executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.hashing import identities
+from perseid.engines.trees.match_layout import O_ORDINAL, O_PATTERN
+from perseid.engines.trees.reader import NODE, Findings, Reader, Refused
+from perseid.errors import DocumentError
+from perseid.local.documents import ANY_DOCUMENT, DOCUMENT, PLACE, TYPE, Asked, Documents, Trees, event_stream
+from perseid.local.rows import Events
+from perseid.local.tables import Table, read_table
+
+
+def reader_for(trees: Trees) -> Reader:
+    return Reader(trees.texts, trees.namespaces, trees.trusted)
+
+
+def columns_of(
+    asked: Asked, reader: Reader, findings: Findings, types: Sequence[str | None] | None
+) -> tuple[Any, dict[str, Any]]:
+    """Results as events: which documents they are of, and the columns that results have and documents have not."""
+    firsts = findings.firsts
+    patterns = findings.rows[firsts, O_PATTERN]
+    kept = np.arange(len(firsts))
+    if types is not None:
+        streams = [step.stream for step in asked.steps]
+        kept = np.array(
+            [
+                i
+                for i, (p, d) in enumerate(zip(patterns, findings.document[firsts], strict=True))
+                if types[d] == streams[p]
+            ],
+            np.int64,
+        )
+    names = pa.array([step.type for step in asked.steps], pa.string())
+    columns = {
+        TYPE: names.take(pa.array(patterns[kept])),
+        PLACE: pa.array(findings.rows[firsts[kept], O_ORDINAL], pa.int64()),
+    }
+    steps = reader.plan.steps
+    for name in asked.variables:
+        numbers = [number for number, step in enumerate(steps) if step.returns == name]
+        columns[name] = findings.first_texts(numbers).take(pa.array(kept))
+    return findings.document[firsts[kept]], columns
+
+
+ERROR, PATTERN = "error", "pattern"
+_WRONG = pa.struct([("what", pa.string()), ("line", pa.int64()), ("column", pa.int64())])
+
+
+def result_fields(reader: Reader) -> list[pa.Field]:
+    """The columns of results as they are: which pattern, where, its nodes, and by return name the texts of its nodes."""
+    variables = dict.fromkeys(step.returns for step in reader.plan.steps if step.returns is not None)
+    return [
+        pa.field(PATTERN, pa.string()),
+        pa.field("place", pa.int64()),
+        *(pa.field(name, pa.list_(pa.string())) for name in variables),
+        pa.field("nodes", pa.list_(pa.struct(NODE))),
+        pa.field(ERROR, _WRONG),
+    ]
+
+
+def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> dict[str, Any]:
+    """Results as they are, a row each."""
+    steps = reader.plan.steps
+    columns = {
+        PATTERN: pa.array(names, pa.string()).take(pa.array(findings.rows[findings.firsts, O_PATTERN])),
+        "place": pa.array(findings.rows[findings.firsts, O_ORDINAL], pa.int64()),
+        "nodes": findings.nodes([step.returns for step in steps]),
+    }
+    for name in dict.fromkeys(step.returns for step in steps if step.returns is not None):
+        columns[name] = findings.all_texts([number for number, step in enumerate(steps) if step.returns == name])
+    return columns
+
+
+def error_column(refused: Sequence[Refused]) -> Any:
+    """What is wrong with documents."""
+    return pa.array([{"what": one.what, "line": one.line, "column": one.column} for one in refused], _WRONG)
+
+
+def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
+    """What tree patterns find in documents of this process, as an Arrow table; also what cannot be read."""
+    reader = reader_for(trees)
+    fields, pieces = result_fields(reader), []
+    for event_type, data in documents.inputs():
+        table = read_table(data, None)
+        documents.require(list(table.columns), event_type)
+        kept = {name: _array(column) for name, column in table.columns.items() if name != documents.body}
+        for findings in _readings(documents, reader, table):
+            refused = findings.refused
+            for at, columns in (
+                (findings.document[findings.firsts], result_columns(names, reader, findings)),
+                (np.array([one.document for one in refused], np.int64), {ERROR: error_column(refused)}),
+            ):
+                own = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(len(at), f.type) for f in fields]
+                of_documents = {name: column.take(pa.array(at)) for name, column in kept.items()}
+                pieces.append(pa.table({**of_documents, **dict(zip([f.name for f in fields], own, strict=True))}))
+    return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def _readings(documents: Documents, reader: Reader, table: Table) -> Iterator[Findings]:
+    given = table.columns[documents.column]
+    values = given.to_pylist() if hasattr(given, "to_pylist") else list(given)
+    if documents.body is not None:
+        yield reader.read(values)
+        return
+    for number, path in enumerate(values):
+        yield from reader.read_file(number, path)
+
+
+def read_here(documents: Documents, asked: Asked) -> Events:
+    """Documents that lie in tables of this process, as events; one that cannot be read is an error that names its row."""
+    tables = []
+    for event_type, data in documents.inputs():
+        table = read_table(data, None)
+        documents.require(list(table.columns), event_type)
+        tables.append(_events_here(documents, asked, event_type, table))
+    return event_stream(documents, pa.concat_tables(tables, promote_options="permissive"))
+
+
+def _events_here(documents: Documents, asked: Asked, event_type: str | None, table: Table) -> Any:
+    reader = reader_for(asked.trees(documents))
+    columns = {name: _array(column) for name, column in table.columns.items()}
+    kept = {name: column for name, column in columns.items() if name != documents.body}
+    hashed = pa.array(identities([columns[name] for name in documents.events.id], columns))
+    types = None
+    if event_type is not None:
+        types = [event_type] * table.rows
+    elif documents.type is not None:
+        types = columns[documents.type].cast(pa.string()).to_pylist()
+    pieces = []
+    for findings in _readings(documents, reader, table):
+        for bad in findings.refused:
+            raise DocumentError(f"Row {bad.document + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1)
+        at, found = columns_of(asked, reader, findings, types)
+        rows = pa.array(at)
+        of_documents = {name: column.take(rows) for name, column in kept.items()}
+        pieces.append(pa.table({**of_documents, DOCUMENT: hashed.take(rows), **found}))
+    if asked.whole:
+        names = pa.array(types if types is not None else [ANY_DOCUMENT] * table.rows, pa.string())
+        places = pa.array(np.zeros(table.rows, np.int64))
+        pieces.append(pa.table({**kept, DOCUMENT: hashed, TYPE: names, PLACE: places}))
+    return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def _array(column: Any) -> Any:
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole if isinstance(whole, pa.Array) else pa.array(whole)

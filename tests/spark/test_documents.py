@@ -1,0 +1,249 @@
+"""Documents on Spark: what is found is what is found here, in a batch, on a stream, and in files of any size."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql import types as st
+
+import perseid as ps
+from perseid.errors import DocumentError, EventDataError, MeaningError, UnknownNameError, UnsupportedError
+from tests.spark.streaming import FAR, MOMENT, Streams, at, ids
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+UNPAID = ps.pattern("""
+    pattern unpaid
+    match   Orders << //order->order[/total->total > 100][/@customer->customer] >> o
+            -> not Payments << //payment->paid[/@customer->customer] >> for 1 hour
+    partition by customer
+    return  o.total, o.id as document
+""")
+ARROW = pa.schema([("ts", MOMENT), ("id", pa.int64()), ("kind", pa.string()), ("xml", pa.string())])
+SPARK = st.StructType(
+    [
+        st.StructField("ts", st.TimestampType()),
+        st.StructField("id", st.LongType()),
+        st.StructField("kind", st.StringType()),
+        st.StructField("xml", st.StringType()),
+    ]
+)
+
+
+def feed(count: int, seed: int = 1) -> list[dict[str, Any]]:
+    """Orders and payments as they may come: several in a document, some small, some that nobody ordered."""
+    chance = random.Random(seed)
+    rows = []
+    for number in range(count):
+        customer = f"c{chance.randint(1, 12)}"
+        if chance.random() < 0.6:
+            orders = (
+                f"<order customer='{chance.choice([customer, f'c{chance.randint(1, 12)}'])}'>"
+                f"<total>{chance.randint(1, 300)}</total></order>"
+                for _ in range(chance.randint(0, 3))
+            )
+            kind, xml = "Orders", f"<orders>{''.join(orders)}<payment customer='{customer}'/></orders>"
+        else:
+            kind, xml = "Payments", f"<payment customer='{customer}'>&#8364;<![CDATA[5]]></payment>"
+        rows.append({"ts": at(600 * number + chance.randint(0, 3)), "id": number, "kind": kind, "xml": xml})
+    return rows
+
+
+def declared(data: Any, **more: Any) -> ps.Documents:
+    return ps.documents(data, body="xml", time="ts", type="kind", id="id", **more)
+
+
+def test_batch_is_what_is_found_here(spark: SparkSession) -> None:
+    rows = feed(120)
+    here = UNPAID.match(declared(pa.Table.from_pylist(rows, ARROW)))
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK).repartition(5)
+    found = UNPAID.detect(declared(frame)).toArrow().to_pylist()
+    assert len(found) > 5
+    assert ids(found) == sorted((m.pattern, m.match_id, m.kind) for m in here)
+    assert {row["total"] for row in found} <= {str(n) for n in range(101, 301)}
+    plan = UNPAID.detect(declared(frame))
+    assert "xml" not in plan.columns
+
+
+def test_stream_is_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever the batches; documents that cannot be read are bad rows and hold nothing up."""
+    rows = feed(90, seed=2)
+    wrong = [{"ts": at(5), "id": 1000, "kind": "Orders", "xml": "<a>\n<b></a>"}, {**rows[0], "id": 1001, "xml": None}]
+    far = {"ts": at(FAR), "id": 2000, "kind": "Payments", "xml": "<payment customer='nobody'/>"}
+    streams = Streams(spark, tmp_path)
+    batches = [[*rows[:20], *wrong], rows[20:25], rows[25:80], rows[80:], [far]]
+    frame = streams.stream(ARROW, *batches)
+    ran = streams.run(UNPAID.detect(declared(frame), rejected=True))
+    here = UNPAID.match(declared(pa.Table.from_pylist([*rows, far], ARROW)))
+    assert ids(ran.rows) == sorted((m.pattern, m.match_id, m.kind) for m in here)
+    assert ran.counters["bad"] == 2
+    assert sorted(row["reason"] for row in ran.rejected) == [
+        "Mismatched tag (line 2, column 6).",
+        "There is no document.",
+    ]
+
+
+def test_counts_what_cannot_be_read(spark: SparkSession) -> None:
+    rows = [*feed(10), {"ts": at(0), "id": 99, "kind": "Orders", "xml": "<a"}]
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK)
+    counted = Observation()
+    UNPAID.detect(declared(frame), observation=counted).collect()
+    assert counted.get["bad"] == 1
+
+
+def test_results_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
+    """Tree patterns on their own, batch and stream: the same rows, and what cannot be read beside them."""
+    trees = ps.trees(
+        {"large": "//order->o[/total->t > 100]", "paid": "//payment", "run": "//orders(/order->o:/payment->p)"}
+    )
+    rows = [*feed(40), {"ts": at(0), "id": 99, "kind": "Orders", "xml": "<a>\n &nope;</a>"}]
+    table = pa.Table.from_pylist(rows, ARROW)
+    wanted = sorted(trees.match(declared(table)).to_pylist(), key=str)
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK).repartition(3)
+    found = trees.detect(declared(frame)).toArrow()
+    assert sorted(found.select(list(wanted[0])).to_pylist(), key=str) == wanted
+    (bad,) = [row for row in wanted if row["error"] is not None]
+    assert (bad["id"], bad["error"]["line"], bad["error"]["column"]) == (99, 2, 2)
+    runs = [row for row in wanted if row["pattern"] == "run"]
+    assert [node["variable"] for node in runs[0]["nodes"]] == [None, "o", "p"]
+    assert [node["level"] for node in runs[0]["nodes"]] == [0, 1, 1]
+    streams = Streams(spark, tmp_path)
+    ran = streams.run(trees.detect(declared(streams.stream(ARROW, rows[:15], rows[15:]))))
+    assert sorted(ran.table.select(list(wanted[0])).to_pylist(), key=str) == wanted
+
+
+def test_files(spark: SparkSession, tmp_path: Path) -> None:
+    """A document that is given by its path is read in pieces; one that is none, or not there, is an error in its row."""
+    large = tmp_path / "large.xml"
+    with large.open("wb") as file:
+        file.write(b"<feed>")
+        for number in range(60_000):
+            file.write(b"<item><n>%d</n><text>%s</text></item>" % (number, b"x" * 50))
+        file.write(b"</feed>")
+    broken = tmp_path / "broken.xml"
+    broken.write_bytes(b"<feed><item><n>1</n></item>\n<item></feed>")
+    doubtful = tmp_path / "doubtful.xml"
+    doubtful.write_bytes("<feed><item><n>1</n></item><é/><item><n>2</n></item></feed>".encode())
+    paths = [str(large), broken.as_uri(), str(doubtful), str(tmp_path / "none.xml"), None]
+    frame = spark.createDataFrame([(path,) for path in paths], "file string")
+    trees = ps.trees("//item/n->n")
+    found = trees.detect(ps.documents(frame, path="file")).toArrow().to_pylist()
+    of = {path: [row for row in found if row["file"] == path] for path in paths}
+    assert sorted(int(row["n"][0]) for row in of[str(large)]) == list(range(60_000))
+    # What was found before the document broke was told, and the error follows.
+    assert [(row["n"], row["error"] and row["error"]["line"]) for row in of[broken.as_uri()]] == [
+        (["1"], None),
+        (None, 2),
+    ]
+    assert [row["n"] for row in of[str(doubtful)]] == [["1"], ["2"]]
+    for path in paths[3:]:
+        (row,) = of[path]
+        assert row["error"]["what"]
+    binary = spark.read.format("binaryFile").load(str(large))
+    assert trees.detect(ps.documents(binary, body="content")).count() == 60_000
+
+
+def test_any_encoding(spark: SparkSession) -> None:
+    text = "<r><a>é</a></r>"
+    bodies = [
+        text.encode(),
+        ("﻿" + text).encode(),
+        text.encode("utf-16"),
+        ("<?xml version='1.0' encoding='ISO-8859-1'?>" + text).encode("latin-1"),
+    ]
+    frame = spark.createDataFrame([(body,) for body in bodies], "xml binary")
+    found = ps.trees("//a->a").detect(ps.documents(frame, body="xml")).toArrow()["a"].to_pylist()
+    assert found == [["é"]] * 4
+    # Text is text, whatever it says that it was before.
+    frame = spark.createDataFrame([("<?xml version='1.0' encoding='ISO-8859-1'?>" + text,)], "xml string")
+    assert ps.trees("//a->a").detect(ps.documents(frame, body="xml")).toArrow()["a"].to_pylist() == [["é"]]
+
+
+def test_documents_are_events_too(spark: SparkSession) -> None:
+    """A step that names a type asks for documents of that type; and tables may be given by type."""
+    asked = ps.pattern("pattern p match Orders o -> Payments << //payment >> p within 1 hour return o.id, p.id as paid")
+    rows = feed(30, seed=4)
+    by_kind = {
+        kind: spark.createDataFrame([(r["ts"], r["id"], r["xml"]) for r in rows if r["kind"] == kind], "ts timestamp, id long, xml string")
+        for kind in ("Orders", "Payments")
+    }  # fmt: skip
+    together = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK)
+    one = asked.detect(declared(together)).toArrow()
+    several = asked.detect(ps.documents(by_kind, body="xml", time="ts", id="id")).toArrow()
+    assert one.num_rows > 3
+    assert sorted(map(str, one.select(["id", "paid"]).to_pylist())) == sorted(
+        map(str, several.select(["id", "paid"]).to_pylist())
+    )
+
+
+def test_namespaces(spark: SparkSession) -> None:
+    xml = "<feed xmlns='http://www.w3.org/2005/Atom'><entry><title>t</title></entry></feed>"
+    frame = spark.createDataFrame([(xml,)], "xml string")
+    trees = ps.trees("//a:entry/a:title->t")
+    declared = ps.documents(frame, body="xml", namespaces={"a": "http://www.w3.org/2005/Atom"})
+    assert trees.detect(declared).toArrow()["t"].to_pylist() == [["t"]]
+    with pytest.raises(UnknownNameError, match="namespace"):
+        trees.detect(ps.documents(frame, body="xml"))
+
+
+def test_mistakes(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("<a/>", at(0))], "xml string, ts timestamp")
+    with pytest.raises(EventDataError, match="Did you mean 'xml'"):
+        ps.trees("//a").detect(ps.documents(frame, body="xmll"))
+    with pytest.raises(EventDataError, match="a body or a path"):
+        ps.documents(frame)
+    with pytest.raises(EventDataError, match="not both"):
+        ps.documents(frame, body="xml", path="xml")
+    with pytest.raises(UnsupportedError, match="declared as one of events"):
+        UNPAID.detect(ps.events(frame, time="ts"))
+    with pytest.raises(EventDataError, match="is timestamp"):
+        ps.trees("//a").detect(ps.documents(frame, body="ts"))
+    with pytest.raises(EventDataError, match="asked of documents"):
+        ps.trees("//a").detect(frame)
+    with pytest.raises(EventDataError, match="Spark DataFrame"):
+        ps.trees("//a").match(ps.documents(frame, body="xml"))
+    with pytest.raises(EventDataError, match="detect works on Spark"):
+        ps.trees("//a").detect(ps.documents([{"xml": "<a/>"}], body="xml"))
+    with pytest.raises(UnknownNameError, match="Did you mean 'total'"):
+        ps.pattern("pattern p match D << //a->x[/t->total] >> o return o.totl").detect(ps.documents(frame, body="xml"))
+    with pytest.raises(MeaningError, match="beside each other"):
+        ps.pattern("pattern p match D << //a[/b->x][/c->y] >> o return o.x").detect(ps.documents(frame, body="xml"))
+    with pytest.raises(EventDataError, match="has that name too"):
+        ps.pattern("pattern p match D << //a->ts >> o return o.ts").detect(ps.documents(frame, body="xml"))
+    with pytest.raises(EventDataError, match="time column"):
+        ps.pattern("pattern p match D << //a->x >> o return o.x").detect(ps.documents(frame, body="xml", time="tss"))
+    with pytest.raises(UnsupportedError, match="last"):
+        ps.trees("//a(/b[last()]:/c)").detect(ps.documents(frame, body="xml"))
+    with pytest.raises(DocumentError, match="Row 2"):
+        ps.pattern("pattern p match D << //a->x >> o return o.x").match(
+            ps.documents([{"ts": at(0), "xml": "<a/>"}, {"ts": at(1), "xml": "<b>"}], body="xml")
+        )
+
+
+def test_explained(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([tuple(row.values()) for row in feed(1)], SPARK)
+    said = UNPAID.explain(declared(frame, trusted=True, namespaces={"a": "urn:a"}))
+    for line in ("tree Orders <<", "q1: waits for step 1", "before the shuffle", "trusted", "namespace a: urn:a"):
+        assert line in said
+    assert "fa1" in ps.trees("//a(/b:/c*)").explain()
+    assert "graph" in ps.trees("//a(/b:/c*)").draw("mermaid") or "flowchart" in ps.trees("//a(/b:/c*)").draw("mermaid")
+    assert "//order->order" in UNPAID.draw()
+
+
+def test_far_apart_orders_do_not_meet(spark: SparkSession) -> None:
+    """Results of one document are in its order, and documents of one time in theirs."""
+    asked = ps.pattern("pattern p match D << //a->x >> a -> D << //b->y >> b within 1 minute return a.x, b.y")
+    rows = [{"ts": at(0), "id": n, "xml": "<r><b>1</b><a>2</a><b>3</b><a>4</a></r>"} for n in range(2)]
+    rows.append({"ts": at(0) + timedelta(seconds=1), "id": 7, "xml": "<r><b>5</b></r>"})
+    here = asked.match(ps.documents(rows, body="xml", id="id"))
+    frame = spark.createDataFrame([tuple(r.values()) for r in rows], "ts timestamp, id long, xml string")
+    there = asked.detect(ps.documents(frame, body="xml", id="id")).toArrow()
+    found = sorted((row["x"], row["y"]) for row in there.to_pylist())
+    assert found == sorted((m.values["x"], m.values["y"]) for m in here)
+    assert ("2", "3") in found
