@@ -328,63 +328,88 @@ def characters(M: Space, D: Bytes, kind: int, begin: int, end: int, cut: int) ->
     return READ
 
 
+@compiled
+def pass_over(M: Space, K: Tokens, at: int, count: int) -> int:
+    """Tokens that no candidate and no step asks for: where one comes that somebody may ask for."""
+    S, A = M.stack, M.head
+    depth, ordinal = A[X_DEPTH], A[X_ORDINAL]
+    elements, ordinals, texters = A[X_ELEMENTS], A[X_ORDINALS], A[X_TEXTERS]
+    # At these depths the end of an element says something to somebody.
+    own, above = S[A[X_LAST] + C_DEPTH], -1
+    if A[X_OWNER] != 0:
+        above = S[A[X_OWNER] + C_DEPTH] + 1
+    while at < count:
+        kind = K[T_KIND, at]
+        if kind == END:
+            if depth == own or depth == above:
+                break
+            depth -= 1
+        elif kind == START:
+            if A[elements + K[T_NAME, at]] != 0:
+                break
+            depth += 1
+            ordinal += 1
+            A[ordinals + depth] = ordinal
+        elif texters or kind == ATTRIBUTE or kind == ESCAPED_VALUE:
+            break
+        at += 1
+    A[X_DEPTH] = depth
+    A[X_ORDINAL] = ordinal
+    return at
+
+
+@compiled
+def match_token(M: Space, D: Bytes, K: Tokens, at: int, cut: int) -> int:
+    """One token: what the matcher answers; nothing is done where that is not READ."""
+    A = M.head
+    kind, name, begin, end = K[T_KIND, at], K[T_NAME, at], K[T_BEGIN, at], K[T_END, at]
+    if kind == END:
+        if not has_room(M, 0):
+            return ROOM
+        end_element(M, A[X_DEPTH])
+        A[X_DEPTH] -= 1
+        return READ
+    if kind == START:
+        if not has_room(M, 0):
+            return ROOM
+        if not element(M, name):
+            A[X_UNKNOWN] = name
+            return NAMES
+        return READ
+    is_value = kind == ATTRIBUTE or kind == ESCAPED_VALUE
+    if not is_value and A[X_TEXTERS] == 0:
+        return READ
+    if not has_room(M, end - begin):
+        return ROOM
+    if not is_value:
+        return characters(M, D, kind, begin, end, cut)
+    answer = attribute(M, D, kind, name, begin, end)
+    if answer == NAMES:
+        A[X_UNKNOWN] = -1 - name
+    return answer
+
+
 @entry
 def match_tokens(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
     """Go on with the tokens of a batch: what the matcher answers, and in its head how far it came."""
-    S, A = M.stack, M.head
+    A = M.head
     if not tell_queued(M):
         return ROWS
     while A[X_AT] < count:
         at = A[X_AT]
-        kind = K[T_KIND, at]
-        if kind == END:
-            depth = A[X_DEPTH]
-            if (
-                S[A[X_LAST] + C_DEPTH] == depth
-                or A[X_PARKED]
-                or (A[X_OWNER] != 0 and S[A[X_OWNER] + C_DEPTH] == depth - 1)
-            ):
-                if not has_room(M, 0):
-                    return ROOM
-                end_element(M, depth)
-                A[X_AT] = at + 1
-                A[X_DEPTH] = depth - 1
-                if A[X_QUEUE] and not tell_queued(M):
-                    return ROWS
-                forget(M)
-                continue
-            A[X_DEPTH] = depth - 1
-        elif kind == START:
-            if A[A[X_ELEMENTS] + K[T_NAME, at]] and not has_room(M, 0):
-                return ROOM
-            if not element(M, K[T_NAME, at]):
-                A[X_UNKNOWN] = K[T_NAME, at]
-                return NAMES
-            if A[X_QUEUE]:
-                A[X_AT] = at + 1
-                if not tell_queued(M):
-                    return ROWS
-        elif kind == ATTRIBUTE or kind == ESCAPED_VALUE:
-            begin, end = K[T_BEGIN, at], K[T_END, at]
-            if not has_room(M, end - begin):
-                return ROOM
-            answer = attribute(M, D, kind, K[T_NAME, at], begin, end)
-            if answer != READ:
-                A[X_UNKNOWN] = -1 - K[T_NAME, at]
-                return answer
-            if A[X_QUEUE]:
-                A[X_AT] = at + 1
-                if not tell_queued(M):
-                    return ROWS
-            forget(M)
-        elif A[X_TEXTERS]:
-            begin, end = K[T_BEGIN, at], K[T_END, at]
-            if not has_room(M, end - begin):
-                return ROOM
-            answer = characters(M, D, kind, begin, end, cut)
-            if answer != READ:
-                return answer
+        if A[X_PARKED] == 0:
+            at = pass_over(M, K, at, count)
+            A[X_AT] = at
+            if at == count:
+                break
+        answer = match_token(M, D, K, at, cut)
+        if answer != READ:
+            return answer
         A[X_AT] = at + 1
+        if A[X_QUEUE] and not tell_queued(M):
+            return ROWS
+        if A[X_HOLDERS] == 0:
+            forget(M)
     return READ
 
 

@@ -32,6 +32,7 @@ for _letter in b"0123456789-.":
     _IN_NAME[_letter] = 2
 _IN_NAME[ord(":")] = 3
 _IN_NAME[128:] = 4
+BEYOND_ASCII = 4
 IN_TEXT: Bytes = _IN_TEXT
 IN_NAME: Bytes = _IN_NAME
 
@@ -42,7 +43,7 @@ BANG, QUOTE, HASH, AMPERSAND, APOSTROPHE, MINUS, SLASH, COLON, SEMICOLON, LESS, 
 BRACKET_CLOSE = 93
 CDATA_OPENS: Bytes = np.frombuffer(b"<![CDATA[", np.uint8)
 CDATA_LENGTH = 9
-STRIDE = 16
+STRIDE = 8
 MOST_PROBES = 256
 """How far a name may lie from its place in a table that is at most half full: only a document made for that is worse."""
 
@@ -165,14 +166,19 @@ def same_name(D: Bytes, begin: int, length: int, N: Room, at: int) -> bool:
 
 
 @compiled
+def mixed(found: int) -> int:
+    """A hash whose last bits tell names apart that differ in their last letters, as numbered ones do."""
+    found = ((found & 0xFFFFFF) * 0x9E3779B1 + (found >> 24) * 0x85EBCA6B) & 0xFFFFFFFFFFFF
+    return int(found ^ (found >> 23))
+
+
+@compiled
 def hash_of(A: Ints, D: Bytes, begin: int, end: int) -> int:
     """A number for some bytes, from 0 on; salted, so that nobody can write names that share one."""
     found, factor = A[H_SALT], A[H_FACTOR]
     for k in range(begin, end):
         found = (found * factor + int(D[k])) & 0xFFFFFFFFFFFF
-    # Names that differ in their last letters, as numbered ones do, are to lie far from each other.
-    found = ((found & 0xFFFFFF) * 0x9E3779B1 + (found >> 24) * 0x85EBCA6B) & 0xFFFFFFFFFFFF
-    return int(found ^ (found >> 23))
+    return mixed(found)
 
 
 @compiled
@@ -868,11 +874,103 @@ def text(A: Ints, D: Bytes, K: Tokens, at: int, end: int) -> int:
     return answer
 
 
+@compiled
+def known_name(A: Ints, N: Room, D: Bytes, begin: int, end: int, hashed: int) -> int:
+    """The record of a name that was read before and whose namespace is known; 0 where there is none."""
+    mask = A[H_TABLE_SIZE] - 1
+    slot = hashed & mask
+    while True:
+        found = A[A[H_TABLE] + slot] - 1
+        if found < 0:
+            return 0
+        record = A[H_RECORDS] + found * RECORD_WIDTH
+        if A[record + R_HASH] == hashed and A[record + R_LENGTH] == end - begin:
+            if not same_name(D, begin, end - begin, N, A[record + R_AT]):
+                return 0
+            return int(record) if A[record + R_LOCAL] >= 0 and A[record + R_EPOCH] == A[H_EPOCH] else 0
+        slot = (slot + 1) & mask
+
+
+@compiled
+def plain_tokens(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> int:
+    """What most of a document is: tags of known names without attributes, and plain texts. Where something else comes.
+
+    All that is not as simple is left to the others; this only has to be right about what it takes.
+    """
+    tokens, depth = A[H_TOKENS], A[H_DEPTH]
+    room, strict, texts = A[H_ROOM], A[H_STRICT], A[H_TEXTS]
+    stack, records, salt, factor = A[H_STACK], A[H_RECORDS], A[H_SALT], A[H_FACTOR]
+    # Tags that end what declared namespaces are left to the others.
+    floor = 1
+    if A[H_SCOPES]:
+        floor = max(1, A[A[H_SCOPE] + (A[H_SCOPES] - 1) * SCOPE_WIDTH + S_DEPTH])
+    while at + 1 < end and tokens < room:
+        if D[at] == LESS:
+            if D[at + 1] == SLASH:
+                if depth <= floor:
+                    break
+                top = stack + 2 * (depth - 1)
+                record = records + A[top] * RECORD_WIDTH
+                length = A[record + R_LENGTH]
+                close = at + 2 + length
+                if close >= end or D[close] != GREATER:
+                    break
+                if strict and not same_name(D, at + 2, length, N, A[record + R_AT]):
+                    break
+                put(K, tokens, END, A[top + 1], at, at)
+                depth -= 1
+            else:
+                if IN_NAME[D[at + 1]] != 1 or depth >= A[H_DEEPEST]:
+                    break
+                close = at + 1
+                hashed, letters = salt, 0
+                while close < end and IN_NAME[D[close]]:
+                    hashed = (hashed * factor + int(D[close])) & 0xFFFFFFFFFFFF
+                    letters |= int(IN_NAME[D[close]])
+                    close += 1
+                if close >= end or D[close] != GREATER or (strict and letters & BEYOND_ASCII):
+                    break
+                record = known_name(A, N, D, at + 1, close, mixed(hashed))
+                if record == 0:
+                    break
+                put(K, tokens, START, A[record + R_EXPANDED], at, close + 1)
+                top = stack + 2 * depth
+                A[top] = (record - records) // RECORD_WIDTH
+                A[top + 1] = A[record + R_EXPANDED]
+                depth += 1
+            tokens += 1
+            at = close + 1
+        else:
+            close = at
+            while close + STRIDE <= end:
+                seen = 0
+                for k in range(STRIDE):
+                    seen |= int(IN_TEXT[D[close + k]])
+                if seen:
+                    break
+                close += STRIDE
+            while close < end and IN_TEXT[D[close]] == PLAIN:
+                close += 1
+            if close >= end or D[close] != LESS:
+                break
+            if texts:
+                put(K, tokens, TEXT, -1, at, close)
+                tokens += 1
+            at = close
+    A[H_TOKENS] = tokens
+    A[H_DEPTH] = depth
+    return int(at)
+
+
 @entry
 def scan(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
     """Go on from where the scanner stands: what it answers, and in its head how far it came and how many tokens there are."""
     answer = DONE
     while A[H_AT] < end and answer == DONE:
+        if A[H_MODE] == OUTSIDE and A[H_DEPTH] > 0:
+            A[H_AT] = plain_tokens(A, N, D, K, A[H_AT], end)
+            if A[H_AT] >= end:
+                break
         at = A[H_AT]
         if A[H_MODE] != OUTSIDE:
             answer = passed_over(A, D, K, at, end)
