@@ -106,11 +106,10 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
 
 def _readings(documents: Documents, reader: Reader, table: Table) -> Iterator[Findings]:
     given = table.columns[documents.column]
-    values = given.to_pylist() if hasattr(given, "to_pylist") else list(given)
     if documents.body is not None:
-        yield reader.read(values)
+        yield reader.read(given)
         return
-    for number, path in enumerate(values):
+    for number, path in enumerate(given.to_pylist() if hasattr(given, "to_pylist") else given):
         yield from reader.read_file(number, path)
 
 

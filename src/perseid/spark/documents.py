@@ -71,7 +71,7 @@ class DocumentJob(Sent):
                 continue
             for begin, end in _pieces(bodies):
                 piece = batch.slice(begin, end - begin)
-                yield piece, reader, reader.read(bodies.slice(begin, end - begin).to_pylist())
+                yield piece, reader, reader.read(bodies.slice(begin, end - begin))
         settle()
 
     def rows(self, batch: pa.RecordBatch, at: Any, columns: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from perseid.engines.trees.cells import result, rope, tell_later, tell_queued
 from perseid.engines.trees.delivery import give, hold, let_go, mark, nearest, settle
 from perseid.engines.trees.layout import *
-from perseid.engines.trees.layout import Bytes, Tokens
+from perseid.engines.trees.layout import Bytes, Ints, Room, Tokens
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled, entry
 from perseid.engines.trees.runs import begin_run, end_runs, feed
-from perseid.engines.trees.scan import CARRIAGE_RETURN
+from perseid.engines.trees.scan import CARRIAGE_RETURN, after_declaration, begin_scan, is_over, scan_on
 from perseid.engines.trees.strings import read_cdata, read_escaped, tested
 
 SPARE_CELLS = 64
@@ -389,8 +389,8 @@ def match_token(M: Space, D: Bytes, K: Tokens, at: int, cut: int) -> int:
     return answer
 
 
-@entry
-def match_tokens(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
+@compiled
+def match_on(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
     """Go on with the tokens of a batch: what the matcher answers, and in its head how far it came."""
     A = M.head
     if not tell_queued(M):
@@ -413,8 +413,8 @@ def match_tokens(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
     return READ
 
 
-@entry
-def begin_document(M: Space) -> None:
+@compiled
+def begin(M: Space) -> None:
     """A new document: nothing is open but the document itself."""
     P, A = M.plan, M.head
     if A[X_PARKED]:  # of a document that was left in the middle
@@ -439,8 +439,8 @@ def begin_document(M: Space) -> None:
             tell_later(M, -1 - pattern)
 
 
-@entry
-def end_document(M: Space) -> int:
+@compiled
+def end_all(M: Space) -> int:
     """The document is over: what the matcher answers."""
     if M.head[X_DEPTH] == 0:
         if not has_room(M, 0):
@@ -448,3 +448,59 @@ def end_document(M: Space) -> int:
         end_element(M, 0)
         M.head[X_DEPTH] = -1
     return READ if tell_queued(M) else ROWS
+
+
+@entry
+def match_tokens(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
+    return match_on(M, D, K, count, cut)
+
+
+@entry
+def begin_document(M: Space) -> None:
+    begin(M)
+
+
+@entry
+def end_document(M: Space) -> int:
+    return end_all(M)
+
+
+@compiled
+def match_document(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int, strict: bool) -> int:
+    """A small document, whole: what the matcher answers; ODD where others have to look at it."""
+    at = after_declaration(D, at, end)
+    if at < 0:
+        return ODD
+    begin_scan(A, strict)
+    begin(M)
+    A[H_AT] = at
+    while A[H_AT] < end:
+        A[H_TOKENS] = 0
+        answer = scan_on(A, N, D, K, end)
+        if answer == MORE or answer == DOUBT or (answer == FULL and A[H_TOKENS] == 0):
+            return ODD
+        M.head[X_AT] = 0
+        answer = match_on(M, D, K, A[H_TOKENS], end)
+        if answer != READ:
+            return answer
+    return end_all(M) if is_over(A) else ODD
+
+
+@entry
+def match_documents(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, offsets: Ints, told: Ints, strict: bool) -> int:
+    """Small documents, one after the other, from that named in the head on: what the matcher answers.
+
+    It stops at the first that it cannot read so; nothing is told of that. By document: how many rows were told before its end.
+    """
+    H = M.head
+    while H[X_DOCUMENT] < H[X_DOCUMENTS]:
+        number = H[X_DOCUMENT]
+        rows, size = H[X_ROWS], H[X_TOLD]
+        answer = match_document(M, A, N, D, K, offsets[number], offsets[number + 1], strict)
+        if answer != READ:
+            H[X_ROWS] = rows
+            H[X_TOLD] = size
+            return answer
+        told[number] = H[X_ROWS]
+        H[X_DOCUMENT] = number + 1
+    return READ

@@ -64,8 +64,9 @@ PATIENCE, GRACE = 4, 64
     X_OWNER, X_PARKED, X_BUFFERED, X_RETURN, X_UNKNOWN,
     X_ROWS, X_TOLD, X_STAMP, X_ORDINALS, X_COUNTS, X_COUNTED, X_PARKS, X_TOPS, X_DECIDED, X_ELEMENTS, X_ATTRIBUTES, X_THREADS, X_EDGES, X_STATES,
     X_QUEUED, X_GATHERED, X_STACK_END, X_CELLS_END, X_TEXT_END, X_VALUES_END, X_ROWS_END, X_TOLD_END, X_SCRATCH_END,
-) = range(41)  # fmt: skip
-MATCH_HEAD = 41
+    X_DOCUMENT, X_DOCUMENTS,
+) = range(43)  # fmt: skip
+MATCH_HEAD = 43
 X_BEGUN = X_ROWS
 """The next token; how deep it is; elements and attributes so far; the end of the stack and its last candidate; the ends of
 cells, text and values; candidates that need text, and that hold cells or text; candidates whose demands are newly met, and
@@ -73,7 +74,8 @@ results to tell; the innermost candidate for runs; candidates that wait to be th
 of CDATA ended in a carriage return; the name that is new: all these begin anew with a document, as far as X_BEGUN. Then rows
 and bytes told, and a number for each look at cells. Then where parts lie: places of the open elements by depth, counts of positions and whose, what waits to be the last, the innermost
 candidate of each step, whether a pattern is decided, lists of steps by name, room for threads and how much; in the scratch
-the queue and what is gathered; and where everything ends."""
+the queue and what is gathered; where everything ends; and which
+of how many documents is read."""
 
 DEEPEST_COUNTED = DEEPEST
 """How deep positions are counted: as deep as elements may be."""
@@ -108,8 +110,9 @@ O_PATTERN, O_LEVEL, O_STEP, O_NAME, O_FROM, O_TO, O_ORDINAL = range(7)
 ROW_WIDTH = 7
 
 # what the matcher answers
-READ, ROOM, NAMES, ROWS, ENTITY = range(5)
-"""All tokens were read; some array is too small; a name is new; rows have to be taken; an entity nobody knows."""
+READ, ROOM, NAMES, ROWS, ENTITY, ODD = range(6)
+"""All tokens were read; some array is too small; a name is new; rows have to be taken; an entity nobody knows; a document is
+not so simple that it can be read with others."""
 
 
 class Space(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from perseid.engines.trees import match_layout as y
-from perseid.engines.trees.kernel import begin_document, end_document, match_tokens
-from perseid.engines.trees.layout import T_BEGIN, T_END
+from perseid.engines.trees.kernel import begin_document, end_document, match_documents, match_tokens
+from perseid.engines.trees.layout import H_ROOM, T_BEGIN, T_END
 from perseid.engines.trees.limits import MOST_BYTES, MOST_NAMES, MOST_TIMES
 from perseid.engines.trees.plan import TreePlan
 from perseid.engines.trees.tokens import Scanner, TokenBatch
@@ -21,6 +21,8 @@ from perseid.semantics.documents import Name
 
 STACK, CELLS, TEXT, ROWS = 1 << 12, 1 << 14, 1 << 16, 1 << 12
 """Words and bytes to begin with; whatever is too small is made larger."""
+LARGEST_CELLS = 1 << 22
+"""Words and bytes for small documents: one that needs more is read on its own, where limits are asked."""
 
 
 @dataclass(frozen=True)
@@ -116,17 +118,56 @@ class Matcher:
                 yield from self._matched(batch)
         yield from self._ended()
 
+    def read_all(self, data: Any, offsets: Any, *, trusted: bool = False) -> Iterator[tuple[int, Told | None, Any]]:
+        """Many small documents that lie one after the other in memory, most of them without a word of Python.
+
+        Gives, again and again: how many documents are done, what was told of those since the last time, and by document
+        how many rows had been told at its end. None: the next document is odd, and has to be read on its own.
+        """
+        head, scanner = self.head, self.scanner
+        count = len(offsets) - 1
+        told = np.zeros(count, np.int64)
+        head[y.X_ROWS] = head[y.X_TOLD] = 0
+        head[y.X_DOCUMENT], head[y.X_DOCUMENTS] = 0, count
+        while True:
+            if scanner.is_full:
+                scanner.renumber()
+            self._renumber()
+            scanner.space[H_ROOM] = scanner.tokens.shape[1]
+            answer = match_documents(
+                self.space, scanner.space, scanner.room, data, scanner.tokens, offsets, told, not trusted
+            )
+            done = int(head[y.X_DOCUMENT])
+            if answer == y.NAMES:
+                self._look_up(int(head[y.X_UNKNOWN]))
+            elif answer == y.ROOM and len(self.cells) < LARGEST_CELLS:
+                self._grow(int(offsets[done + 1] - offsets[done]))
+            elif answer == y.ROWS and not head[y.X_ROWS] and len(self.told) < LARGEST_CELLS:
+                self._more_rows()
+            else:
+                yield done, self._take(), told
+                if answer == y.READ:
+                    return
+                if answer != y.ROWS:
+                    yield done, None, told
+                    head[y.X_DOCUMENT] = done + 1
+                    told[done] = 0
+                    head[y.X_ROWS] = head[y.X_TOLD] = 0
+
     def _begin(self) -> None:
         self.head[y.X_ROWS] = self.head[y.X_TOLD] = self.said = 0
         begin_document(self.space)
 
-    def _matched(self, batch: TokenBatch) -> Iterator[Told]:
-        head, tokens = self.head, batch.table
+    def _renumber(self) -> None:
+        """Names may have other numbers than before."""
         if self.numbered != self.scanner.made:
-            # Names have other numbers than before.
             self.numbered = self.scanner.made
             for word in (y.X_ELEMENTS, y.X_ATTRIBUTES):
-                head[head[word] : head[word] + MOST_NAMES] = -1
+                self.head[self.head[word] : self.head[word] + MOST_NAMES] = -1
+
+    def _matched(self, batch: TokenBatch) -> Iterator[Told]:
+        head, tokens = self.head, batch.table
+        self._renumber()
         head[y.X_AT] = 0
         while True:
             answer = match_tokens(self.space, batch.data, tokens, batch.count, len(batch.data))
@@ -162,20 +203,27 @@ class Matcher:
         self.head[table + number] = self.plan.steps_of(self.scanner.name(number), attribute=attribute)
 
     def _told(self) -> Iterator[Told]:
-        head = self.head
-        count, size = int(head[y.X_ROWS]), int(head[y.X_TOLD])
-        if not count:
-            # One result has more than there is room for.
-            self.rows, self.told = _larger(self.rows), _larger(self.told)
-            self._fit()
+        if not self.head[y.X_ROWS]:
+            self._more_rows()  # one result has more than there is room for
             return
-        head[y.X_ROWS] = head[y.X_TOLD] = 0
-        self.said += size + count * 8 * y.ROW_WIDTH
+        taken = self._take()
+        self.said += len(taken.text) + taken.rows.nbytes
         if self.said > MOST_TIMES * (self.scanner.behind + self.scanner.given) + MOST_BYTES:
             what = f"Results have more than {MOST_TIMES} times the bytes of the document before them"
             raise self.scanner.refuse(what, 0)
+        yield taken
+
+    def _take(self) -> Told:
+        """The rows that were told, which make room for others."""
+        head = self.head
+        count, size = int(head[y.X_ROWS]), int(head[y.X_TOLD])
+        head[y.X_ROWS] = head[y.X_TOLD] = 0
         rows = self.rows[: count * y.ROW_WIDTH].reshape(count, y.ROW_WIDTH).copy()
-        yield Told(rows, self.told[:size].tobytes(), self.scanner.name)
+        return Told(rows, self.told[:size].tobytes(), self.scanner.name)
+
+    def _more_rows(self) -> None:
+        self.rows, self.told = _larger(self.rows), _larger(self.told)
+        self._fit()
 
 
 def _larger(array: Any, needed: int = 0) -> Any:

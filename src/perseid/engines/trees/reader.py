@@ -127,26 +127,47 @@ class Reader:
         self._codes = np.full(MOST_NAMES + 1, -1)
         self._made = -1
 
-    def read(self, bodies: Iterable[bytes | str | None]) -> Findings:
-        """Documents that are there whole: nothing is told of one that cannot be read."""
-        gathered, refused = _Gathered(), []
-        for number, body in enumerate(bodies):
-            if body is None:
-                refused.append(Refused(number, "There is no document"))
-                continue
-            is_text = isinstance(body, str)
-            data = body.encode() if isinstance(body, str) else body
-            before = len(gathered.told)
-            try:
-                for told in self._told(lambda data=data: (data,), is_text):  # type: ignore[misc]
-                    if told is None:
-                        del gathered.told[before:], gathered.documents[before:]
-                    else:
-                        gathered.add(number, told)
-            except DocumentError as error:
-                del gathered.told[before:], gathered.documents[before:]
-                refused.append(Refused(number, error.message, error.line, error.column))
+    def read(self, bodies: Any) -> Findings:
+        """A column of documents, text or binary: nothing is told of one that cannot be read."""
+        column = bodies.combine_chunks() if isinstance(bodies, pa.ChunkedArray) else bodies
+        if not isinstance(column, pa.Array):
+            column = pa.array(column)
+        is_text = not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type))
+        column = column.cast(pa.large_binary())
+        if column.null_count == 0 and column.offset == 0:
+            data, offsets = column.buffers()[2], column.buffers()[1]
+        else:
+            # What is null is empty here, and odd as such.
+            filled = pa.concat_arrays([column.fill_null(b"")])
+            data, offsets = filled.buffers()[2], filled.buffers()[1]
+        given = np.frombuffer(data or b"", np.uint8)
+        places = np.frombuffer(offsets, np.int64)[: len(column) + 1] if len(column) else np.zeros(1, np.int64)
+        gathered, refused, since = _Gathered(), [], 0
+        for done, told, ends in self.matcher.read_all(given, places, trusted=self.trusted):
+            if told is not None:
+                if len(told.rows):
+                    self._name(told)
+                    gathered.add_all(since, np.diff(ends[since:done], prepend=0), told)
+                since = done
+            else:
+                body = column[done]
+                refused += self._read_odd(done, body.as_py() if body.is_valid else None, is_text, gathered)
+                since = done + 1
         return gathered.findings(self.names, refused)
+
+    def _read_odd(self, number: int, body: bytes | None, is_text: bool, gathered: _Gathered) -> list[Refused]:
+        """A document that is not so simple that it can be read with others."""
+        if body is None:
+            return [Refused(number, "There is no document")]
+        held: list[Told] = []
+        try:
+            for told in self._told(lambda: (body,), is_text):
+                held = [] if told is None else [*held, told]
+        except DocumentError as error:
+            return [Refused(number, error.message, error.line, error.column)]
+        for told in held:
+            gathered.add(number, told)
+        return []
 
     def read_file(self, number: int, path: str | None) -> Iterator[Findings]:
         """A document that lies in a file and may be larger than memory: what is found is told as it is found.
@@ -211,12 +232,16 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.told: list[Told] = []
-        self.documents: list[int] = []
+        self.documents: list[Any] = []
         self.rows = 0
 
     def add(self, document: int, told: Told) -> None:
+        self.add_all(document, [len(told.rows)], told)
+
+    def add_all(self, first: int, counts: Any, told: Told) -> None:
+        """What was told of several documents, from one on: so many rows of each."""
         self.told.append(told)
-        self.documents.append(document)
+        self.documents.append(np.repeat(np.arange(first, first + len(counts)), counts))
         self.rows += len(told.rows)
 
     @property
@@ -224,7 +249,6 @@ class _Gathered:
         return sum(int(np.count_nonzero(told.rows[:, y.O_LEVEL] == 0)) for told in self.told)
 
     def findings(self, names: Sequence[Name], refused: Iterable[Refused]) -> Findings:
-        sizes = [len(told.rows) for told in self.told]
         empty = np.zeros((0, y.ROW_WIDTH), np.int64)
         rows = np.concatenate([empty, *(told.rows for told in self.told)])
         lengths = rows[:, y.O_TO] - rows[:, y.O_FROM]
@@ -232,7 +256,7 @@ class _Gathered:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         body = b"".join(told.text for told in self.told)
         texts = pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(body))
-        return Findings(np.repeat(self.documents, sizes).astype(np.int64), rows, names, texts, tuple(refused))
+        return Findings(np.concatenate([np.zeros(0, np.int64), *self.documents]), rows, names, texts, tuple(refused))
 
 
 def _without(told: Told, results: int) -> tuple[Told | None, int]:

@@ -43,6 +43,9 @@ BANG, QUOTE, HASH, AMPERSAND, APOSTROPHE, MINUS, SLASH, COLON, SEMICOLON, LESS, 
 BRACKET_CLOSE = 93
 CDATA_OPENS: Bytes = np.frombuffer(b"<![CDATA[", np.uint8)
 CDATA_LENGTH = 9
+DECLARED: Bytes = np.frombuffer(b'<?xml version="1.0"', np.uint8)
+UTF_8: Bytes = np.frombuffer(b' encoding="utf-8"', np.uint8)
+DECLARED_LENGTH, UTF_8_LENGTH = 19, 17
 STRIDE = 8
 MOST_PROBES = 256
 """How far a name may lie from its place in a table that is at most half full: only a document made for that is worse."""
@@ -962,8 +965,50 @@ def plain_tokens(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> in
     return int(at)
 
 
-@entry
-def scan(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
+@compiled
+def after_declaration(D: Bytes, at: int, end: int) -> int:
+    """Where a document begins after its XML declaration, as nearly all are written; -1 for others."""
+    if end - at < 5 or D[at] != LESS or D[at + 1] != QUESTION:
+        return at if at < end and D[at] == LESS else -1
+    for k in range(DECLARED_LENGTH):
+        if at + k >= end or D[at + k] != DECLARED[k]:
+            return -1
+    at += DECLARED_LENGTH
+    if at + UTF_8_LENGTH < end and D[at] == SPACE:
+        for k in range(UTF_8_LENGTH):
+            byte = D[at + k]
+            if byte != UTF_8[k] and not (65 <= byte <= 90 and byte + 32 == UTF_8[k]):
+                return -1
+        at += UTF_8_LENGTH
+    if at + 1 < end and D[at] == QUESTION and D[at + 1] == GREATER:
+        return at + 2
+    return -1
+
+
+@compiled
+def begin_scan(A: Ints, strict: bool) -> None:
+    """A new document: nothing is open, and no namespace declared."""
+    while A[H_SCOPES]:  # of a document that was left in the middle
+        scope = A[H_SCOPE] + (A[H_SCOPES] - 1) * SCOPE_WIDTH
+        A[A[H_RECORDS] + A[scope + S_PREFIX] * RECORD_WIDTH + R_BOUND] = A[scope + S_BEFORE]
+        A[H_SCOPES] -= 1
+    A[H_AT] = 0
+    A[H_MODE] = OUTSIDE
+    A[H_DEPTH] = 0
+    A[H_ROOTS] = 0
+    A[H_TOKENS] = 0
+    A[H_EPOCH] += 1
+    A[H_STRICT] = 1 if strict else 0
+
+
+@compiled
+def is_over(A: Ints) -> bool:
+    """Is what was read a whole document?"""
+    return bool(A[H_DEPTH] == 0 and A[H_ROOTS] == 2 and A[H_MODE] == OUTSIDE)
+
+
+@compiled
+def scan_on(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
     """Go on from where the scanner stands: what it answers, and in its head how far it came and how many tokens there are."""
     answer = DONE
     while A[H_AT] < end and answer == DONE:
@@ -981,6 +1026,16 @@ def scan(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
         else:
             answer = text(A, D, K, at, end)
     return answer
+
+
+@entry
+def scan(A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
+    return scan_on(A, N, D, K, end)
+
+
+@entry
+def begin_scanning(A: Ints, strict: bool) -> None:
+    begin_scan(A, strict)
 
 
 @entry

@@ -27,7 +27,7 @@ from perseid.engines.trees.limits import (
     MOST_NAMES,
     NAME_BYTES,
 )
-from perseid.engines.trees.scan import number_name, number_pair, scan
+from perseid.engines.trees.scan import begin_scanning, number_name, number_pair, scan
 from perseid.errors import DocumentError
 from perseid.semantics.documents import Name
 
@@ -122,19 +122,20 @@ class Scanner:
         at, length = self.space[record + y.R_AT], self.space[record + y.R_LENGTH]
         return self.room[at : at + length].tobytes().decode("utf-8", "replace")  # if trusted, it may be anything
 
-    def _begin(self, strict: bool) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Is it time to forget the names of other documents?"""
         space = self.space
-        if 2 * max(space[y.H_NAMES], space[y.H_PAIRS]) > MOST_NAMES or 2 * space[y.H_BYTES] > NAME_BYTES:
+        return bool(2 * max(space[y.H_NAMES], space[y.H_PAIRS]) > MOST_NAMES or 2 * space[y.H_BYTES] > NAME_BYTES)
+
+    def renumber(self) -> None:
+        """Forget all names but those that patterns ask for."""
+        self._make()
+
+    def _begin(self, strict: bool) -> None:
+        if self.is_full:
             self._make()
-            space = self.space
-        while space[y.H_SCOPES]:  # of a document that was left in the middle
-            scope = space[y.H_SCOPE] + (space[y.H_SCOPES] - 1) * y.SCOPE_WIDTH
-            bound = space[y.H_RECORDS] + space[scope + y.S_PREFIX] * y.RECORD_WIDTH + y.R_BOUND
-            space[bound] = space[scope + y.S_BEFORE]
-            space[y.H_SCOPES] -= 1
-        space[[y.H_AT, y.H_MODE, y.H_DEPTH, y.H_ROOTS, y.H_TOKENS]] = 0
-        space[y.H_EPOCH] += 1
-        space[y.H_STRICT] = strict
+        begin_scanning(self.space, strict)
 
     def read(
         self, chunks: Callable[[], Iterable[bytes]], *, trusted: bool = False, is_text: bool = False
