@@ -53,6 +53,12 @@ def _disorder_stream(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, data)
 
 
+def _trees(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.trees.contest import run
+
+    return run(args.size, data, args.out)
+
+
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
         "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
@@ -61,6 +67,7 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
     "stream": ("the same on a stream, beside a bare stateful query; small triggers, growing state", _stream),
     "disorder": ("paper 4's experiment: four strategies over events more and more out of order", _disorder),
     "disorder-stream": ("its stream on Spark, every strategy beside a bare stateful query", _disorder_stream),
+    "trees": ("paper 1's experiment: tree patterns over documents, beside expat, lxml and Spark's XML source", _trees),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
     "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
 }

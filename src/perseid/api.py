@@ -14,6 +14,7 @@ from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
 from perseid.errors import (
     BindingError,
     EventDataError,
+    MeaningError,
     NotYetError,
     PatternError,
     PerseidError,
@@ -26,7 +27,7 @@ from perseid.lang.builder import PatternBuilder
 from perseid.lang.parser import parse_duration, parse_file, parse_pattern
 from perseid.lang.printer import print_file, print_pattern
 from perseid.lang.tree_parser import parse_tree
-from perseid.lang.tree_patterns import TreePattern, print_tree
+from perseid.lang.tree_patterns import TreePattern, print_tree, return_names
 from perseid.local.documents import Documents, Trees, asked_of, check_variables
 from perseid.local.matches import Matches
 from perseid.local.rows import Events, read_relation
@@ -56,6 +57,12 @@ _KINDS = {
     ast.QueryEvent: "queries over a live model",
     ast.ModelChange: "changes of a live model",
 }
+
+_EVENT_WORDS = (
+    "time", "id", "order_by", "strictly_later", "key", "dedupe", "order", "idle", "shards", "max_state", "disorder",
+)  # fmt: skip
+"""What is said of documents as of events."""
+_RESULT_COLUMNS = ("pattern", "place", "nodes", "error")
 
 Relations = Mapping[str, Iterable[Iterable[object]]]
 
@@ -160,6 +167,12 @@ def documents(
     for prefix, uri in (namespaces or {}).items():
         if not isinstance(prefix, str) or not isinstance(uri, str):
             raise EventDataError("Namespaces are given by prefix: namespaces={'atom': 'http://www.w3.org/2005/Atom'}.")
+    for word in rows:
+        if word not in _EVENT_WORDS:
+            near = nearest(word, [*_EVENT_WORDS, "body", "path", "type", "namespaces", "trusted"])
+            raise EventDataError(
+                f"Nothing about documents is called {word!r}." + (f" Did you mean {near!r}?" if near else "")
+            )
     declared = events(data, **rows)
     given = tuple(sorted((namespaces or {}).items()))
     return Documents(declared, body, path, type, given, bool(trusted))
@@ -271,8 +284,8 @@ class PatternSet:
         data = [columns for _, columns in stream.inputs()]
         spark = hasattr(data[0], "mapInArrow")
         names = [name for one in data for name in (one.columns if spark else _column_names(one))]
-        self._located(lambda: check_variables(whole, names))
-        lowered, asked = asked_of(whole)
+        self._located(lambda: check_variables(self._tree.patterns, names))
+        lowered, asked = asked_of(whole, stream.namespaces)
         self._located(lambda: _check_trees((step.tree for step in asked.steps), stream))
         if spark:
             from perseid.spark.documents import documents_as_events as as_events
@@ -293,7 +306,7 @@ class PatternSet:
             return "\n".join([*(explain(plan, name) for name in self.names), *self._explained_trees()])
         if isinstance(stream, Documents):
             over, declared = self._over(stream)
-            return "\n".join([over.explain(declared), *self._explained_trees(), stream.explain()])
+            return "\n".join([over.explain(declared), *self._explained_trees(), f"\n{stream.explain()}"])
         declared = _declared(stream)
         plan = self._plan_for(declared)
         meaning = [explain(plan, name) for name in self.names]
@@ -307,11 +320,11 @@ class PatternSet:
         return "\n".join([*meaning, explain_here(plan, column_types(declared), declared)])
 
     def _explained_trees(self) -> list[str]:
-        return [explain_tree(title, tree) for title, tree in self._trees().items()]
+        return [f"\n{explain_tree(title, tree)}" for title, tree in self._trees().items()]
 
     def _trees(self) -> dict[str, TreePattern]:
         """The tree patterns of all steps, by what they are called."""
-        _, asked = asked_of(self._tree.patterns)
+        _, asked = asked_of(self._tree.patterns)  # by their prefixes: a stream says what these stand for
         return {step.type: step.tree for step in asked.steps}
 
     def draw(self, form: Format = "text") -> str:
@@ -571,7 +584,15 @@ def trees(patterns: str | Iterable[str] | Mapping[str, str]) -> TreePatterns:
         patterns = {f"tree{number}": text for number, text in enumerate(patterns, 1)}
     if not patterns:
         raise PerseidError("There is no tree pattern.", hint="Give one: ps.trees('//order->o').")
-    return TreePatterns(patterns, {name: parse_tree(text).pattern for name, text in patterns.items()})
+    parsed = {name: parse_tree(text).pattern for name, text in patterns.items()}
+    for tree in parsed.values():
+        for returned in return_names(tree):
+            if returned in _RESULT_COLUMNS:
+                raise MeaningError(
+                    f"A node is returned as {returned!r}, as a column of the results is called.",
+                    hint=f"Give it another name: ->{returned}_node.",
+                )
+    return TreePatterns(patterns, parsed)
 
 
 def fold(changes: Any) -> Any:

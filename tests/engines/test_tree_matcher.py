@@ -10,6 +10,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,11 @@ from perseid.engines.trees.matcher import Matcher
 from perseid.errors import DocumentError, LimitError, UnknownNameError, UnsupportedError
 from perseid.lang import tree_patterns as tp
 from perseid.lang.tree_parser import parse_tree
+from perseid.semantics.documents import Element
 from perseid.semantics.trees import find_trees, number_of
 from tests.engines.tree_matching import Answer, matched, matcher_of, shown
+from tests.lang.test_tree_patterns import TABLE_6
+from tests.semantics.real_trees import DATA, dblp_document, icepahc_document, xmark_document
 from tests.semantics.tree_documents import NAMESPACES, Document, RandomTrees, lines, random_document, read_tree_cases
 
 CASES = read_tree_cases(Path(__file__).parent.parent / "semantics" / "tree_cases")
@@ -83,6 +87,38 @@ def test_random_patterns() -> None:
         if asked >= PAIRS:
             return
     raise AssertionError("too few patterns can be run")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("block", range(10))
+def test_many_random_patterns(block: int) -> None:
+    """50,000 patterns in all, each over a document."""
+    chance, asked, seed = random.Random(block), 0, 10**6 * (block + 1)
+    while asked < 5000:
+        for patterns, text in random_pairs(range(seed, seed + 100)):
+            asked += agree(patterns, text, chance)
+        seed += 100
+
+
+@pytest.mark.parametrize("name", sorted(TABLE_6))
+def test_the_queries_of_the_paper_on_real_documents(name: str) -> None:
+    """What the oracle says, and never nothing; all queries of a document in one pass."""
+    document, root = real_document(name[1])
+    names = [one for one in sorted(TABLE_6) if one[1] == name[1]]
+    found, _ = matched(matcher_of([one(TABLE_6[each]) for each in names]), lambda: [document])
+    got = found[names.index(name)]
+    assert got == shown(find_trees(one(TABLE_6[name]), root))
+    assert got is not None
+    assert got or not tp.return_names(one(TABLE_6[name]))
+
+
+@cache
+def real_document(family: str) -> tuple[bytes, Element]:
+    made = {"1": lambda: dblp_document(1000), "2": lambda: icepahc_document(1500), "3": xmark_document}
+    if not DATA.exists():
+        pytest.skip("the real documents are not here")
+    data = made[family]()
+    return data, Document.parse(data).root
 
 
 def test_any_cut_gives_the_same() -> None:

@@ -44,3 +44,11 @@ def test_the_example_of_gates(spark: SparkSession, capsys: pytest.CaptureFixture
     assert "batch 2: never mind, gin (e200-31) at the south door" in said
     assert "what stands: [('razor', 'north')]" in said
     assert "2 told, 1 taken back" in said
+
+
+def test_the_example_of_documents(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    said = said_by("orders_in_documents", spark, capsys)
+    assert "order 17: wrap the pen" in said
+    assert "cannot be read: Unclosed token, line 2" in said
+    assert "order 19: eve has not paid 310.0 by 2026-03-01 10:05:00" in said
+    assert "unpaid: 2, documents that cannot be read: 1" in said

@@ -7,7 +7,7 @@ goes on as events, with the columns of their document beside the texts of the no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from perseid.engines.trees.limits import DEEPEST, MOST_ATTRIBUTES, MOST_BYTES, M
 from perseid.errors import EventDataError, MeaningError, UnknownNameError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
-from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names
+from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names, walk
 from perseid.local.rows import Events
 
 DOCUMENT, PLACE, TYPE, WRONG = "_document", "_place", "_type", "_wrong"
@@ -74,6 +74,26 @@ class Documents:
             if name in names:
                 raise EventDataError(f"A column{where} is named {name!r}, as one of ours is.", hint="Rename it.")
 
+    def require_time(self, names: Sequence[str]) -> None:
+        """That there is a time, which documents need only where they are events."""
+        time = self.events.time
+        if time not in names:
+            near = nearest(time, names)
+            raise EventDataError(
+                f"The table has no column {time!r}, which is to be the time column of documents."
+                + (f" Did you mean {near!r}?" if near else ""),
+                hint=f"It has: {', '.join(names)}. Say which: ps.documents(df, time=…).",
+            )
+
+    def refuse_returned(self, returned: Iterable[str], names: Sequence[str]) -> None:
+        """That no node is returned under the name of a column that goes on."""
+        for name in returned:
+            if name in names and name != self.body:
+                raise EventDataError(
+                    f"Results have a column {name!r}, and the table has that name too.",
+                    hint=f"Rename one of them: ->{name}_node.",
+                )
+
     def explain(self) -> str:
         """How documents are read."""
         where = f"files named in {self.path!r}, in pieces" if self.body is None else f"the column {self.body!r}"
@@ -98,10 +118,13 @@ class TreeStep:
 
     stream: str
     tree: TreePattern
+    namespaces: tuple[tuple[str, str], ...] = ()
+    """What its prefixes stand for."""
 
     @property
     def type(self) -> str:
-        return f"{self.stream} <<{print_tree(self.tree)}>>"
+        said = "".join(f" {prefix or 'default'}={uri}" for prefix, uri in self.namespaces)
+        return f"{self.stream} <<{print_tree(self.tree)}>>{said}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +142,9 @@ class Asked:
         return tuple(dict.fromkeys(name for step in self.steps for name in return_names(step.tree)))
 
 
-def asked_of(patterns: Sequence[ast.Pattern]) -> tuple[tuple[ast.Pattern, ...], Asked]:
+def asked_of(
+    patterns: Sequence[ast.Pattern], namespaces: Sequence[tuple[str, str]] = ()
+) -> tuple[tuple[ast.Pattern, ...], Asked]:
     """Patterns in which steps ask for events where they asked for trees, and what these trees are."""
     found: dict[TreeStep, None] = {}
     whole = False
@@ -128,7 +153,9 @@ def asked_of(patterns: Sequence[ast.Pattern]) -> tuple[tuple[ast.Pattern, ...], 
     def lowered(value: Any) -> Any:
         nonlocal whole
         if isinstance(value, ast.TreeMatch):
-            step = TreeStep(value.stream, value.tree)
+            tests = [part.test for part, _ in walk(value.tree) if isinstance(part, TreeNode)]
+            used = {test.prefix or "" for test in tests if test.prefix is not None or not test.is_wildcard}
+            step = TreeStep(value.stream, value.tree, tuple(one for one in namespaces if one[0] in used))
             found[step] = None
             return ast.EventType(step.type)
         if isinstance(value, ast.AnyEvent) or (isinstance(value, ast.EventType) and value.name not in names):

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.hashing import identities
-from perseid.engines.trees.match_layout import O_ORDINAL, O_PATTERN
+from perseid.engines.trees.match_layout import ELEMENT_BITS, O_ORDINAL, O_PATTERN
 from perseid.engines.trees.reader import NODE, Findings, Reader, Refused
-from perseid.errors import DocumentError
+from perseid.errors import DocumentError, EventDataError
 from perseid.local.documents import ANY_DOCUMENT, DOCUMENT, PLACE, TYPE, Asked, Documents, Trees, event_stream
 from perseid.local.rows import Events
 from perseid.local.tables import Table, read_table
@@ -71,7 +71,7 @@ def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> 
     steps = reader.plan.steps
     columns = {
         PATTERN: pa.array(names, pa.string()).take(pa.array(findings.rows[findings.firsts, O_PATTERN])),
-        "place": pa.array(findings.rows[findings.firsts, O_ORDINAL], pa.int64()),
+        "place": pa.array(findings.rows[findings.firsts, O_ORDINAL] >> ELEMENT_BITS, pa.int64()),
         "nodes": findings.nodes([step.returns for step in steps]),
     }
     for name in dict.fromkeys(step.returns for step in steps if step.returns is not None):
@@ -91,6 +91,7 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
     for event_type, data in documents.inputs():
         table = read_table(data, None)
         documents.require(list(table.columns), event_type)
+        documents.refuse_returned((field.name for field in fields), list(table.columns))
         kept = {name: _array(column) for name, column in table.columns.items() if name != documents.body}
         for findings in _readings(documents, reader, table):
             refused = findings.refused
@@ -107,10 +108,20 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
 def _readings(documents: Documents, reader: Reader, table: Table) -> Iterator[Findings]:
     given = table.columns[documents.column]
     if documents.body is not None:
+        if not hasattr(given, "type") or not _is_readable(given.type):
+            raise EventDataError(
+                f"The column {documents.body!r}, which is to be the body of documents, has neither text nor bytes."
+            )
         yield reader.read(given)
         return
     for number, path in enumerate(given.to_pylist() if hasattr(given, "to_pylist") else given):
         yield from reader.read_file(number, path)
+
+
+def _is_readable(kind: Any) -> bool:
+    is_ = pa.types
+    texts = (is_.is_string, is_.is_large_string, is_.is_binary, is_.is_large_binary, is_.is_null)
+    return any(one(kind) for one in texts)
 
 
 def read_here(documents: Documents, asked: Asked) -> Events:
@@ -119,6 +130,8 @@ def read_here(documents: Documents, asked: Asked) -> Events:
     for event_type, data in documents.inputs():
         table = read_table(data, None)
         documents.require(list(table.columns), event_type)
+        documents.require_time(list(table.columns))
+        documents.refuse_returned(asked.variables, list(table.columns))
         tables.append(_events_here(documents, asked, event_type, table))
     return event_stream(documents, pa.concat_tables(tables, promote_options="permissive"))
 

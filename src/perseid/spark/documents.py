@@ -19,7 +19,7 @@ from pyspark.sql import types as st
 
 from perseid._version import __version__
 from perseid.engines.trees.reader import Findings, Reader
-from perseid.errors import EventDataError, nearest
+from perseid.errors import EventDataError
 from perseid.local.documents import (
     ANY_DOCUMENT,
     DOCUMENT,
@@ -120,10 +120,18 @@ class EventsJob(DocumentJob):
                 untimed = pa.nulls(len(bad), self.schema.field(self.time).type)
                 wrong = pa.array([one.said for one in findings.refused], pa.string())
                 yield from self.rows(batch, bad, {self.time: untimed, WRONG: wrong})
-            if self.asked.whole and not self.is_path:
-                names = types if types is not None else [ANY_DOCUMENT] * batch.num_rows
-                own = {TYPE: pa.array(names, pa.string()), PLACE: pa.array(np.zeros(batch.num_rows, np.int64))}
-                yield from self.rows(batch, np.arange(batch.num_rows), own)
+            if self.asked.whole and findings.done:
+                yield from self._whole(batch, findings, types)
+
+    def _whole(
+        self, batch: pa.RecordBatch, findings: Findings, types: list[str | None] | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Documents as events themselves, those that could be read."""
+        bad = {one.document for one in findings.refused}
+        good = [number for number in findings.done if number not in bad]
+        names = [ANY_DOCUMENT if types is None else types[number] for number in good]
+        own = {TYPE: pa.array(names, pa.string()), PLACE: pa.array(np.zeros(len(good), np.int64))}
+        yield from self.rows(batch, good, own)
 
     def _types(self, batch: pa.RecordBatch) -> list[str | None] | None:
         if self.event_type is not None:
@@ -159,20 +167,9 @@ def documents_as_events(documents: Documents, asked: Asked) -> Events:
         fields = [st.StructField(DOCUMENT, st.LongType())]
         fields += [st.StructField(name, st.StringType()) for name in (TYPE, WRONG, *asked.variables)]
         fields.append(st.StructField(PLACE, st.LongType()))
-        for name in asked.variables:
-            if name in kept:
-                raise EventDataError(
-                    f"A tree pattern returns {name!r}, and a column has that name too.",
-                    hint=f"Rename one of them: ->{name}_node.",
-                )
+        documents.refuse_returned(asked.variables, frame.columns)
+        documents.require_time(frame.columns)
         time = documents.events.time
-        if time not in kept:
-            near = nearest(time, kept)
-            raise EventDataError(
-                f"The DataFrame has no column {time!r}, which is to be the time column."
-                + (f" Did you mean {near!r}?" if near else ""),
-                hint=f"It has: {', '.join(frame.columns)}. Say which: ps.documents(df, time=…).",
-            )
         schema = st.StructType([*kept.values(), *fields])
         columns = tuple(name for name in (*kept, DOCUMENT))
         arrow = pa.schema([(field.name, to_arrow(field.dataType)) for field in schema])
@@ -180,11 +177,7 @@ def documents_as_events(documents: Documents, asked: Asked) -> Events:
             asked.trees(documents), documents.body is None, columns, arrow, asked, time, documents.type, event_type
         )
         read = _sent(documents, frame, kept, identified=True).mapInArrow(job, schema)
-        delay = frame.schema[time].metadata.get(DELAY)
-        if delay is not None:
-            # The function in between hides it: below it stands the watermark that the caller set.
-            own = [f.col(quoted(name)) for name in schema.names if name != time]
-            read = read.select(f.col(quoted(time)).alias(time, metadata={DELAY: delay}), *own)
+        read = _watched(read, frame)
         together = read if together is None else together.unionByName(read, allowMissingColumns=True)
     return event_stream(documents, together)
 
@@ -195,17 +188,25 @@ def detect_trees(documents: Documents, trees: Trees, names: tuple[str, ...]) -> 
     for event_type, frame in documents.inputs():
         kept = _kept(documents, frame, event_type)
         fields = result_fields(reader_of(trees))
-        for field in fields:
-            if field.name in kept:
-                raise EventDataError(
-                    f"A column is named {field.name!r}, and so is one of the results.", hint="Rename or drop it."
-                )
+        documents.refuse_returned((field.name for field in fields), frame.columns)
         schema = st.StructType([*kept.values(), *(st.StructField(one.name, to_spark(one.type)) for one in fields)])
         arrow = pa.schema([(field.name, to_arrow(field.dataType)) for field in schema])
         job = ResultsJob(trees, documents.body is None, tuple(kept), arrow, names)
-        read = _sent(documents, frame, kept, identified=False).mapInArrow(job, schema)
+        read = _watched(_sent(documents, frame, kept, identified=False).mapInArrow(job, schema), frame)
         together = read if together is None else together.unionByName(read, allowMissingColumns=True)
     return together
+
+
+def _watched(read: Any, frame: Any) -> Any:
+    """With the watermarks that the caller set below: the function in between hides them."""
+    delays = {field.name: field.metadata[DELAY] for field in frame.schema.fields if DELAY in field.metadata}
+    if not any(name in delays for name in read.columns):
+        return read
+    columns = [
+        f.col(quoted(name)).alias(name, metadata={DELAY: delays[name]}) if name in delays else f.col(quoted(name))
+        for name in read.columns
+    ]
+    return read.select(*columns)
 
 
 def _kept(documents: Documents, frame: Any, event_type: str | None) -> dict[str, st.StructField]:

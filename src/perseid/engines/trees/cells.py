@@ -145,7 +145,7 @@ def write_row(M: Space, cell: int, level: int) -> bool:
     rows[at + O_NAME] = C[cell + V_NAME]
     rows[at + O_FROM] = told
     rows[at + O_TO] = told + end - begin
-    rows[at + O_ORDINAL] = C[cell + V_ORDINAL] - A[A[X_ORDINALS]]  # counted from the document's root, 1
+    rows[at + O_ORDINAL] = C[cell + V_ORDINAL] - A[A[X_ORDINALS]]  # the root is element 1
     A[X_ROWS] += 1
     A[X_TOLD] = told + end - begin
     return True

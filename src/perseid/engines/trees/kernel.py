@@ -23,27 +23,41 @@ SPARE_CELLS = 64
 
 
 @compiled
+def next_element(ordinal: int) -> int:
+    """The place of the element after a place."""
+    return ((ordinal >> ELEMENT_BITS) + 1) << ELEMENT_BITS
+
+
+@compiled
 def place(M: Space, number: int, depth: int, ordinal: int, name: int) -> int:
     """A new candidate on top of the stack."""
     S, P, A = M.stack, M.plan, M.head
     step = P[P_STEPS] + number * STEP_WIDTH
     at = A[X_TOP]
-    for k in range(P[step + SP_SIZE]):
-        S[at + k] = 0
     S[at + C_STEP] = number
     S[at + C_DEPTH] = depth
+    S[at + C_MARKS] = 0
+    S[at + C_OWN] = 0
+    S[at + C_INHERITED] = 0
     S[at + C_TEXT] = A[X_TEXT]
     S[at + C_ORDINAL] = ordinal
     S[at + C_PREVIOUS] = A[A[X_TOPS] + number]
     S[at + C_BELOW] = A[X_LAST]
+    S[at + C_FLAGS] = 0
     S[at + C_NAME] = name
     A[A[X_TOPS] + number] = at
     A[X_LAST] = at
     A[X_TOP] = at + P[step + SP_SIZE]
     if P[step + SP_TEXT]:
         A[X_TEXTERS] += 1
-        hold(M, at)
+        S[at + C_FLAGS] = HOLDS
+        A[X_HOLDERS] += 1
+    if P[step + SP_WILDS]:
+        S[at + C_WILD] = A[X_WILD]
+        A[X_WILD] = at
     if P[step + SP_KIND] == RUN_STEP:
+        for k in range(CANDIDATE_WIDTH, P[step + SP_SIZE]):
+            S[at + k] = 0
         S[at + M_OWNER] = A[X_OWNER]
         A[X_OWNER] = at
         begin_run(M, at)
@@ -108,6 +122,38 @@ def meet(M: Space, number: int, depth: int, name: int) -> None:
 
 
 @compiled
+def meet_leaves(M: Space, at: int, depth: int, name: int) -> None:
+    """An element has the name of leaves: its text is needed, if any of them is where one can be."""
+    P, A = M.plan, M.head
+    leaves = at
+    while P[at]:
+        above = P[P[P_STEPS] + P[at] * STEP_WIDTH + SP_PARENT]
+        if nearest(M, above, depth - 1) != 0:
+            M.stack[place(M, P[P_LEAVES], depth, A[X_ORDINAL], name) + C_OWN] = leaves
+            return
+        at += 1
+
+
+@compiled
+def close_leaves(M: Space, candidate: int) -> None:
+    """The text of an element is whole: which of its leaves hold?"""
+    S, P, A = M.stack, M.plan, M.head
+    at, depth = S[candidate + C_OWN], S[candidate + C_DEPTH]
+    while P[at]:
+        number = P[at]
+        at += 1
+        step = P[P_STEPS] + number * STEP_WIDTH
+        above = P[step + SP_PARENT]
+        found = nearest(M, above, depth - 1)
+        if found == 0 or (P[step + SP_AXIS] == CHILD and S[found + C_DEPTH] != depth - 1):
+            continue
+        if is_vain(M, step, above, found):
+            continue
+        if tested(M, step, M.text, S[candidate + C_TEXT], A[X_TEXT]) == P[step + SP_ALL]:
+            mark(M, number, depth - 1)
+
+
+@compiled
 def meet_attribute(M: Space, number: int, name: int, begin: int, end: int) -> None:
     """An attribute has the name of a step; its value lies among the values."""
     S, P, A = M.stack, M.plan, M.head
@@ -136,6 +182,8 @@ def pop(M: Space, candidate: int) -> None:
     A[X_TOP] = candidate
     if P[step + SP_TEXT]:
         A[X_TEXTERS] -= 1
+    if P[step + SP_WILDS]:
+        A[X_WILD] = S[candidate + C_WILD]
     let_go(M, candidate)
     around = S[candidate + C_PREVIOUS]
     if P[step + SP_KIND] == RUN_STEP:
@@ -162,6 +210,11 @@ def close(M: Space, candidate: int) -> None:
     if P[step + SP_KIND] == RUN_STEP:
         end_runs(M, candidate)
         settle(M)
+        pop(M, candidate)
+        return
+    if P[step + SP_KIND] == LEAF_STEP:
+        close_leaves(M, candidate)
+        S[candidate + C_OWN] = 0
         pop(M, candidate)
         return
     marks, needed = S[candidate + C_MARKS], P[step + SP_ALL]
@@ -265,15 +318,28 @@ def element(M: Space, name: int) -> bool:
     if at < 0:
         return False
     A[X_DEPTH] += 1
-    A[X_ORDINAL] += 1
+    A[X_ORDINAL] = next_element(A[X_ORDINAL])
     A[A[X_ORDINALS] + A[X_DEPTH]] = A[X_ORDINAL]
     if at:
         # Steps come after those above them, so that no element is below itself.
         while P[at]:
             meet(M, P[at], A[X_DEPTH], name)
             at += 1
-        if A[X_WORK]:
-            settle(M)
+        if P[at + 1]:
+            meet_leaves(M, at + 1, A[X_DEPTH], name)
+    wild, depth = A[X_WILD], A[X_DEPTH]
+    while wild != 0 and M.stack[wild + C_DEPTH] >= depth:
+        wild = M.stack[wild + C_WILD]  # of this element: its children come later
+    while wild != 0 and M.stack[wild + C_DEPTH] == depth - 1:
+        at = P[P[P_STEPS] + M.stack[wild + C_STEP] * STEP_WIDTH + SP_WILDS]
+        while P[at]:
+            meet(M, P[at], depth, name)
+            at += 1
+        if P[at + 1]:
+            meet_leaves(M, at + 1, depth, name)
+        wild = M.stack[wild + C_WILD]
+    if A[X_WORK]:
+        settle(M)
     return True
 
 
@@ -335,9 +401,11 @@ def pass_over(M: Space, K: Tokens, at: int, count: int) -> int:
     depth, ordinal = A[X_DEPTH], A[X_ORDINAL]
     elements, ordinals, texters = A[X_ELEMENTS], A[X_ORDINALS], A[X_TEXTERS]
     # At these depths the end of an element says something to somebody.
-    own, above = S[A[X_LAST] + C_DEPTH], -1
+    own, above, wild = S[A[X_LAST] + C_DEPTH], -1, -1
     if A[X_OWNER] != 0:
         above = S[A[X_OWNER] + C_DEPTH] + 1
+    if A[X_WILD] != 0:
+        wild = S[A[X_WILD] + C_DEPTH]
     while at < count:
         kind = K[T_KIND, at]
         if kind == END:
@@ -345,10 +413,10 @@ def pass_over(M: Space, K: Tokens, at: int, count: int) -> int:
                 break
             depth -= 1
         elif kind == START:
-            if A[elements + K[T_NAME, at]] != 0:
+            if A[elements + K[T_NAME, at]] != 0 or depth == wild:
                 break
             depth += 1
-            ordinal += 1
+            ordinal = next_element(ordinal)
             A[ordinals + depth] = ordinal
         elif texters or kind == ATTRIBUTE or kind == ESCAPED_VALUE:
             break
@@ -420,7 +488,9 @@ def begin(M: Space) -> None:
     if A[X_PARKED]:  # of a document that was left in the middle
         for k in range(P[P_LASTS] * (DEEPEST_COUNTED + 2)):
             A[A[X_PARKS] + k] = 0
-    ordinal = A[X_ORDINAL] + 1  # goes on, so that what was counted in another document is not taken for this one's
+    ordinal = next_element(
+        A[X_ORDINAL]
+    )  # goes on, so that what was counted in another document is not taken for this one's
     for word in range(X_BEGUN):
         A[word] = 0
     A[X_ORDINAL] = ordinal

@@ -49,6 +49,13 @@ class Step:
     """Of an expression: by item, the number of its rope, or -1."""
 
     @property
+    def is_leaf(self) -> bool:
+        """Is nothing asked of it but what its text is?"""
+        only_text = bool(self.comparisons) and self.demands == len(self.comparisons) and not self.machines
+        plain = self.kind == y.ELEMENT_STEP and self.returns is None and not self.place
+        return plain and only_text
+
+    @property
     def all(self) -> int:
         return (1 << self.demands) - 1 if self.kind != y.RUN_STEP else 0
 
@@ -92,6 +99,12 @@ class TreePlan:
         return found
 
 
+def _is_wild(step: Step) -> bool:
+    """Does every child pass its test?"""
+    any_name = step.test is not None and step.test.is_wildcard and step.uri is None
+    return any_name and step.kind == y.ELEMENT_STEP and step.axis == y.CHILD
+
+
 def _needs_text(step: Step) -> bool:
     return step.returns is not None or bool(step.comparisons)
 
@@ -102,6 +115,7 @@ def tree_plan(patterns: Iterable[tp.TreePattern], namespaces: Mapping[str, str] 
     numbering = _Numbering()
     for number, pattern in enumerate(given):
         numbering.add(number, pattern, known_prefixes(pattern, namespaces or {}))
+    numbering.steps.append(Step(y.LEAF_STEP, -1, -1))
     return _Writing(given, numbering.steps).plan()
 
 
@@ -246,7 +260,7 @@ class _Writing:
                 known[step.pattern] |= (y.GIVES if step.gives else 0) | (y.HOLDS_ALWAYS if always else 0)
         self.ints += known
         self.ints[y.P_PUSHED] = sum(self.ints[self._address(n) + y.SP_SIZE] for n in range(len(self.steps)))
-        self.ints[y.P_LASTS] = lasts
+        self.ints[y.P_LASTS], self.ints[y.P_LEAVES] = lasts, len(self.steps) - 1
         self.ints[y.P_RUN_ROOM] = 2 * y.ROPE_WIDTH * edges * y.GRACE * len(runs) + 64 * len(self.steps)
         # Ropes and, where every child is a run of its own, a result and a rope for each.
         self.ints[y.P_CHILD_ROOM] = y.ROPE_WIDTH * edges * (y.PATIENCE + 2) + 16
@@ -260,15 +274,16 @@ class _Writing:
         words[y.SP_PARENT], words[y.SP_AXIS], words[y.SP_KIND] = step.parent, step.axis, step.kind
         words[y.SP_BIT], words[y.SP_ALL] = step.bit, 0 if number == 0 else step.all
         words[y.SP_RETURN], words[y.SP_GIVES] = step.returns is not None, step.gives
-        words[y.SP_TEXT] = step.kind == y.ELEMENT_STEP and _needs_text(step)
+        words[y.SP_TEXT] = (step.kind == y.ELEMENT_STEP and _needs_text(step)) or step.kind == y.LEAF_STEP
         words[y.SP_TESTS], words[y.SP_TEST_COUNT] = self._tests(step), len(step.comparisons)
         words[y.SP_PLACE], words[y.SP_COUNTER], words[y.SP_LAST] = step.place, -1, -1
         words[y.SP_LAST_BIT], words[y.SP_PATTERN] = step.last_bit, step.pattern
-        free = number == 0 or (parent is not None and self._is_free(step))
+        free = number == 0 or (parent is not None and self._is_free(step))  # leaves return nothing
         words[y.SP_FREE] = free
         words[y.SP_MACHINES], words[y.SP_MACHINE_COUNT] = len(self.ints), len(step.machines)
         self.ints += step.machines
         words[y.SP_SIZE], words[y.SP_ROPE] = y.CANDIDATE_WIDTH, -1
+        words[y.SP_WILDS] = self._list(n for n, one in enumerate(self.steps) if one.parent == number and _is_wild(one))
         if parent is not None and parent.kind == y.RUN_STEP:
             words[y.SP_ROPE] = parent.ropes[step.bit]
         if step.fa is not None:
@@ -342,6 +357,8 @@ class _Writing:
         for n, step in named:
             assert step.test is not None
             attribute = step.kind == y.ATTRIBUTE_STEP
+            if _is_wild(step):
+                continue  # asked for by the candidates above it
             if step.test.is_wildcard:
                 wild.append((attribute, step.uri, n))
             else:
@@ -355,9 +372,11 @@ class _Writing:
         return lists, others
 
     def _list(self, numbers: Iterable[int]) -> int:
+        """Steps that ask for something, then leaves."""
         found = sorted(numbers, reverse=True)
         if not found:
             return 0
         at = len(self.ints)
-        self.ints += [*found, 0]
+        self.ints += [*(n for n in found if not self.steps[n].is_leaf), 0]
+        self.ints += [*(n for n in found if self.steps[n].is_leaf), 0]
         return at

@@ -65,6 +65,8 @@ class Findings:
     texts: Any
     """By row, as an Arrow array."""
     refused: tuple[Refused, ...] = ()
+    done: Sequence[int] = ()
+    """Documents that were read to their end, or refused."""
 
     @cached_property
     def firsts(self) -> Any:
@@ -153,7 +155,7 @@ class Reader:
                 body = column[done]
                 refused += self._read_odd(done, body.as_py() if body.is_valid else None, is_text, gathered)
                 since = done + 1
-        return gathered.findings(self.names, refused)
+        return gathered.findings(self.names, refused, range(len(column)))
 
     def _read_odd(self, number: int, body: bytes | None, is_text: bool, gathered: _Gathered) -> list[Refused]:
         """A document that is not so simple that it can be read with others."""
@@ -176,7 +178,7 @@ class Reader:
         """
         gathered, said, again = _Gathered(), 0, 0
         if path is None:
-            yield gathered.findings(self.names, [Refused(number, "There is no path")])
+            yield gathered.findings(self.names, [Refused(number, "There is no path")], [number])
             return
         try:
             for told in self._told(lambda: file_chunks(path), False):
@@ -191,11 +193,11 @@ class Reader:
                     said += gathered.results
                     yield gathered.findings(self.names, ())
                     gathered = _Gathered()
-            yield gathered.findings(self.names, ())
+            yield gathered.findings(self.names, (), [number])
         except DocumentError as error:
-            yield gathered.findings(self.names, [Refused(number, error.message, error.line, error.column)])
+            yield gathered.findings(self.names, [Refused(number, error.message, error.line, error.column)], [number])
         except (OSError, PerseidError, ValueError) as error:
-            yield gathered.findings(self.names, [Refused(number, f"The file cannot be read: {error}")])
+            yield gathered.findings(self.names, [Refused(number, f"The file cannot be read: {error}")], [number])
 
     def _told(self, chunks: Callable[[], Iterable[bytes]], is_text: bool) -> Iterator[Told | None]:
         for told in self.matcher.read(chunks, trusted=self.trusted, is_text=is_text):
@@ -248,7 +250,7 @@ class _Gathered:
     def results(self) -> int:
         return sum(int(np.count_nonzero(told.rows[:, y.O_LEVEL] == 0)) for told in self.told)
 
-    def findings(self, names: Sequence[Name], refused: Iterable[Refused]) -> Findings:
+    def findings(self, names: Sequence[Name], refused: Iterable[Refused], done: Sequence[int] = ()) -> Findings:
         empty = np.zeros((0, y.ROW_WIDTH), np.int64)
         rows = np.concatenate([empty, *(told.rows for told in self.told)])
         lengths = rows[:, y.O_TO] - rows[:, y.O_FROM]
@@ -256,7 +258,9 @@ class _Gathered:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         body = b"".join(told.text for told in self.told)
         texts = pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(body))
-        return Findings(np.concatenate([np.zeros(0, np.int64), *self.documents]), rows, names, texts, tuple(refused))
+        return Findings(
+            np.concatenate([np.zeros(0, np.int64), *self.documents]), rows, names, texts, tuple(refused), done
+        )
 
 
 def _without(told: Told, results: int) -> tuple[Told | None, int]:

@@ -1,0 +1,42 @@
+"""Very many tree patterns, as subscribers of an auction site would have them: each asks for one thing."""
+
+from __future__ import annotations
+
+import random
+
+_RECORDS = {
+    "item": ("location", "quantity", "name", "payment", "shipping"),
+    "person": ("name", "emailaddress", "phone", "homepage", "creditcard"),
+    "open_auction": ("initial", "reserve", "current", "privacy", "quantity", "type"),
+    "closed_auction": ("price", "date", "quantity", "type"),
+    "category": ("name",),
+}
+"""By record: children that have a text."""
+_INSIDE = {
+    "item": ("keyword", "emph", "from", "to", "incategory"),
+    "person": ("city", "country", "zipcode", "education", "age"),
+    "open_auction": ("increase", "personref", "author", "happiness", "start"),
+    "closed_auction": ("author", "happiness", "keyword"),
+    "category": ("keyword", "bold"),
+}
+
+
+def many_patterns(count: int, seed: int = 17) -> list[str]:
+    """Patterns that are all different; most ask for a text that few records have, some only for how they are made."""
+    chance = random.Random(seed)
+    found: dict[str, None] = {}
+    while len(found) < count:
+        record = chance.choice(sorted(_RECORDS))
+        child, inside = chance.choice(_RECORDS[record]), chance.choice(_INSIDE[record])
+        number, word = chance.randint(1, 400), f"w{chance.randint(1, 4000)}"
+        form = chance.random()
+        if form < 0.4:
+            text = f"//{record}->x[/{child} = '{word}']"
+        elif form < 0.7:
+            text = f"//{record}->x[/{child} = {number}][//{inside}]"
+        elif form < 0.9:
+            text = f"//{record}[//{inside}->y = '{word}']/{child}->x"
+        else:
+            text = f"//{record}(/{child}->x[. = '{word}']:/*)"
+        found[text] = None
+    return list(found)
