@@ -233,7 +233,15 @@ def test_waiting_for_the_end_gives_the_same() -> None:
 
 def test_memory_does_not_grow_with_the_document() -> None:
     """What is told is not kept, nor what could not be: also where a candidate is open all the time."""
-    matcher = matcher_of([one("//a->x[/k = 1]"), one("/r(/a->x:/b)"), one("/r[/first]//a[/k]/v->y"), one("/r[/a[2]]")])
+    matcher = matcher_of(
+        [
+            one("//a->x[/k = 1]"),
+            one("/r(/a->x:/b)"),
+            one("/r(/a->x:/a->y:/c)"),
+            one("/r[/first]//a[/k]/v->y"),
+            one("/r[/a[2]]"),
+        ]
+    )
     piece = b"<a>some text<k>2</k><v>3</v></a><a><k>1</k></a><b/>" * 200
 
     def pieces(count: int) -> Iterator[bytes]:
@@ -257,6 +265,27 @@ def test_memory_does_not_grow_with_the_document() -> None:
     assert sizes() == before
     assert peak < 4_000_000
     assert many > 15 * few
+
+
+def test_what_nobody_holds_is_used_again() -> None:
+    """Somebody holds something all the time: room is made of what others no longer do."""
+    texts = ("/r(/a->x:/b)", "//a[/v->y]/k->z", "/r[/last]//q->q", "//a/@n->n", "//a->w[last()]", "/r(/a->x:/a->y:/b)")
+    matcher = matcher_of([one(text) for text in texts])
+    item = "<a n='{n}'>text of some length<k>{n}</k><v>&lt;{n}</v></a>"
+
+    def document(count: int) -> bytes:
+        items = "".join(item.format(n=n) + ("<b/>" if n % 1000 == 999 else "") for n in range(count))
+        return f"<r><q>kept</q>{items}<q>also</q><last/></r>".encode()
+
+    small, large = document(1500), document(12_000)
+    for data in (small, large):
+        pieces = [data[at : at + 5000] for at in range(0, len(data), 5000)]
+        found, _ = matched(matcher, lambda pieces=pieces: pieces)  # type: ignore[misc]
+        root = Document.parse(data).root
+        for number in (0, 2, 3, 5) if data is large else range(len(texts)):
+            assert found[number] == shown(find_trees(one(texts[number]), root)), texts[number]
+    assert len(matcher.text) < 1 << 18
+    assert len(matcher.cells) < 1 << 18
 
 
 @pytest.mark.parametrize("value", [0, 1, 2, -7, 10**22, Decimal("0.1"), Decimal("1e-320"), Decimal("1.7976931348623157e308"), Decimal("1e400"), Decimal("-2.5"), 9007199254740993])  # fmt: skip

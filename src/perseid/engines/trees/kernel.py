@@ -526,6 +526,11 @@ def match_tokens(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
 
 
 @entry
+def has_room_for(M: Space, text: int) -> bool:
+    return has_room(M, text)
+
+
+@entry
 def begin_document(M: Space) -> None:
     begin(M)
 

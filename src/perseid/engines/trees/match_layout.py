@@ -110,8 +110,8 @@ L_LEFT, L_RIGHT = 2, 3
 ROPE_WIDTH = 4
 V_ORDINAL, V_STEP, V_NAME, V_FROM, V_TO, V_INNER, V_TOLD = range(2, 9)
 RESULT_WIDTH = 9
-K_NEXT, K_BITS, K_ORDINAL, K_ROPES = range(2, 6)
-CHILD_WIDTH = 5
+K_NEXT, K_BITS, K_ORDINAL, K_COUNT, K_ROPES = range(2, 7)
+CHILD_WIDTH = 6
 
 # what is told: one row for each node, and for each run, of a result, those inside it after it
 O_PATTERN, O_LEVEL, O_STEP, O_NAME, O_FROM, O_TO, O_ORDINAL = range(7)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from perseid.engines.trees import match_layout as y
-from perseid.engines.trees.kernel import begin_document, end_document, match_documents, match_tokens
+from perseid.engines.trees.collect import collect
+from perseid.engines.trees.kernel import begin_document, end_document, has_room_for, match_documents, match_tokens
 from perseid.engines.trees.layout import H_ROOM, T_BEGIN, T_END
 from perseid.engines.trees.limits import MOST_BYTES, MOST_NAMES, MOST_TIMES
 from perseid.engines.trees.plan import TreePlan
@@ -91,13 +92,23 @@ class Matcher:
         )  # fmt: skip
 
     def _grow(self, needed: int) -> None:
-        """More room, for a token of so many bytes."""
+        """More room, for a token of so many bytes: what nobody holds any more, or a larger array."""
+        head, plan = self.head, self.plan.ints
+        if head[y.X_TOP] + plan[y.P_PUSHED] <= len(self.stack):
+            collect(self.space)
+            parts = ((y.X_CELLS, self.cells, 0), (y.X_TEXT, self.text, needed), (y.X_VALUES, self.values, needed))
+            if has_room_for(self.space, needed) and all(2 * head[top] + more <= len(part) for top, part, more in parts):
+                return  # more than half of it was of no use to anybody
+        self._enlarge(needed)
+
+    def _enlarge(self, needed: int) -> None:
+        """Larger arrays, of those that are too small for so many bytes of text."""
         head, plan = self.head, self.plan.ints
         if head[y.X_TOP] + plan[y.P_PUSHED] > len(self.stack):
             self.stack = _larger(self.stack)
-        elif head[y.X_TEXT] + needed > len(self.text):
+        elif 2 * head[y.X_TEXT] + needed > len(self.text):
             self.text = _larger(self.text, needed)
-        elif head[y.X_VALUES] + needed > len(self.values):
+        elif 2 * head[y.X_VALUES] + needed > len(self.values):
             self.values = _larger(self.values, needed)
         else:
             self.cells = _larger(self.cells)
@@ -140,8 +151,9 @@ class Matcher:
             done = int(head[y.X_DOCUMENT])
             if answer == y.NAMES:
                 self._look_up(int(head[y.X_UNKNOWN]))
-            elif answer == y.ROOM and len(self.cells) < LARGEST_CELLS:
-                self._grow(int(offsets[done + 1] - offsets[done]))
+            elif answer == y.ROOM and max(len(self.cells), len(self.text), len(self.values)) < LARGEST_CELLS:
+                # It is read from its beginning again: to collect what it does not hold would help nobody.
+                self._enlarge(int(offsets[done + 1] - offsets[done]))
             elif answer == y.ROWS and not head[y.X_ROWS] and len(self.told) < LARGEST_CELLS:
                 self._more_rows()
             else:

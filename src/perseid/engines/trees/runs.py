@@ -256,6 +256,7 @@ def feed(M: Space, candidate: int, ordinal: int) -> None:
     C[child + K_NEXT] = 0
     C[child + K_BITS] = bits
     C[child + K_ORDINAL] = ordinal
+    C[child + K_COUNT] = P[step + SP_ROPES]
     for k in range(P[step + SP_ROPES]):
         C[child + K_ROPES + k] = S[ropes + k]
         S[ropes + k] = 0

@@ -1,0 +1,224 @@
+"""Room that nobody needs any more is used again: cells and text that no open candidate has found.
+
+Where nobody holds anything all room is free at once (see ``forget``). Somebody may hold something all the time, though: of
+``/a->x:/b`` over a long list of a's, the last one. So before room is made larger, what is held is moved together.
+"""
+
+from __future__ import annotations
+
+from perseid.engines.trees.layout import Ints, Room
+from perseid.engines.trees.match_layout import *
+from perseid.engines.trees.match_layout import Space, compiled, entry
+
+
+@compiled
+def push(M: Space, top: int, cell: int, stamp: int) -> int:
+    """A cell to be looked at, if it was not yet."""
+    if cell == 0 or M.cells[cell + CELL_STAMP] == stamp:
+        return top
+    M.cells[cell + CELL_STAMP] = stamp
+    M.scratch[top] = cell
+    return top + 1
+
+
+@compiled
+def size_of(C: Ints, cell: int) -> int:
+    if C[cell + CELL_KIND] == ROPE_CELL:
+        return ROPE_WIDTH
+    if C[cell + CELL_KIND] == RESULT_CELL:
+        return RESULT_WIDTH
+    return int(CHILD_WIDTH + C[cell + K_COUNT])
+
+
+@compiled
+def refer(M: Space, first: int, count: int, top: int, stamp: int) -> int:
+    """Words of the stack that name cells: to be looked at or, with no stamp, changed to where these have moved."""
+    S, C = M.stack, M.cells
+    for at in range(first, first + count):
+        if stamp:
+            top = push(M, top, S[at], stamp)
+        elif S[at] != 0:
+            S[at] = -C[S[at] + CELL_STAMP]
+    return top
+
+
+@compiled
+def roots(M: Space, top: int, stamp: int) -> int:
+    """All that candidates hold: to be looked at or, with no stamp, changed to where it has moved."""
+    S, P, A, C = M.stack, M.plan, M.head, M.cells
+    candidate = A[X_LAST]
+    while candidate != 0:
+        step = P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH
+        if P[step + SP_KIND] != LEAF_STEP:
+            top = refer(M, candidate + C_OWN, 1, top, stamp)
+        top = refer(M, candidate + C_INHERITED, 1, top, stamp)
+        if P[step + SP_KIND] == RUN_STEP:
+            top = refer(M, candidate + M_FIRST, 2, top, stamp)
+            top = refer(M, candidate + M_BEST_ROPE, 1, top, stamp)
+            ropes = candidate + RUN_CANDIDATE_WIDTH
+            top = refer(M, ropes, 2 * P[step + SP_ROPES], top, stamp)
+            threads = ropes + 2 * P[step + SP_ROPES]
+            for k in range(S[candidate + M_THREADS]):
+                top = refer(M, threads + 3 * k + 2, 1, top, stamp)
+        candidate = S[candidate + C_BELOW]
+    if A[X_PARKED]:
+        for at in range(A[X_PARKS], A[X_PARKS] + P[P_LASTS] * (DEEPEST_COUNTED + 2)):
+            if A[at] > 1:
+                if stamp:
+                    top = push(M, top, A[at] - 1, stamp)
+                else:
+                    A[at] = 1 - C[A[at] - 1 + CELL_STAMP]
+    return top
+
+
+@compiled
+def mark_cells(M: Space) -> int:
+    """Put a stamp on every cell that somebody holds: which one."""
+    A, C, G = M.head, M.cells, M.scratch
+    A[X_STAMP] += 1
+    stamp = A[X_STAMP]
+    bottom = A[X_GATHERED]
+    top = roots(M, bottom, stamp)
+    while top > bottom:
+        top -= 1
+        cell = G[top]
+        if C[cell + CELL_KIND] == ROPE_CELL:
+            top = push(M, top, C[cell + L_LEFT], stamp)
+            top = push(M, top, C[cell + L_RIGHT], stamp)
+        elif C[cell + CELL_KIND] == RESULT_CELL:
+            top = push(M, top, C[cell + V_INNER], stamp)
+        else:
+            top = push(M, top, C[cell + K_NEXT], stamp)
+            for k in range(C[cell + K_COUNT]):
+                top = push(M, top, C[cell + K_ROPES + k], stamp)
+    return int(stamp)
+
+
+@compiled
+def moved(C: Ints, at: int) -> None:
+    """A word of a cell that names another: where that has moved."""
+    if C[at] != 0:
+        C[at] = -C[C[at] + CELL_STAMP]
+
+
+@compiled
+def move_cells(M: Space, stamp: int) -> None:
+    """Held cells one behind the other. A cell's stamp is, below zero, where it moves to."""
+    A, C = M.head, M.cells
+    at, to = 1, 1
+    while at < A[X_CELLS]:
+        size = size_of(C, at)
+        if C[at + CELL_STAMP] == stamp:
+            C[at + CELL_STAMP] = -to
+            to += size
+        else:
+            C[at + CELL_STAMP] = 0
+        at += size
+    roots(M, 0, 0)
+    at = 1
+    while at < A[X_CELLS]:
+        size, target = size_of(C, at), -C[at + CELL_STAMP]
+        if target > 0:
+            if C[at + CELL_KIND] == ROPE_CELL:
+                moved(C, at + L_LEFT)
+                moved(C, at + L_RIGHT)
+            elif C[at + CELL_KIND] == RESULT_CELL:
+                moved(C, at + V_INNER)
+            else:
+                moved(C, at + K_NEXT)
+                for k in range(C[at + K_COUNT]):
+                    moved(C, at + K_ROPES + k)
+        at += size
+    at = 1
+    while at < A[X_CELLS]:
+        size, target = size_of(C, at), -C[at + CELL_STAMP]
+        if target > 0:
+            for k in range(size):
+                C[target + k] = C[at + k]
+            C[target + CELL_STAMP] = 0
+        at += size
+    A[X_CELLS] = to
+
+
+@compiled
+def sift(C: Ints, G: Ints, begin: int, at: int, count: int) -> None:
+    """Part of sorting results by where their text begins."""
+    while True:
+        child = 2 * at + 1
+        if child >= count:
+            return
+        if child + 1 < count and C[G[begin + child] + V_FROM] < C[G[begin + child + 1] + V_FROM]:
+            child += 1
+        if C[G[begin + at] + V_FROM] >= C[G[begin + child] + V_FROM]:
+            return
+        held = G[begin + at]
+        G[begin + at] = G[begin + child]
+        G[begin + child] = held
+        at = child
+
+
+@compiled
+def results_by_text(M: Space, kind: int) -> int:
+    """Results of steps of a kind, in the scratch and in the order of their texts: how many."""
+    A, C, G, P = M.head, M.cells, M.scratch, M.plan
+    begin, count, at = A[X_GATHERED], 0, 1
+    while at < A[X_CELLS]:
+        if C[at + CELL_KIND] == RESULT_CELL and P[P[P_STEPS] + C[at + V_STEP] * STEP_WIDTH + SP_KIND] == kind:
+            G[begin + count] = at
+            count += 1
+        at += size_of(C, at)
+    for k in range(count // 2 - 1, -1, -1):
+        sift(C, G, begin, k, count)
+    for last in range(count - 1, 0, -1):
+        held = G[begin]
+        G[begin] = G[begin + last]
+        G[begin + last] = held
+        sift(C, G, begin, 0, last)
+    return count
+
+
+@compiled
+def move_text(M: Space, R: Room, kind: int, open_from: int, end: int) -> int:
+    """Texts of results one behind the other, then what is open: where that ends. Texts inside each other stay so."""
+    A, C, G = M.head, M.cells, M.scratch
+    count, begin = results_by_text(M, kind), A[X_GATHERED]
+    # What is behind ``done`` lies in its new place, which is ``shift`` before its old one.
+    done, shift = 0, 0
+    for k in range(count + 1):
+        first = C[G[begin + k] + V_FROM] if k < count else open_from
+        last = C[G[begin + k] + V_TO] if k < count else end
+        if k == count or first > open_from:
+            first = min(first, open_from)
+            last = end
+        if first > done:
+            shift += first - done
+            done = first
+        for at in range(done, last):
+            R[at - shift] = R[at]
+        done = max(done, last)
+        if k < count:
+            C[G[begin + k] + V_FROM] -= shift
+            C[G[begin + k] + V_TO] -= shift
+    return int(done - shift)
+
+
+@entry
+def collect(M: Space) -> None:
+    """Keep what candidates hold, and nothing else."""
+    S, P, A = M.stack, M.plan, M.head
+    move_cells(M, mark_cells(M))
+    A[X_VALUES] = move_text(M, M.values, ATTRIBUTE_STEP, A[X_VALUES], A[X_VALUES])
+    oldest = A[X_TEXT]
+    candidate = A[X_LAST]
+    while candidate != 0:
+        if P[P[P_STEPS] + S[candidate + C_STEP] * STEP_WIDTH + SP_TEXT]:
+            oldest = min(oldest, S[candidate + C_TEXT])
+        candidate = S[candidate + C_BELOW]
+    end = move_text(M, M.text, ELEMENT_STEP, oldest, A[X_TEXT])
+    moved_by = A[X_TEXT] - end
+    A[X_TEXT] = end
+    candidate = A[X_LAST]
+    while candidate != 0:
+        # All that is open lies in one piece at the end.
+        S[candidate + C_TEXT] = max(0, S[candidate + C_TEXT] - moved_by)
+        candidate = S[candidate + C_BELOW]
