@@ -17,7 +17,10 @@ import pytest
 
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.bounds import bounds_of
-from perseid.engines.trees.matcher import Matcher
+from perseid.engines.trees.collect import collect
+from perseid.engines.trees.matcher import Matcher, Told
+from perseid.engines.trees.plan import tree_plan
+from perseid.engines.trees.tokens import TokenBatch
 from perseid.errors import DocumentError, LimitError, UnknownNameError, UnsupportedError
 from perseid.lang import tree_patterns as tp
 from perseid.lang.tree_parser import parse_tree
@@ -265,6 +268,23 @@ def test_memory_does_not_grow_with_the_document() -> None:
     assert sizes() == before
     assert peak < 4_000_000
     assert many > 15 * few
+
+
+class Collecting(Matcher):
+    """Collects after every few bytes of a document."""
+
+    def _matched(self, batch: TokenBatch) -> Iterator[Told]:
+        yield from super()._matched(batch)
+        collect(self.space)
+
+
+def test_collecting_at_any_time_changes_nothing() -> None:
+    for patterns, text in random_pairs(range(7000, 7250)):
+        asked = [pattern for pattern in patterns if runnable(pattern)]
+        data, root = text.encode(), Document.parse(text).root
+        pieces = [data[at : at + 5] for at in range(0, len(data), 5)]
+        found, _ = matched(Collecting(tree_plan(asked, NAMESPACES)), lambda pieces=pieces: pieces)  # type: ignore[misc]
+        assert found == [shown(find_trees(pattern, root, NAMESPACES)) for pattern in asked], text
 
 
 def test_what_nobody_holds_is_used_again() -> None:

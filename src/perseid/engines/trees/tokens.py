@@ -265,6 +265,13 @@ def _after_declaration(data: bytes, strict: bool) -> int:
     return len(_BOM) if data.startswith(_BOM) else 0
 
 
+def _has_no_declaration(first: bytes) -> bool:
+    """Is it known of the first bytes of a document that no XML declaration, in any encoding, begins with them?"""
+    if len(first) < len(_BOM) + 5 or b"\0" in first[:4] or first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False
+    return not first.removeprefix(_BOM).startswith(b"<?xml")
+
+
 def _from_the_start(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes, the first of them with all of an XML declaration, if there is one, and never too many at once."""
     first, begun = b"", False
@@ -272,7 +279,7 @@ def _from_the_start(chunks: Iterable[bytes]) -> Iterator[bytes]:
         given = chunk
         if not begun:
             given = first = first + chunk
-            begun = len(first) >= LONGEST_DECLARATION or b"?>" in first
+            begun = len(first) >= LONGEST_DECLARATION or b"?>" in first or _has_no_declaration(first)
             if not begun:
                 continue
         if len(given) <= LARGEST_PIECE:
