@@ -18,8 +18,8 @@ from perseid.engines.trees.runs import begin_run, end_runs, feed
 from perseid.engines.trees.scan import CARRIAGE_RETURN, after_declaration, begin_scan, is_over, scan_on
 from perseid.engines.trees.strings import read_cdata, read_escaped, tested
 
-SPARE_CELLS = 64
-"""Words of cells that one candidate may need when its element ends, and more."""
+SPARE_CELLS = 6
+"""Words of cells that each word of a candidate may need when its element ends, and more."""
 
 
 @compiled
@@ -301,10 +301,10 @@ def forget(M: Space) -> None:
 def has_room(M: Space, text: int) -> bool:
     """Is there room for whatever a token may need?"""
     P, A = M.plan, M.head
-    candidates = (A[X_TOP] + P[P_PUSHED]) // CANDIDATE_WIDTH + 1
+    words = A[X_TOP] + P[P_PUSHED]
     return bool(
-        A[X_TOP] + P[P_PUSHED] <= A[X_STACK_END]
-        and A[X_CELLS] + SPARE_CELLS * candidates + P[P_RUN_ROOM] + P[P_CHILD_ROOM] * A[X_BUFFERED] <= A[X_CELLS_END]
+        words <= A[X_STACK_END]
+        and A[X_CELLS] + SPARE_CELLS * words + P[P_RUN_ROOM] + P[P_CHILD_ROOM] * A[X_BUFFERED] <= A[X_CELLS_END]
         and A[X_TEXT] + text <= A[X_TEXT_END]
         and A[X_VALUES] + text <= A[X_VALUES_END]
     )
@@ -395,6 +395,24 @@ def characters(M: Space, D: Bytes, kind: int, begin: int, end: int, cut: int) ->
 
 
 @compiled
+def is_wanted(M: Space, at: int, depth: int) -> bool:
+    """Can an element below one of this depth be a candidate of any step in a list? At least where others cannot say no."""
+    S, P, A = M.stack, M.plan, M.head
+    for _ in range(2):  # steps, then leaves
+        while P[at]:
+            step = P[P_STEPS] + P[at] * STEP_WIDTH
+            candidate = A[A[X_TOPS] + P[step + SP_PARENT]]
+            # Nothing open is deeper: the innermost candidate is the one to ask.
+            if candidate != 0 and (P[step + SP_AXIS] != CHILD or S[candidate + C_DEPTH] == depth):
+                return True
+            if P[step + SP_PLACE] != 0 or P[step + SP_LAST] >= 0:
+                return True  # it is counted wherever it is
+            at += 1
+        at += 1
+    return False
+
+
+@compiled
 def pass_over(M: Space, K: Tokens, at: int, count: int) -> int:
     """Tokens that no candidate and no step asks for: where one comes that somebody may ask for."""
     S, A = M.stack, M.head
@@ -413,7 +431,8 @@ def pass_over(M: Space, K: Tokens, at: int, count: int) -> int:
                 break
             depth -= 1
         elif kind == START:
-            if A[elements + K[T_NAME, at]] != 0 or depth == wild:
+            steps = A[elements + K[T_NAME, at]]
+            if steps < 0 or depth == wild or (steps != 0 and is_wanted(M, steps, depth)):
                 break
             depth += 1
             ordinal = next_element(ordinal)
