@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,21 +39,20 @@ def measure(
     folder = data / f"documents-{size}"
     _write(folder, DOCUMENTS[size])
     out: list[Measurement] = []
+    _cores(report, folder)
     with (
         tempfile.TemporaryDirectory(prefix="perseid-bench-trees-") as scratch,
         spark_rivals.session(Path(scratch)) as spark,
     ):
-        right = _counted(spark, folder, 0)
+        right = int(_found(spark, folder).count())
         contestants = [
-            Contestant("ours", partial(_ours, spark, folder, 0), None),
-            Contestant("ours, one core", partial(_ours, spark, folder, 1), None),
+            Contestant("ours", partial(find_all, spark, folder), None),
             Contestant("bare", partial(_bare, spark, folder), None),
         ]
         records = contest(contestants, clock)
         progress(f"{DOCUMENTS[size]:,} documents on Spark, {right:,} results")
         for name, record in records.items():
             report.records[f"spark {name}"] = record
-        report.add("spark.cores", *paired_ratio(records["ours"], records["ours, one core"]))
         report.add("spark.bare", *paired_ratio(records["ours"], records["bare"]))
         for name in rivals.BY_SPARK:
             query = QUERIES[name]
@@ -87,21 +88,30 @@ def _write(folder: Path, count: int) -> None:
         pq.write_table(table, folder / f"{piece}.parquet", compression="none", use_dictionary=False, row_group_size=200)
 
 
-def _frame(spark: SparkSession, folder: Path, tasks: int) -> DataFrame:
-    frame = spark.read.parquet(str(folder))
-    return frame.coalesce(tasks) if tasks else frame
+def _cores(report: Report, folder: Path) -> None:
+    """All of Spark on two cores beside all of it on one."""
+    taken = []
+    for count in (1, 2):
+        ran = subprocess.run(
+            [sys.executable, "-m", "bench.trees.cores", str(folder), str(count)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if ran.returncode:
+            report.add("spark.cores", None, ran.stderr.strip().splitlines()[-1])
+            return
+        taken.append(float(ran.stdout.split()[-1]))
+        progress(f"{count} cores: {taken[-1]:.2f} s")
+    report.add("spark.cores", taken[0] / taken[1])
 
 
-def _found(spark: SparkSession, folder: Path, tasks: int) -> Any:
-    return ps.trees(PATTERN).detect(ps.documents(_frame(spark, folder, tasks), body="xml"))
+def _found(spark: SparkSession, folder: Path) -> DataFrame:
+    found: DataFrame = ps.trees(PATTERN).detect(ps.documents(spark.read.parquet(str(folder)), body="xml"))
+    return found
 
 
-def _counted(spark: SparkSession, folder: Path, tasks: int) -> int:
-    return int(_found(spark, folder, tasks).count())
-
-
-def _ours(spark: SparkSession, folder: Path, tasks: int) -> None:
-    _found(spark, folder, tasks).write.format("noop").mode("overwrite").save()
+def find_all(spark: SparkSession, folder: Path) -> None:
+    """Read every document and give the results to nobody."""
+    _found(spark, folder).write.format("noop").mode("overwrite").save()
 
 
 def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,5 +119,5 @@ def _identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _bare(spark: SparkSession, folder: Path) -> None:
-    frame = _frame(spark, folder, 0)
+    frame = spark.read.parquet(str(folder))
     frame.mapInArrow(_identity, frame.schema).write.format("noop").mode("overwrite").save()
