@@ -24,7 +24,7 @@ from bench.trees.xmark import xmark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DOCUMENTS = {"standard": 4_000, "full": 20_000}
+DOCUMENTS = {"standard": 20_000, "full": 20_000}
 KINDS = 40
 """So many documents are different."""
 SCALE = 0.0003
