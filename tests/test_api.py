@@ -282,6 +282,8 @@ def test_suppressed_matches_are_counted() -> None:
 
 def test_what_is_not_yet_says_so() -> None:
     with pytest.raises(ps.NotYetError, match="still to come"):
+        ps.pattern("pattern p match found Overloaded o").match([])
+    with pytest.raises(ps.UnsupportedError, match="declared as one of events"):
         ps.pattern("pattern p match Orders << //order->o >>").match([])
 
 
