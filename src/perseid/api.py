@@ -695,7 +695,7 @@ def _check_trees(trees: Iterable[TreePattern], stream: Documents) -> None:
 def _column_names(data: Any) -> list[str]:
     from perseid.local.tables import read_table
 
-    return list(read_table(data, None).columns)
+    return list(read_table(data, ()).names)
 
 
 def _declared(stream: Any) -> Events:

@@ -12,6 +12,8 @@ from perseid.engines.hashing import identities
 from perseid.engines.trees.match_layout import ELEMENT_BITS, O_ORDINAL, O_PATTERN
 from perseid.engines.trees.reader import NODE, Findings, Reader, Refused
 from perseid.errors import DocumentError, EventDataError
+from perseid.lang.tree_parser import parse_tree
+from perseid.lang.tree_patterns import return_names
 from perseid.local.documents import ANY_DOCUMENT, DOCUMENT, PLACE, TYPE, Asked, Documents, Trees, event_stream
 from perseid.local.rows import Events
 from perseid.local.tables import Table, read_table
@@ -54,9 +56,9 @@ ERROR, PATTERN = "error", "pattern"
 _WRONG = pa.struct([("what", pa.string()), ("line", pa.int64()), ("column", pa.int64())])
 
 
-def result_fields(reader: Reader) -> list[pa.Field]:
+def result_fields(trees: Trees) -> list[pa.Field]:
     """The columns of results as they are: which pattern, where, its nodes, and by return name the texts of its nodes."""
-    variables = dict.fromkeys(step.returns for step in reader.plan.steps if step.returns is not None)
+    variables = dict.fromkeys(name for text in trees.texts for name in return_names(parse_tree(text).pattern))
     return [
         pa.field(PATTERN, pa.string()),
         pa.field("place", pa.int64()),
@@ -87,7 +89,7 @@ def error_column(refused: Sequence[Refused]) -> Any:
 def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
     """What tree patterns find in documents of this process, as an Arrow table; also what cannot be read."""
     reader = reader_for(trees)
-    fields, pieces = result_fields(reader), []
+    fields, pieces = result_fields(trees), []
     for event_type, data in documents.inputs():
         table = read_table(data, None)
         documents.require(list(table.columns), event_type)

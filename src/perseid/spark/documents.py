@@ -187,7 +187,7 @@ def detect_trees(documents: Documents, trees: Trees, names: tuple[str, ...]) -> 
     together = None
     for event_type, frame in documents.inputs():
         kept = _kept(documents, frame, event_type)
-        fields = result_fields(reader_of(trees))
+        fields = result_fields(trees)
         documents.refuse_returned((field.name for field in fields), frame.columns)
         schema = st.StructType([*kept.values(), *(st.StructField(one.name, to_spark(one.type)) for one in fields)])
         arrow = pa.schema([(field.name, to_arrow(field.dataType)) for field in schema])

@@ -55,22 +55,23 @@ def tell_later(M: Space, what: int) -> None:
 
 
 @compiled
-def comes_before(C: Ints, one: int, other: int) -> bool:
-    if C[one + V_ORDINAL] != C[other + V_ORDINAL]:
-        return bool(C[one + V_ORDINAL] < C[other + V_ORDINAL])
+def comes_before(C: Ints, one: int, other: int, word: int) -> bool:
+    """By a word of two results and, where that is the same, by their steps."""
+    if C[one + word] != C[other + word]:
+        return bool(C[one + word] < C[other + word])
     return bool(C[one + V_STEP] < C[other + V_STEP])
 
 
 @compiled
-def sink(C: Ints, G: Ints, begin: int, at: int, count: int) -> None:
+def sink(C: Ints, G: Ints, begin: int, at: int, count: int, word: int) -> None:
     """Part of sorting by heap: what stands at a place goes down to where it belongs."""
     while True:
         child = 2 * at + 1
         if child >= count:
             return
-        if child + 1 < count and comes_before(C, G[begin + child], G[begin + child + 1]):
+        if child + 1 < count and comes_before(C, G[begin + child], G[begin + child + 1], word):
             child += 1
-        if not comes_before(C, G[begin + at], G[begin + child]):
+        if not comes_before(C, G[begin + at], G[begin + child], word):
             return
         held = G[begin + at]
         G[begin + at] = G[begin + child]
@@ -79,22 +80,22 @@ def sink(C: Ints, G: Ints, begin: int, at: int, count: int) -> None:
 
 
 @compiled
-def sort(C: Ints, G: Ints, begin: int, count: int) -> None:
-    """Results into document order; most are in it already."""
+def sort(C: Ints, G: Ints, begin: int, count: int, word: int) -> None:
+    """Results into the order of a word; most are in it already."""
     ordered = True
     for k in range(begin, begin + count - 1):
-        if comes_before(C, G[k + 1], G[k]):
+        if comes_before(C, G[k + 1], G[k], word):
             ordered = False
             break
     if ordered:
         return
     for at in range(count // 2 - 1, -1, -1):
-        sink(C, G, begin, at, count)
+        sink(C, G, begin, at, count, word)
     for last in range(count - 1, 0, -1):
         held = G[begin]
         G[begin] = G[begin + last]
         G[begin + last] = held
-        sink(C, G, begin, 0, last)
+        sink(C, G, begin, 0, last, word)
 
 
 @compiled
@@ -122,7 +123,7 @@ def gather(M: Space, what: int, begin: int) -> int:
             break
         at = G[top]
         top += 1
-    sort(C, G, begin, count)
+    sort(C, G, begin, count, V_ORDINAL)
     return count
 
 

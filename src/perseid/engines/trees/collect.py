@@ -6,6 +6,7 @@ Where nobody holds anything all room is free at once (see ``forget``). Somebody 
 
 from __future__ import annotations
 
+from perseid.engines.trees.cells import sort
 from perseid.engines.trees.layout import Ints, Room
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled, entry
@@ -141,23 +142,6 @@ def move_cells(M: Space, stamp: int) -> None:
 
 
 @compiled
-def sift(C: Ints, G: Ints, begin: int, at: int, count: int) -> None:
-    """Part of sorting results by where their text begins."""
-    while True:
-        child = 2 * at + 1
-        if child >= count:
-            return
-        if child + 1 < count and C[G[begin + child] + V_FROM] < C[G[begin + child + 1] + V_FROM]:
-            child += 1
-        if C[G[begin + at] + V_FROM] >= C[G[begin + child] + V_FROM]:
-            return
-        held = G[begin + at]
-        G[begin + at] = G[begin + child]
-        G[begin + child] = held
-        at = child
-
-
-@compiled
 def results_by_text(M: Space, kind: int) -> int:
     """Results of steps of a kind, in the scratch and in the order of their texts: how many."""
     A, C, G, P = M.head, M.cells, M.scratch, M.plan
@@ -167,13 +151,7 @@ def results_by_text(M: Space, kind: int) -> int:
             G[begin + count] = at
             count += 1
         at += size_of(C, at)
-    for k in range(count // 2 - 1, -1, -1):
-        sift(C, G, begin, k, count)
-    for last in range(count - 1, 0, -1):
-        held = G[begin]
-        G[begin] = G[begin + last]
-        G[begin + last] = held
-        sift(C, G, begin, 0, last)
+    sort(C, G, begin, count, V_FROM)
     return count
 
 

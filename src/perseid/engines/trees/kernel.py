@@ -311,6 +311,17 @@ def has_room(M: Space, text: int) -> bool:
 
 
 @compiled
+def meet_all(M: Space, at: int, depth: int, name: int) -> None:
+    """An element meets the steps of a list, those below others first, so that it is not below itself; then its leaves."""
+    P = M.plan
+    while P[at]:
+        meet(M, P[at], depth, name)
+        at += 1
+    if P[at + 1]:
+        meet_leaves(M, at + 1, depth, name)
+
+
+@compiled
 def element(M: Space, name: int) -> bool:
     """A start tag; False, and nothing done, where the steps of its name have to be looked up."""
     P, A = M.plan, M.head
@@ -320,23 +331,14 @@ def element(M: Space, name: int) -> bool:
     A[X_DEPTH] += 1
     A[X_ORDINAL] = next_element(A[X_ORDINAL])
     A[A[X_ORDINALS] + A[X_DEPTH]] = A[X_ORDINAL]
+    depth = A[X_DEPTH]
     if at:
-        # Steps come after those above them, so that no element is below itself.
-        while P[at]:
-            meet(M, P[at], A[X_DEPTH], name)
-            at += 1
-        if P[at + 1]:
-            meet_leaves(M, at + 1, A[X_DEPTH], name)
-    wild, depth = A[X_WILD], A[X_DEPTH]
+        meet_all(M, at, depth, name)
+    wild = A[X_WILD]
     while wild != 0 and M.stack[wild + C_DEPTH] >= depth:
         wild = M.stack[wild + C_WILD]  # of this element: its children come later
     while wild != 0 and M.stack[wild + C_DEPTH] == depth - 1:
-        at = P[P[P_STEPS] + M.stack[wild + C_STEP] * STEP_WIDTH + SP_WILDS]
-        while P[at]:
-            meet(M, P[at], depth, name)
-            at += 1
-        if P[at + 1]:
-            meet_leaves(M, at + 1, depth, name)
+        meet_all(M, P[P[P_STEPS] + M.stack[wild + C_STEP] * STEP_WIDTH + SP_WILDS], depth, name)
         wild = M.stack[wild + C_WILD]
     if A[X_WORK]:
         settle(M)
@@ -495,8 +497,7 @@ def match_on(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
         A[X_AT] = at + 1
         if A[X_QUEUE] and not tell_queued(M):
             return ROWS
-        if A[X_HOLDERS] == 0:
-            forget(M)
+        forget(M)
     return READ
 
 

@@ -7,13 +7,11 @@ and ropes that join two of them without copying. See ``kernel`` for what happens
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from perseid.engines.jit import numba, typed
-from perseid.engines.trees.layout import Bytes, Ints, Room
+from perseid.engines.jit import typed
+from perseid.engines.trees.layout import Bytes, Ints, Room, words
 from perseid.engines.trees.limits import DEEPEST
-
-Arrays: TypeAlias = Any
 
 # the head of the plan, then where its parts lie
 P_STEPS, P_STEP_COUNT, P_PATTERNS, P_PATTERN_COUNT, P_PUSHED, P_LASTS, P_RUN_ROOM, P_CHILD_ROOM, P_LEAVES = range(9)
@@ -138,25 +136,6 @@ class Space(NamedTuple):
     told: Room
 
 
-def _types() -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the words in a kernel's annotations stand for: for functions that Python calls, and for the rest."""
-    if numba is None:
-        return {}, {}
-    from perseid.engines.memory import Grid, Row, memory_of
-
-    plain = {"int": numba.int64, "bool": numba.boolean, "None": numba.void}
-    given = {
-        "Ints": numba.int64[::1],
-        "Tokens": numba.int32[:, ::1],
-        "Bytes": numba.types.Array(numba.uint8, 1, "C", readonly=True),
-        "Room": numba.uint8[::1],
-    }
-    fields = [given[word.__forward_arg__] for word in Space.__annotations__.values()]
-    space = numba.types.NamedTuple(fields, Space)
-    inside = {word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in given.items()}
-    return {**plain, **given, "Space": space}, {**plain, **inside, "Space": memory_of(space)}
-
-
-_ENTRY_TYPES, _TYPES = _types()
+_ENTRY_TYPES, _TYPES = words(Space=Space)
 compiled = typed(_TYPES, entry=False)
 entry = typed(_ENTRY_TYPES, entry=True)

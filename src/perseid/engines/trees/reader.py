@@ -164,7 +164,10 @@ class Reader:
         held: list[Told] = []
         try:
             for told in self._told(lambda: (body,), is_text):
-                held = [] if told is None else [*held, told]
+                if told is None:
+                    held.clear()
+                else:
+                    held.append(told)
         except DocumentError as error:
             return [Refused(number, error.message, error.line, error.column)]
         for told in held:

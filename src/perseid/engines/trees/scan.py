@@ -944,14 +944,7 @@ def plain_tokens(A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int) -> in
             tokens += 1
             at = close + 1
         else:
-            close = at
-            while close + STRIDE <= end:
-                seen = 0
-                for k in range(STRIDE):
-                    seen |= int(IN_TEXT[D[close + k]])
-                if seen:
-                    break
-                close += STRIDE
+            close = after_plain(D, at, end)
             while close < end and IN_TEXT[D[close]] == PLAIN:
                 close += 1
             if close >= end or D[close] != LESS:
