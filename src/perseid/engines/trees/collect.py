@@ -63,7 +63,7 @@ def roots(M: Space, top: int, stamp: int) -> int:
                 top = refer(M, threads + 3 * k + 2, 1, top, stamp)
         candidate = S[candidate + C_BELOW]
     if A[X_PARKED]:
-        for at in range(A[X_PARKS], A[X_PARKS] + P[P_LASTS] * (DEEPEST_COUNTED + 2)):
+        for at in range(A[X_PARKS], A[X_PARKS] + P[P_LASTS] * DEPTHS):
             if A[at] > 1:
                 if stamp:
                     top = push(M, top, A[at] - 1, stamp)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from perseid.engines.trees.cells import result, rope, tell_later, tell_queued
 from perseid.engines.trees.delivery import give, hold, let_go, mark, nearest, settle
 from perseid.engines.trees.layout import *
-from perseid.engines.trees.layout import Bytes, Ints, Room, Tokens
+from perseid.engines.trees.layout import Bytes, Tokens
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled, entry
 from perseid.engines.trees.runs import begin_run, end_runs, feed
-from perseid.engines.trees.scan import CARRIAGE_RETURN, after_declaration, begin_scan, is_over, scan_on
+from perseid.engines.trees.signs import CARRIAGE_RETURN
 from perseid.engines.trees.strings import read_cdata, read_escaped, tested
 
 SPARE_CELLS = 6
@@ -82,7 +82,7 @@ def is_vain(M: Space, step: int, above: int, candidate: int) -> bool:
 def counted(M: Space, step: int, depth: int) -> int:
     """The position of an element among its siblings that pass the test of a step."""
     A, P = M.head, M.plan
-    at = P[step + SP_COUNTER] * (DEEPEST_COUNTED + 2) + depth
+    at = P[step + SP_COUNTER] * DEPTHS + depth
     parent = A[A[X_ORDINALS] + depth - 1]
     if A[A[X_COUNTED] + at] != parent + 1:
         A[A[X_COUNTED] + at] = parent + 1
@@ -97,7 +97,7 @@ def meet(M: Space, number: int, depth: int, name: int) -> None:
     S, P, A = M.stack, M.plan, M.head
     step = P[P_STEPS] + number * STEP_WIDTH
     if P[step + SP_LAST] >= 0:
-        parked = A[X_PARKS] + P[step + SP_LAST] * (DEEPEST_COUNTED + 2) + depth
+        parked = A[X_PARKS] + P[step + SP_LAST] * DEPTHS + depth
         if A[parked] != 0:
             A[parked] = 0  # there is another after it
             A[X_PARKED] -= 1
@@ -238,7 +238,7 @@ def close(M: Space, candidate: int) -> None:
         return
     if waits:
         # Until another of its siblings passes the test, or their parent ends.
-        A[A[X_PARKS] + P[step + SP_LAST] * (DEEPEST_COUNTED + 2) + depth] = found + 1
+        A[A[X_PARKS] + P[step + SP_LAST] * DEPTHS + depth] = found + 1
         A[X_PARKED] += 1
         return
     if not delivered:
@@ -254,7 +254,7 @@ def unpark(M: Space, depth: int) -> None:
     for number in range(1, P[P_STEP_COUNT]):
         step = P[P_STEPS] + number * STEP_WIDTH
         if P[step + SP_LAST] >= 0:
-            at = A[X_PARKS] + P[step + SP_LAST] * (DEEPEST_COUNTED + 2) + depth
+            at = A[X_PARKS] + P[step + SP_LAST] * DEPTHS + depth
             if A[at] != 0:
                 found = A[at] - 1
                 A[at] = 0
@@ -397,57 +397,6 @@ def characters(M: Space, D: Bytes, kind: int, begin: int, end: int, cut: int) ->
 
 
 @compiled
-def is_wanted(M: Space, at: int, depth: int) -> bool:
-    """Can an element below one of this depth be a candidate of any step in a list? At least where others cannot say no."""
-    S, P, A = M.stack, M.plan, M.head
-    for _ in range(2):  # steps, then leaves
-        while P[at]:
-            step = P[P_STEPS] + P[at] * STEP_WIDTH
-            candidate = A[A[X_TOPS] + P[step + SP_PARENT]]
-            # Nothing open is deeper: the innermost candidate is the one to ask.
-            if candidate != 0 and (P[step + SP_AXIS] != CHILD or S[candidate + C_DEPTH] == depth):
-                return True
-            if P[step + SP_PLACE] != 0 or P[step + SP_LAST] >= 0:
-                return True  # it is counted wherever it is
-            at += 1
-        at += 1
-    return False
-
-
-@compiled
-def pass_over(M: Space, K: Tokens, at: int, count: int) -> int:
-    """Tokens that no candidate and no step asks for: where one comes that somebody may ask for."""
-    S, A = M.stack, M.head
-    depth, ordinal = A[X_DEPTH], A[X_ORDINAL]
-    elements, ordinals, texters = A[X_ELEMENTS], A[X_ORDINALS], A[X_TEXTERS]
-    # At these depths the end of an element says something to somebody.
-    own, above, wild = S[A[X_LAST] + C_DEPTH], -1, -1
-    if A[X_OWNER] != 0:
-        above = S[A[X_OWNER] + C_DEPTH] + 1
-    if A[X_WILD] != 0:
-        wild = S[A[X_WILD] + C_DEPTH]
-    while at < count:
-        kind = K[T_KIND, at]
-        if kind == END:
-            if depth == own or depth == above:
-                break
-            depth -= 1
-        elif kind == START:
-            steps = A[elements + K[T_NAME, at]]
-            if steps < 0 or depth == wild or (steps != 0 and is_wanted(M, steps, depth)):
-                break
-            depth += 1
-            ordinal = next_element(ordinal)
-            A[ordinals + depth] = ordinal
-        elif texters or kind == ATTRIBUTE or kind == ESCAPED_VALUE:
-            break
-        at += 1
-    A[X_DEPTH] = depth
-    A[X_ORDINAL] = ordinal
-    return at
-
-
-@compiled
 def match_token(M: Space, D: Bytes, K: Tokens, at: int, cut: int) -> int:
     """One token: what the matcher answers; nothing is done where that is not READ."""
     A = M.head
@@ -485,16 +434,10 @@ def match_on(M: Space, D: Bytes, K: Tokens, count: int, cut: int) -> int:
     if not tell_queued(M):
         return ROWS
     while A[X_AT] < count:
-        at = A[X_AT]
-        if A[X_PARKED] == 0:
-            at = pass_over(M, K, at, count)
-            A[X_AT] = at
-            if at == count:
-                break
-        answer = match_token(M, D, K, at, cut)
+        answer = match_token(M, D, K, A[X_AT], cut)
         if answer != READ:
             return answer
-        A[X_AT] = at + 1
+        A[X_AT] += 1
         if A[X_QUEUE] and not tell_queued(M):
             return ROWS
         forget(M)
@@ -506,7 +449,7 @@ def begin(M: Space) -> None:
     """A new document: nothing is open but the document itself."""
     P, A = M.plan, M.head
     if A[X_PARKED]:  # of a document that was left in the middle
-        for k in range(P[P_LASTS] * (DEEPEST_COUNTED + 2)):
+        for k in range(P[P_LASTS] * DEPTHS):
             A[A[X_PARKS] + k] = 0
     ordinal = next_element(
         A[X_ORDINAL]
@@ -558,44 +501,3 @@ def begin_document(M: Space) -> None:
 @entry
 def end_document(M: Space) -> int:
     return end_all(M)
-
-
-@compiled
-def match_document(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int, strict: bool) -> int:
-    """A small document, whole: what the matcher answers; ODD where others have to look at it."""
-    at = after_declaration(D, at, end)
-    if at < 0:
-        return ODD
-    begin_scan(A, strict)
-    begin(M)
-    A[H_AT] = at
-    while A[H_AT] < end:
-        A[H_TOKENS] = 0
-        answer = scan_on(A, N, D, K, end)
-        if answer == MORE or answer == DOUBT or (answer == FULL and A[H_TOKENS] == 0):
-            return ODD
-        M.head[X_AT] = 0
-        answer = match_on(M, D, K, A[H_TOKENS], end)
-        if answer != READ:
-            return answer
-    return end_all(M) if is_over(A) else ODD
-
-
-@entry
-def match_documents(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, offsets: Ints, told: Ints, strict: bool) -> int:
-    """Small documents, one after the other, from that named in the head on: what the matcher answers.
-
-    It stops at the first that it cannot read so; nothing is told of that. By document: how many rows were told before its end.
-    """
-    H = M.head
-    while H[X_DOCUMENT] < H[X_DOCUMENTS]:
-        number = H[X_DOCUMENT]
-        rows, size = H[X_ROWS], H[X_TOLD]
-        answer = match_document(M, A, N, D, K, offsets[number], offsets[number + 1], strict)
-        if answer != READ:
-            H[X_ROWS] = rows
-            H[X_TOLD] = size
-            return answer
-        told[number] = H[X_ROWS]
-        H[X_DOCUMENT] = number + 1
-    return READ

@@ -28,14 +28,14 @@ ESCAPED_VALUE = -1
 (
     H_AT, H_MODE, H_DEPTH, H_ROOTS, H_TOKENS, H_SERIAL, H_EPOCH, H_NAMES, H_BYTES, H_PAIRS, H_SCOPES, H_STRICT, H_TEXTS,
     H_ATTRIBUTES, H_DEEPEST, H_MOST, H_STACK, H_RECORDS, H_RECORDS_END, H_TABLE, H_TABLE_SIZE, H_BYTES_END, H_PAIR,
-    H_PAIR_SIZE, H_PAIRS_END, H_SCOPE, H_SCOPE_END, H_WHY, H_ROOM, H_LONGEST, H_SALT, H_FACTOR,
-) = range(32)  # fmt: skip
-SCAN_HEAD = 32
+    H_PAIR_SIZE, H_PAIRS_END, H_SCOPE, H_SCOPE_END, H_WHY, H_ROOM, H_LONGEST, H_SALT, H_FACTOR, H_SEEN,
+) = range(33)  # fmt: skip
+SCAN_HEAD = 33
 """The next byte; what it is in the middle of; how many elements are open; whether there was a root (1: open, 2: closed);
 tokens; the number of the tag; that of the last change of namespaces; names, their bytes, names in namespaces, and
 declarations in scope; whether only what is proved passes; whether texts and attributes are wanted; how deep elements and
 how many attributes may be; then where the parts lie, why a document is in doubt, room for how many tokens there is, how many
-bytes a tag may have, and two numbers that nobody who writes a document knows, for the hash of names."""
+bytes a tag may have, two numbers that nobody who writes a document knows, for the hash of names, and names seen lately."""
 
 # modes: what the scanner is in the middle of
 OUTSIDE, IN_COMMENT, IN_INSTRUCTION, IN_CDATA = range(4)
@@ -48,6 +48,9 @@ known; the tag in which it was an attribute last; and, of a prefix, the namespac
 PAIR_WIDTH = 3
 P_URI, P_LOCAL, P_STAMP = range(3)
 """A name in a namespace: both by their number among the names, and the tag in which it was an attribute last."""
+SEEN_WIDTH, SEEN_NAMES = 2, 1 << 10
+Q_KEY, Q_RECORD = range(2)
+"""A name that was seen lately, by a number made of its letters: of those that share a place, the last."""
 SCOPE_WIDTH = 3
 S_PREFIX, S_BEFORE, S_DEPTH = range(3)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from perseid.engines.jit import typed
-from perseid.engines.trees.layout import Bytes, Ints, Room, words
+from perseid.engines.trees.layout import DONE, DOUBT, Bytes, Ints, Room, words
 from perseid.engines.trees.limits import DEEPEST
 
 # the head of the plan, then where its parts lie
@@ -80,8 +80,8 @@ of how many documents is read."""
 
 ELEMENT_BITS = 14
 """A place in a document is the number of an element and, in so many bits below it, that of one of its attributes."""
-DEEPEST_COUNTED = DEEPEST
-"""How deep positions are counted: as deep as elements may be."""
+DEPTHS = DEEPEST + 2
+"""Depths that something is kept for: of elements, of the document above them, and of what would be below the deepest."""
 
 # a candidate
 C_STEP, C_DEPTH, C_MARKS, C_OWN, C_INHERITED, C_TEXT, C_ORDINAL, C_PREVIOUS, C_BELOW, C_FLAGS, C_NAME, C_WILD = range(
@@ -116,8 +116,9 @@ O_PATTERN, O_LEVEL, O_STEP, O_NAME, O_FROM, O_TO, O_ORDINAL = range(7)
 ROW_WIDTH = 7
 
 # what the matcher answers
-READ, ROOM, NAMES, ROWS, ENTITY, ODD = range(6)
-"""All tokens were read; some array is too small; a name is new; rows have to be taken; an entity nobody knows; a document is
+READ = DONE
+ROOM, NAMES, ROWS, ENTITY, ODD = range(DOUBT + 1, DOUBT + 6)
+"""Beside what the scanner answers: all tokens were read; some array is too small; a name is new; rows have to be taken; an entity nobody knows; a document is
 not so simple that it can be read with others."""
 
 

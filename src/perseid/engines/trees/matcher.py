@@ -13,9 +13,10 @@ import numpy as np
 
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.collect import collect
-from perseid.engines.trees.kernel import begin_document, end_document, has_room_for, match_documents, match_tokens
+from perseid.engines.trees.kernel import begin_document, end_document, has_room_for, match_tokens
 from perseid.engines.trees.layout import H_ROOM, T_BEGIN, T_END
 from perseid.engines.trees.limits import MOST_BYTES, MOST_NAMES, MOST_TIMES
+from perseid.engines.trees.onepass import match_documents, read_bytes
 from perseid.engines.trees.plan import TreePlan
 from perseid.engines.trees.tokens import Scanner, TokenBatch
 from perseid.semantics.documents import Name
@@ -41,12 +42,12 @@ class Matcher:
 
     def __init__(self, plan: TreePlan) -> None:
         self.plan = plan
-        self.scanner = Scanner(plan.names, texts=plan.texts, attributes=plan.attributes)
+        self.scanner = Scanner(plan.names, texts=plan.texts, attributes=plan.attributes, scan=self._scan)
         fas = [step.fa for step in plan.steps if step.fa is not None]
         states = max((len(fa.states) for fa in fas), default=0)
         edges = max((sum(map(len, fa.states)) for fa in fas), default=0)
         counters = sum(1 for step in plan.steps if step.place)
-        depths = y.DEEPEST_COUNTED + 2
+        depths = y.DEPTHS
         sizes = (
             (y.X_ORDINALS, depths),
             (y.X_COUNTS, depths * counters),
@@ -177,10 +178,12 @@ class Matcher:
             for word in (y.X_ELEMENTS, y.X_ATTRIBUTES):
                 self.head[self.head[word] : self.head[word] + MOST_NAMES] = -1
 
+    def _scan(self, space: Any, names: Any, data: Any, tokens: Any, end: int) -> int:
+        self._renumber()
+        return int(read_bytes(self.space, space, names, data, tokens, end))
+
     def _matched(self, batch: TokenBatch) -> Iterator[Told]:
         head, tokens = self.head, batch.table
-        self._renumber()
-        head[y.X_AT] = 0
         while True:
             answer = match_tokens(self.space, batch.data, tokens, batch.count, len(batch.data))
             if answer == y.READ:

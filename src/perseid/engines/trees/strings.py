@@ -10,7 +10,7 @@ from perseid.engines.trees.layout import *
 from perseid.engines.trees.layout import Bytes, Ints, Room
 from perseid.engines.trees.match_layout import *
 from perseid.engines.trees.match_layout import Space, compiled
-from perseid.engines.trees.scan import (
+from perseid.engines.trees.signs import (
     AMPERSAND,
     CARRIAGE_RETURN,
     LINE_FEED,

@@ -11,7 +11,7 @@ import re
 import secrets
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from perseid.engines.trees.limits import (
     MOST_NAMES,
     NAME_BYTES,
 )
-from perseid.engines.trees.scan import begin_scanning, number_name, number_pair, scan
+from perseid.engines.trees.names import number_name, number_pair
+from perseid.engines.trees.scan import begin_scanning, scan
+from perseid.engines.trees.vectors import REACH
 from perseid.errors import DocumentError
 from perseid.semantics.documents import Name
 
@@ -62,6 +64,10 @@ class TokenBatch:
         return self.table[:, : self.count]
 
 
+Scan: TypeAlias = Callable[[Any, Any, Any, Any, int], int]
+"""Space, names, bytes, tokens and how many bytes there are, to what a scan answers."""
+
+
 class UncertainError(Exception):
     """The scanner cannot prove that a document is well formed."""
 
@@ -73,8 +79,14 @@ class _CrowdedError(Exception):
 class Scanner:
     """Reads one document after the other; names that it has seen keep their numbers as long as there is room."""
 
-    def __init__(self, names: Iterable[Name] = (), *, texts: bool = True, attributes: bool = True) -> None:
-        """``names`` get the first numbers, in their order: those that patterns ask for."""
+    def __init__(
+        self, names: Iterable[Name] = (), *, texts: bool = True, attributes: bool = True, scan: Scan = scan
+    ) -> None:
+        """``names`` get the first numbers, in their order: those that patterns ask for.
+
+        ``scan`` may match what it scans: the tokens of a batch are those that are left.
+        """
+        self.scan = scan
         self.names, self.texts, self.attributes = tuple(names), texts, attributes
         self.tokens = np.empty((y.TOKEN_WIDTH, TOKENS), np.int32)
         self.made = 0
@@ -92,10 +104,11 @@ class Scanner:
             (y.H_TABLE, None, 2 * MOST_NAMES),
             (y.H_PAIR, y.H_PAIRS_END, (2 + y.PAIR_WIDTH) * MOST_NAMES),
             (y.H_SCOPE, y.H_SCOPE_END, y.SCOPE_WIDTH * MOST_NAMES),
+            (y.H_SEEN, None, y.SEEN_WIDTH * y.SEEN_NAMES),
         )
         self.space = space = np.zeros(y.SCAN_HEAD + sum(size for _, _, size in sizes), np.int64)
         lay_out(space, y.SCAN_HEAD, sizes)
-        self.room = np.empty(NAME_BYTES, np.uint8)
+        self.room = np.empty(NAME_BYTES + REACH, np.uint8)
         space[y.H_TABLE_SIZE], space[y.H_PAIR_SIZE] = 2 * MOST_NAMES, 2 * MOST_NAMES
         space[y.H_BYTES_END], space[y.H_DEEPEST], space[y.H_MOST] = NAME_BYTES, DEEPEST, MOST_ATTRIBUTES
         space[y.H_TEXTS], space[y.H_ATTRIBUTES] = self.texts, self.attributes
@@ -210,17 +223,15 @@ class Scanner:
         space[y.H_AT], self.given = at, len(data)
         while True:
             space[y.H_TOKENS], space[y.H_ROOM] = 0, self.tokens.shape[1]
-            before = int(space[y.H_AT])
-            answer = scan(space, self.room, given, self.tokens, len(given))
+            answer = self.scan(space, self.room, given, self.tokens, len(given))
             count = int(space[y.H_TOKENS])
-            if count:
-                yield TokenBatch(given, self.tokens, count)
+            yield TokenBatch(given, self.tokens, count)
             if answer == y.DOUBT:
                 self._doubt()
             if answer in (y.DONE, y.MORE):
                 self.behind += int(space[y.H_AT])
                 return data[int(space[y.H_AT]) :]
-            if not count and int(space[y.H_AT]) == before:
+            if answer == y.FULL and not count:
                 # One tag has more attributes than there is room for tokens.
                 self.tokens = np.empty((y.TOKEN_WIDTH, 2 * self.tokens.shape[1]), np.int32)
 

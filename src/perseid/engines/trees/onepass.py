@@ -1,0 +1,219 @@
+"""Scanner and matcher in one pass: what a document is for the most part is matched as it is scanned.
+
+Tags of known names without attributes, and plain texts, are never written down as tokens. Most of them nobody asks for: no
+candidate and no step has a word to say, and they are passed over. Whatever is not as simple goes the long way, token by token.
+"""
+
+from __future__ import annotations
+
+from perseid.engines.trees.cells import tell_queued
+from perseid.engines.trees.kernel import begin, element, end_all, end_element, forget, has_room, match_on, next_element
+from perseid.engines.trees.layout import *
+from perseid.engines.trees.layout import Bytes, Ints, Room, Tokens
+from perseid.engines.trees.match_layout import *
+from perseid.engines.trees.match_layout import Space, compiled, entry
+from perseid.engines.trees.names import name_length, seen_name
+from perseid.engines.trees.scan import after_declaration, begin_scan, is_over, scan_next
+from perseid.engines.trees.signs import GREATER, IN_TEXT, LESS, LINE_FEED, SLASH, WIDE, after_plain, wide
+from perseid.engines.trees.vectors import REACH, WORD, plain_bytes, same_bytes
+
+
+@compiled
+def is_wanted(M: Space, at: int, depth: int) -> bool:
+    """Can an element below one of this depth be a candidate of any step in a list? At least where others cannot say no."""
+    S, P, A = M.stack, M.plan, M.head
+    for _ in range(2):  # steps, then leaves
+        while P[at]:
+            step = P[P_STEPS] + P[at] * STEP_WIDTH
+            candidate = A[A[X_TOPS] + P[step + SP_PARENT]]
+            # Nothing open is deeper: the innermost candidate is the one to ask.
+            if candidate != 0 and (P[step + SP_AXIS] != CHILD or S[candidate + C_DEPTH] == depth):
+                return True
+            if P[step + SP_PLACE] != 0 or P[step + SP_LAST] >= 0:
+                return True  # it is counted wherever it is
+            at += 1
+        at += 1
+    return False
+
+
+@compiled
+def after_text(D: Bytes, at: int, end: int, strict: bool) -> int:
+    """Where text ends that may be taken as it is; a place before the next tag where something in it has to be looked at."""
+    while True:
+        at = after_plain(D, at, end)
+        if at >= end or IN_TEXT[D[at]] != WIDE:
+            return at
+        length = wide(D, at, end) if strict else 1
+        if length <= 0:
+            return at
+        at += length
+
+
+@compiled
+def after_short_text(D: Bytes, at: int, end: int, strict: bool) -> int:
+    """The same, for a text that is most likely short: at least REACH bytes are there."""
+    plain = plain_bytes(D, at)
+    return at + plain if plain < REACH and D[at + plain] == LESS else after_text(D, at, end, strict)
+
+
+@compiled
+def read_plain(M: Space, A: Ints, N: Room, D: Bytes, at: int, end: int) -> int:
+    """Read what is plain, from inside an element: where something comes that is not, or that there is no room for.
+
+    It only has to be right about what it takes.
+    """
+    S, X = M.stack, M.head
+    depth, ordinal, strict = A[H_DEPTH], X[X_ORDINAL], A[H_STRICT] != 0
+    deepest, stack, epoch = A[H_DEEPEST], A[H_STACK], A[H_EPOCH]
+    elements, ordinals = X[X_ELEMENTS], X[X_ORDINALS]
+    # Tags that end what declared namespaces are left to the others.
+    floor = 1
+    if A[H_SCOPES]:
+        floor = max(1, A[A[H_SCOPE] + (A[H_SCOPES] - 1) * SCOPE_WIDTH + S_DEPTH])
+    own, above, wild, touched = 0, -1, -1, True
+    while at + 2 * REACH <= end:
+        if touched:
+            # At these depths the end of an element says something to somebody, and below that of wild every element does.
+            own = S[X[X_LAST] + C_DEPTH]
+            above = S[X[X_OWNER] + C_DEPTH] + 1 if X[X_OWNER] != 0 else -1
+            wild = S[X[X_WILD] + C_DEPTH] if X[X_WILD] != 0 else -1
+        if D[at] != LESS:
+            touched = False
+            close = after_short_text(D, at, end, strict)
+            if close >= end or D[close] != LESS:
+                break
+            if X[X_TEXTERS]:
+                if not has_room(M, close - at):
+                    break
+                to = X[X_TEXT]
+                for k in range(close - at):
+                    M.text[to + k] = D[at + k]
+                X[X_TEXT] = to + close - at
+                X[X_RETURN] = 0
+            at = close
+            continue
+        if D[at + 1] == SLASH:
+            if depth <= floor:
+                break
+            record = A[stack + 2 * (depth - 1)]
+            length = A[record + R_LENGTH]
+            close = at + 2 + length
+            if close + WORD >= end or D[close] != GREATER:
+                break
+            if strict and not same_bytes(D, at + 2, N, A[record + R_AT], length):
+                break
+            touched = depth == own or depth == above or X[X_PARKED] != 0
+            if touched:
+                if not has_room(M, 0):
+                    break
+                X[X_DEPTH], X[X_ORDINAL] = depth, ordinal
+                end_element(M, depth)
+            depth -= 1
+        else:
+            length = name_length(D, at + 1, end)
+            close = at + 1 + length
+            if length == 0 or D[close] != GREATER or depth >= deepest:
+                break
+            record = seen_name(A, N, D, at + 1, length)
+            if record == 0 or A[record + R_EPOCH] != epoch:
+                break
+            name = A[record + R_EXPANDED]
+            steps = X[elements + name]
+            if steps < 0:
+                break
+            touched = depth == wild or (steps != 0 and is_wanted(M, steps, depth))
+            if touched:
+                if not has_room(M, 0):
+                    break
+                X[X_DEPTH], X[X_ORDINAL] = depth, ordinal
+                element(M, name)
+                ordinal = X[X_ORDINAL]
+                depth += 1
+            else:
+                ordinal = next_element(ordinal)
+                if X[X_TEXTERS] == 0 and depth + 1 != above and X[X_PARKED] == 0:
+                    # Most elements have text and no more: nothing has to be remembered of them.
+                    over = after_short_text(D, close + 1, end, strict)
+                    if over + length + 2 * REACH <= end and D[over] == LESS:
+                        if (
+                            D[over + 1] == SLASH
+                            and D[over + 2 + length] == GREATER
+                            and (not strict or same_bytes(D, over + 2, N, A[record + R_AT], length))
+                        ):
+                            at = over + 3 + length
+                            if D[at] == LINE_FEED and D[at + 1] == LESS:
+                                at += 1
+                            continue
+                        close = over - 1
+                depth += 1
+                X[ordinals + depth] = ordinal
+            A[stack + 2 * (depth - 1)] = record
+            A[stack + 2 * (depth - 1) + 1] = name
+        at = close + 1
+        if touched:
+            if X[X_QUEUE] and not tell_queued(M):
+                break
+            forget(M)
+    A[H_DEPTH] = X[X_DEPTH] = depth
+    X[X_ORDINAL] = ordinal
+    return int(at)
+
+
+@compiled
+def read_on(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
+    """Go on from where both stand: what the scanner answers, or before it the matcher, of tokens that are left."""
+    X, answer = M.head, DONE
+    while True:
+        said = match_on(M, D, K, A[H_TOKENS], end)
+        if said != READ:
+            return said
+        A[H_TOKENS] = X[X_AT] = 0
+        if answer != DONE or A[H_AT] >= end:
+            return answer
+        if A[H_MODE] == OUTSIDE and A[H_DEPTH] > 0:
+            A[H_AT] = read_plain(M, A, N, D, A[H_AT], end)
+            if X[X_QUEUE] or A[H_AT] >= end:
+                continue
+        answer = scan_next(A, N, D, K, end)
+
+
+@entry
+def read_bytes(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
+    return read_on(M, A, N, D, K, end)
+
+
+@compiled
+def match_document(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, at: int, end: int, strict: bool) -> int:
+    """A small document, whole: what the matcher answers; ODD where others have to look at it."""
+    at = after_declaration(D, at, end)
+    if at < 0:
+        return ODD
+    begin_scan(A, strict)
+    begin(M)
+    A[H_AT] = at
+    answer = read_on(M, A, N, D, K, end)
+    if answer == MORE or answer == DOUBT or answer == FULL:
+        return ODD
+    if answer != READ:
+        return answer
+    return end_all(M) if is_over(A) else ODD
+
+
+@entry
+def match_documents(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, offsets: Ints, told: Ints, strict: bool) -> int:
+    """Small documents, one after the other, from that named in the head on: what the matcher answers.
+
+    It stops at the first that it cannot read so; nothing is told of that. By document: how many rows were told before its end.
+    """
+    H = M.head
+    while H[X_DOCUMENT] < H[X_DOCUMENTS]:
+        number = H[X_DOCUMENT]
+        rows, size = H[X_ROWS], H[X_TOLD]
+        answer = match_document(M, A, N, D, K, offsets[number], offsets[number + 1], strict)
+        if answer != READ:
+            H[X_ROWS] = rows
+            H[X_TOLD] = size
+            return answer
+        told[number] = H[X_ROWS]
+        H[X_DOCUMENT] = number + 1
+    return READ

@@ -1,0 +1,101 @@
+"""Several bytes of a document at once: what the processor compares in one instruction, and Numba has no word for.
+
+All of it reads REACH bytes from a place, wherever what is asked for ends: the caller sees to it that they are there.
+"""
+# mypy: ignore-errors
+# Numba's insides are not annotated.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.jit import numba
+from perseid.engines.trees.layout import Bytes, compiled
+
+REACH = 16
+WORD = 7
+"""Bytes of a word: one fewer than a number has, so that no word is below zero."""
+WORD_BITS = (1 << 8 * WORD) - 1
+
+if numba is None:
+
+    def word(D: Bytes, at: int) -> int:
+        """Some bytes as one number, the first of them the lowest."""
+        return int.from_bytes(D[at : at + WORD].tobytes(), "little")
+
+    def _bytes_before(signs: bytes, least: int, most: int, also: bytes = b"") -> Callable[[Bytes, int], int]:
+        """How many bytes, up to REACH, lie between two bounds, or are ``also`` allowed, and are none of some signs."""
+        fits = np.array([(least <= b <= most and b not in signs) or b in also for b in range(256)])
+
+        def count(D: Bytes, at: int) -> int:
+            odd = np.flatnonzero(~fits[D[at : at + REACH]])
+            return int(odd[0]) if len(odd) else REACH
+
+        return count
+
+else:
+    from llvmlite import ir
+    from numba.core import types
+    from numba.extending import intrinsic
+
+    _BYTE, _LONG, _FLAGS = ir.IntType(8), ir.IntType(64), ir.IntType(REACH)
+    _VECTOR = ir.VectorType(_BYTE, REACH)
+
+    def _load(builder: Any, row: Any, at: Any, kind: Any) -> Any:
+        place = builder.bitcast(builder.gep(row, [at]), kind.as_pointer())
+        return builder.load(place, align=1)
+
+    def _all(byte: int) -> Any:
+        return ir.Constant(_VECTOR, [byte] * REACH)
+
+    @intrinsic
+    def word(typingctx: Any, row: Any, at: Any) -> Any:
+        """Some bytes as one number, the first of them the lowest."""
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.and_(_load(builder, *args, _LONG), ir.Constant(_LONG, WORD_BITS))
+
+        return types.int64(row, types.int64), code
+
+    def _bytes_before(signs: bytes, least: int, most: int, also: bytes = b"") -> Any:
+        """How many bytes, up to REACH, lie between two bounds, or are ``also`` allowed, and are none of some signs."""
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            found = _load(builder, *args, _VECTOR)
+            # From the least on, those below it lie above all others.
+            odd = builder.icmp_unsigned(">", builder.sub(found, _all(least)), _all(most - least))
+            for sign in also:
+                odd = builder.and_(odd, builder.icmp_unsigned("!=", found, _all(sign)))
+            for sign in signs:
+                odd = builder.or_(odd, builder.icmp_unsigned("==", found, _all(sign)))
+            flags = builder.zext(builder.bitcast(odd, _FLAGS), _LONG)
+            flags = builder.or_(flags, ir.Constant(_LONG, 1 << REACH))
+            return builder.cttz(flags, ir.Constant(ir.IntType(1), 1))
+
+        def count(typingctx: Any, row: Any, at: Any) -> Any:
+            return types.int64(row, types.int64), code
+
+        return intrinsic(count)
+
+
+plain_bytes = _bytes_before(b"<&]", 0x20, 0x7F, also=b"\t\n")
+"""How many bytes nobody has to look at in text."""
+value_bytes = _bytes_before(b"\"'<&", 0x20, 0x7F)
+"""How many bytes nobody has to look at in the value of an attribute."""
+name_bytes = _bytes_before(b"/=>", 0x21, 0xFF)
+"""How many bytes may be a name, as far as what comes after names goes."""
+
+
+@compiled
+def same_bytes(D: Bytes, at: int, N: Bytes, there: int, length: int) -> bool:
+    """Are so many bytes the same?"""
+    if length < WORD:
+        return (word(D, at) ^ word(N, there)) & ((1 << 8 * length) - 1) == 0
+    for k in range(0, length - WORD, WORD):
+        if word(D, at + k) != word(N, there + k):
+            return False
+    last = length - WORD
+    return word(D, at + last) == word(N, there + last)
