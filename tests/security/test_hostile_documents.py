@@ -13,6 +13,8 @@ from perseid.engines.trees import layout as y
 from perseid.engines.trees import limits
 from perseid.engines.trees.tokens import Scanner
 from perseid.errors import DocumentError
+from perseid.lang.tree_parser import parse_tree
+from tests.engines.tree_matching import matcher_of
 from tests.security.documents import CHUNK, ROWS, TAKEN, Chunks, Hostile, Outcome, Read, Refused
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
@@ -66,6 +68,25 @@ def test_a_hostile_document(row: Hostile, trusted: bool) -> None:
     # Whoever is hostile does no harm to who comes next.
     good = b"<?xml version='1.0'?><a xmlns='u' b='1'>x</a>"
     assert outcome(scanner, lambda: [good], trusted=trusted) == Read(1, 1, 1)
+
+
+@pytest.mark.parametrize("trusted", [False, True], ids=["safe", "trusted"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_who_matches_a_hostile_document_says_the_same(row: Hostile, trusted: bool) -> None:
+    matcher = matcher_of([parse_tree("//a[/b]/c->x").pattern])
+    begun = time.process_time()
+    try:
+        for _ in matcher.read(row.chunks, trusted=trusted):
+            pass
+        found: Outcome = TAKEN
+    except DocumentError as error:
+        found = Refused(error.message, error.line, error.column)
+    assert time.process_time() - begun < SECONDS
+    said = row.trusted if trusted else row.safe
+    # Not where: names that a pattern asks for are names as well.
+    assert isinstance(found, Refused) == isinstance(said, Refused)
+    if isinstance(found, Refused) and isinstance(said, Refused):
+        assert found.message == said.message
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["safe", "trusted"])

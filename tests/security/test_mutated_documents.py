@@ -9,9 +9,12 @@ from xml.parsers import expat
 
 import pytest
 
+from perseid.engines.trees.matcher import Matcher
 from perseid.engines.trees.tokens import Scanner
 from perseid.errors import DocumentError
+from perseid.lang.tree_parser import parse_tree
 from tests.engines.test_scan import mutate, parsed, scanned
+from tests.engines.tree_matching import matcher_of
 from tests.security.documents import BAD_BYTES, SUBSET
 from tests.semantics.tree_documents import random_document
 
@@ -31,6 +34,8 @@ BEGINNINGS = (
 )
 ENCODINGS = ("utf-8", "utf-8", "utf-8", "iso-8859-1", "windows-1251", "utf-16", "utf-16-le", "utf-16-be", "koi8-r")
 ON_PURPOSE = (SUBSET, "Entities that a document declares are not read")
+UNKNOWN = "A reference is to an entity that is not known here"
+"""Said only by who reads the text of a node."""
 SNIPPETS = (
     b"<b xmlns='u:a'/>",
     b"<b xmlns:p='u&amp;v' p:c='1'/>",
@@ -43,11 +48,43 @@ SNIPPETS = (
 )
 
 
+PLAIN_NAMES = ("a", "b", "bb", "author", "journal", "purchaseOrder", "aNameOfMoreThanSixteen", "x" * 40)
+PLAIN_TEXTS = (
+    "",
+    "\n",
+    "\n    ",
+    "x",
+    "some words",
+    "a text that is longer than sixteen bytes",
+    "\N{EURO SIGN}",
+    "&lt;",
+    "x]",
+)
+
+
+def plain_document(chance: random.Random, count: int) -> str:
+    """Elements with text and no more, as most of a document is, and some others among them."""
+    inside, parts = ["a"], ["<a>"]
+    for _ in range(count):
+        parts.append(chance.choice(PLAIN_TEXTS))
+        if len(inside) > 1 and chance.random() < 0.3:
+            parts.append(f"</{inside.pop()}>")
+            continue
+        name = chance.choice(PLAIN_NAMES)
+        parts.append(f"<{name}>" if chance.random() < 0.9 else f"<{name} b='c' d = \"e\">")
+        if chance.random() < 0.3:
+            inside.append(name)
+        else:
+            parts.append(f"{chance.choice(PLAIN_TEXTS)}</{name}>")
+    return "".join([*parts, *(f"</{name}>" for name in reversed(inside))])
+
+
 def made(seed: int) -> bytes:
     """A document in some encoding with something in front of it, mostly broken."""
     chance = random.Random(seed)
     encoding = chance.choice(ENCODINGS)
-    text = chance.choice(BEGINNINGS).format(encoding=encoding) + random_document(chance, chance.choice((2, 8, 20)))
+    body = plain_document(chance, 60) if chance.random() < 0.4 else random_document(chance, chance.choice((2, 8, 20)))
+    text = chance.choice(BEGINNINGS).format(encoding=encoding) + body
     if encoding.startswith("utf") and chance.random() < 0.2:  # the others could not write it in a name
         text = re.sub("(?<=[</:])[bc](?=[ />])", "\N{CYRILLIC SMALL LETTER ZHE}", text)
     data = bytearray(text.encode(encoding, "xmlcharrefreplace"))
@@ -69,28 +106,57 @@ def judged_by_expat(data: bytes) -> bool:
     return True
 
 
-def compare(scanner: Scanner, seed: int) -> bool:
+class Readers:
+    """Whoever reads documents: their names stay from one to the next."""
+
+    def __init__(self) -> None:
+        self.scanner = Scanner()
+        self.matchers = tuple(
+            matcher_of([parse_tree(text).pattern for text in texts])
+            for texts in (("//*->x",), ("//b->x", "//bb[/b]->y"), ("//b->x", "//@b->z"))
+        )
+
+
+def found(matcher: Matcher, pieces: list[bytes], *, trusted: bool) -> tuple[int, str]:
+    """How many results the first pattern has, or why there are none."""
+    count = 0
+    try:
+        for told in matcher.read(lambda: pieces, trusted=trusted):
+            count = 0 if told is None else count + int(((told.rows[:, 0] == 0) & (told.rows[:, 1] == 0)).sum())
+    except DocumentError as error:
+        return 0, f"{error.message} ({error.line}, {error.column})"
+    return count, ""
+
+
+def compare(readers: Readers, seed: int) -> bool:
     """Nothing but a DocumentError is raised, and in safe mode just where expat refuses; whether it was read."""
     data = made(seed)
     chance = random.Random(-seed)
     cuts = sorted(chance.randint(0, len(data)) for _ in range(chance.randint(0, 4)))
-    place = 1, 1
-    try:
-        tokens, refused = scanned(scanner, data, cuts), ""
-    except DocumentError as error:
-        tokens, refused, place = [], error.message, (error.line, error.column)
-    assert min(place) >= 1, (seed, data)
-    try:
-        scanned(scanner, data, cuts, trusted=True)
-    except DocumentError:
-        assert refused, (seed, data)  # Whoever is trusted is refused no more.
-    if refused == BAD_BYTES:  # of half a surrogate pair, which expat lets pass
+    refused, starts = {}, {}
+    for trusted in (False, True):
+        place, said, tokens = (1, 1), "", []
+        try:
+            tokens = scanned(readers.scanner, data, cuts, trusted=trusted)
+        except DocumentError as error:
+            said, place = error.message, (error.line, error.column)
+        assert min(place) >= 1, (seed, data)
+        refused[trusted], starts[trusted] = said, [name for kind, name, *_ in tokens if kind == "start"]
+        # Whoever matches what it scans says the same.
+        whole = f"{said} ({place[0]}, {place[1]})" if said else ""
+        pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        counts = (len(starts[trusted]), *[starts[trusted].count(("", "b"))] * 2)
+        for matcher, count in zip(readers.matchers, counts, strict=True):
+            told = found(matcher, pieces, trusted=trusted)
+            assert told == (count, whole) or UNKNOWN in told[1], (seed, data, trusted)
+        if not trusted and not said:
+            assert _shape(tokens) == _shape(parsed(data)), (seed, data)
+    assert refused[False] or not refused[True], (seed, data)  # Whoever is trusted is refused no more.
+    if refused[False] == BAD_BYTES:  # of half a surrogate pair, which expat lets pass
         assert data.startswith((b"\xff\xfe", b"\xfe\xff")) or 0 in data[:2], (seed, data)
-    elif refused not in ON_PURPOSE:
-        assert (not refused) == judged_by_expat(data), (seed, data, refused)
-    if not refused:
-        assert _shape(tokens) == _shape(parsed(data)), (seed, data)
-    return not refused
+    elif refused[False] not in ON_PURPOSE:
+        assert (not refused[False]) == judged_by_expat(data), (seed, data, refused)
+    return not refused[False]
 
 
 def _shape(tokens: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
@@ -99,8 +165,8 @@ def _shape(tokens: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
 
 
 def run(count: int, first: int) -> None:
-    scanner = Scanner()
-    read = sum(compare(scanner, seed) for seed in range(first, first + count))
+    readers = Readers()
+    read = sum(compare(readers, seed) for seed in range(first, first + count))
     assert count / 10 < read < count * 9 / 10
 
 

@@ -175,6 +175,9 @@ def read_on(M: Space, A: Ints, N: Room, D: Bytes, K: Tokens, end: int) -> int:
             if X[X_QUEUE] or A[H_AT] >= end:
                 continue
         answer = scan_next(A, N, D, K, end)
+        if answer == DOUBT:
+            A[H_TOKENS] = 0  # of what is in doubt
+            return DOUBT
 
 
 @entry
