@@ -21,8 +21,6 @@ from perseid.api import (
     Pattern,
     PatternSet,
     TreePatterns,
-    documents,
-    events,
     explode_evidence,
     fold,
     fold_into,
@@ -33,6 +31,7 @@ from perseid.api import (
     progress,
     trees,
 )
+from perseid.declare import documents, events
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative, Early
 from perseid.errors import (
     BindingError,

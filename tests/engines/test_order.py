@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines import order
+from perseid.engines import codes, order
 from perseid.semantics import values as v
 
 NAN = math.nan
@@ -26,7 +26,8 @@ UTC = dt.UTC
 def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     if request.param and not order.COMPILED:
         pytest.skip("Numba is switched off")
-    monkeypatch.setattr(order, "COMPILED", request.param)
+    for module in (codes, order):
+        monkeypatch.setattr(module, "COMPILED", request.param)
     return bool(request.param)
 
 
@@ -185,7 +186,8 @@ def test_both_modes_agree_to_the_row(seed: int, monkeypatch: pytest.MonkeyPatch,
     for when in (time, np.sort(time)):
         fast = order.arrange(keys, when, ranks, identity)
         with monkeypatch.context() as patch:
-            patch.setattr(order, "COMPILED", False)
+            for module in (codes, order):
+                patch.setattr(module, "COMPILED", False)
             slow = order.arrange(keys, when, ranks, identity)
         assert np.array_equal(fast.order, slow.order)
         assert np.array_equal(fast.offsets, slow.offsets)
@@ -278,8 +280,8 @@ def test_strings_with_one_hash_are_told_apart(compiled: bool, monkeypatch: pytes
     def same(*columns: Any) -> None:
         columns[-1][:] = 2**40 + 5
 
-    monkeypatch.setattr(order, "_hash_bytes", same)
-    monkeypatch.setattr(order, "_hash_integers", same)
+    monkeypatch.setattr(codes, "_hash_bytes", same)
+    monkeypatch.setattr(codes, "_hash_integers", same)
     check([pa.array(["a", "b", None, "a", "c"])], [0] * 5, [], None)
     check([pa.array(["a", None, "a"])], [0] * 3, [], None)
     check([pa.array(["a", "ab", "a"])], [0] * 3, [], None)

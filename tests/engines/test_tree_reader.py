@@ -58,7 +58,7 @@ def test_a_column_is_its_documents(trusted: bool) -> None:
         wanted += [(number, *row[1:]) for row in shown(alone, one)]
         refused += [(number, bad.what, bad.line, bad.column) for bad in one.refused]
     assert shown(together, findings) == wanted
-    assert [(bad.document, bad.what, bad.line, bad.column) for bad in findings.refused] == refused
+    assert [(bad.row, bad.what, bad.line, bad.column) for bad in findings.refused] == refused
     assert bool(refused) != trusted
 
 

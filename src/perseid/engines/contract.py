@@ -7,7 +7,7 @@ keep, when to be called again, and counters. A batch calls it once, with ``ended
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -93,6 +93,32 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Unread:
+    """A row that nothing can be made of."""
+
+    row: int
+    what: str
+    line: int | None = None
+    column: int | None = None
+
+    @property
+    def said(self) -> str:
+        """In one sentence."""
+        return f"{self.what}." if self.line is None else f"{self.what} (line {self.line}, column {self.column})."
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What some rows became before the shuffle: any number of rows each."""
+
+    rows: Any
+    """By row that comes out: the number of the one that it was made of, whose columns it has as well."""
+    columns: Mapping[str, Any]
+    """Arrow arrays: what it has that the other had not."""
+    bad: Sequence[Unread] = ()
+
+
+@dataclass(frozen=True)
 class StateReport:
     """What a shard's state holds, for people."""
 
@@ -117,10 +143,16 @@ class Engine:
     name: str
     plan: Callable[..., Any]
     """(compiled plan, types of the columns, …) to what ``step`` is given; plain data that pickles."""
-    step: Callable[[Any, Rows, bytes | None, Clock], Step]
-    prepare: Callable[..., Any] | None = None
+    step: Callable[[Any, Rows, bytes | None, Clock], Step] | None = None
+    prepare: Callable[[Any, Mapping[str, Any]], Iterator[Prepared]] | None = None
+    """(plan, the columns it is about) to what goes on, in as many pieces as it likes."""
     finish: Callable[..., Any] | None = None
     report: Callable[[bytes], StateReport] | None = None
     """What a state holds; None for an engine that keeps none."""
     retracts: bool = False
     """What it told may be taken back: its rows are changes."""
+
+    def stepped(self, plan: Any, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+        """The step, of an engine that has one."""
+        assert self.step is not None, f"The engine {self.name!r} has no step."
+        return self.step(plan, rows, state, clock)

@@ -7,31 +7,33 @@ usual case, cost one pass to see and nothing to sort.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.codes import (
+    Codes,
+    Column,
+    Ints,
+    as_numbers,
+    index_type,
+    key_codes,
+    null_mask,
+    one_chunk,
+    read_only,
+)
 from perseid.engines.jit import COMPILED, jit
 from perseid.semantics import values as v
-
-Column: TypeAlias = Any
-"""An Arrow array or a chunked one."""
-Ints: TypeAlias = npt.NDArray[np.int64]
-Codes: TypeAlias = npt.NDArray[Any]
-"""Integers of 32 or 64 bits: as narrow as the number of rows allows, for what counts here is memory traffic."""
 
 _LEAST = -(2**63)
 _RADIX_BITS = 11  # 2,048 counters and as many open cache lines stay in the first two caches
 _SMALL_GROUP = 24
-_MOST_ROWS = 2**31 - 1
-_FEW_SLOTS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,421 +63,11 @@ def arrange(keys: Sequence[Column], time: Ints, ranks: Sequence[Column], identit
     occurrence = None if identity is None else np.zeros(rows, np.int64)
     if rows == 0:
         return Arrangement(np.empty(0, np.int64), np.zeros(1, np.int64), occurrence)
-    codes, size = _key_codes(keys, rows)
+    codes, size = key_codes(keys, rows)
     order, offsets, same = _by_key_and_time(codes, size, time)
     if same is not None and (len(ranks) or identity is not None):
         _settle_ties(order, same, ranks, identity, occurrence)
     return Arrangement(order, offsets, occurrence)
-
-
-def _input(found: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array, not to be written to: Numba compiles once for those and once for others, and Arrow's are such."""
-    found = found.view()
-    found.flags.writeable = False
-    return found
-
-
-# Keys as codes
-
-
-def _index_type(rows: int) -> type[np.signedinteger[Any]]:
-    return np.int32 if rows < _MOST_ROWS else np.int64
-
-
-def _slots(rows: int) -> int:
-    """How many codes may be counted directly: with more, most counters would stay empty."""
-    return min(_MOST_ROWS - 1, max(_FEW_SLOTS, 2 * rows))
-
-
-def _key_codes(keys: Sequence[Column], rows: int) -> tuple[Codes, int]:
-    """A code below ``size`` for each row, equal for equal keys; not every code need occur."""
-    kind = _index_type(rows)
-    if not keys:
-        return np.zeros(rows, kind), 1
-    codes, size = _codes(keys[0])
-    for key in keys[1:]:
-        more, count = _codes(key)
-        # Neither size is above 31 bits, so the product stays below 63.
-        mixed = codes.astype(np.int64) * count + more
-        size *= count
-        codes, size = (mixed, size) if size <= _slots(rows) else _integer_codes(mixed, None)
-    return codes.astype(kind, copy=False), size
-
-
-def distinct(keys: Sequence[Column], rows: int) -> int:
-    """How many different keys there are."""
-    codes, size = _key_codes(keys, rows)
-    return int(np.count_nonzero(np.bincount(codes, minlength=size))) if rows else 0
-
-
-def _codes(column: Column) -> tuple[Codes, int]:
-    column = _one_chunk(column)
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _dictionary_codes(column)
-    numbers = _numbers(column)
-    if numbers is not None:
-        return _integer_codes(numbers, _nulls(column))
-    if _has_bytes(kind):
-        return _bytes_codes(column)
-    if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
-        return _object_codes(column)
-    return _arrow_codes(column)
-
-
-def _usual(column: Column) -> Column:
-    """Without the layouts that few of Arrow's functions know."""
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    if pa.types.is_string_view(column.type):
-        return column.cast(pa.large_string())
-    return column.cast(pa.large_binary()) if pa.types.is_binary_view(column.type) else column
-
-
-def _one_chunk(column: Column) -> Column:
-    column = _usual(column)
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    if not column.num_chunks:
-        return pa.array([], column.type)
-    if column.nbytes >= 2**31:  # the offsets of one array of strings would not reach its end
-        wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(column.type)
-        column = column if wide is None else column.cast(wide)
-    try:
-        return column.combine_chunks()
-    except pa.ArrowInvalid:
-        if not pa.types.is_dictionary(column.type):
-            raise
-        # Dictionaries with nulls, or too many values for the indices, do not go together as dictionaries.
-        return column.cast(column.type.value_type).combine_chunks()
-
-
-def _nulls(column: Column) -> npt.NDArray[np.bool_] | None:
-    return np.asarray(column.is_null()) if column.null_count else None
-
-
-def _numbers(column: Column) -> npt.NDArray[Any] | None:
-    """Values as integers that are equal and ordered as the values are; None if this column's have no such form.
-
-    What stands where the column is null means nothing.
-    """
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.zeros(len(column), np.int32)
-    if pa.types.is_boolean(kind):
-        return np.asarray(column.cast(pa.int8()).fill_null(0))
-    if pa.types.is_floating(kind):
-        return _float_numbers(np.asarray(column.cast(pa.float64()).fill_null(0.0)))
-    if pa.types.is_integer(kind):
-        return _buffer(column, kind.to_pandas_dtype())
-    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        return _buffer(column, np.int32)
-    if pa.types.is_date64(kind):
-        return _buffer(column, np.int64) // 86_400_000
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        # Below the microsecond no value has digits, whatever the column could hold.
-        found = _buffer(column, np.int64)
-        return found // 1_000 if kind.unit == "ns" else found
-    if pa.types.is_time64(kind):
-        return _buffer(column, np.int64)
-    return None
-
-
-def _buffer(column: Column, kind: Any) -> npt.NDArray[Any]:
-    data = column.buffers()[1]
-    if data is None or not len(column):
-        return np.zeros(len(column), kind)
-    return np.frombuffer(data, kind, len(column), column.offset * np.dtype(kind).itemsize)
-
-
-def _float_numbers(found: npt.NDArray[np.float64]) -> Ints:
-    """The bits of doubles, turned so that they are ordered as the doubles; NaN above all, one zero."""
-    found = found + 0.0  # minus zero becomes zero
-    unknown = np.isnan(found)
-    if unknown.any():
-        found[unknown] = np.nan  # of the many NaNs one
-    bits = found.view(np.int64)
-    return bits ^ ((bits >> np.int64(63)) & np.int64(2**63 - 1))
-
-
-def _integer_codes(found: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None) -> tuple[Codes, int]:
-    rows = len(found)
-    if nulls is not None:
-        known = found[~nulls]
-        if not len(known):
-            return np.zeros(rows, np.int32), 1
-        found = np.where(nulls, known[0], found)
-    low, high = (int(found.min()), int(found.max())) if rows else (0, 0)
-    size = high - low + 1
-    if size <= _slots(rows):
-        # The difference fits although a narrow type may not hold it on the way: it wraps around and back.
-        codes = found if low == 0 else found - found.dtype.type(low)
-        if codes.itemsize < 4:
-            codes = codes.view(f"u{codes.itemsize}")
-        codes = codes.astype(np.int32, copy=False)
-    else:
-        codes, size = _distinct(found)
-    if nulls is not None:
-        codes = np.where(nulls, codes.dtype.type(size), codes)
-        size += 1
-    return codes, size
-
-
-def _distinct(found: npt.NDArray[Any]) -> tuple[Codes, int]:
-    """Codes by first appearance."""
-    rows = len(found)
-    if COMPILED and rows < _MOST_ROWS:
-        # Reading an unsigned number as a signed one keeps what is equal and what is not.
-        wide = _input(found.view(np.int64) if found.dtype == np.uint64 else found.astype(np.int64, copy=False))
-        hashes, codes = np.empty(rows, np.uint64), np.empty(rows, np.int32)
-        _hash_integers(wide, np.uint64(_SEED), hashes)
-        first = _encode_hashes(hashes, codes)
-        if _equal_integers(wide, codes, first):
-            return codes, len(first)
-    return _arrow_codes(pa.array(found))
-
-
-def _arrow_codes(column: Column) -> tuple[Codes, int]:
-    encoded = column.dictionary_encode(null_encoding="encode")
-    return np.asarray(encoded.indices), len(encoded.dictionary)
-
-
-def _dictionary_codes(column: Column) -> tuple[Codes, int]:
-    # A dictionary may hold a value twice, and a null of its own beside the null of an index.
-    inner, size = _codes(column.dictionary)
-    missing = column.dictionary.null_count > 0
-    null_code = int(inner[np.flatnonzero(np.asarray(column.dictionary.is_null()))[0]]) if missing else size
-    indices = np.asarray(column.indices.fill_null(0)).astype(np.int64, copy=False)
-    codes = inner[indices] if len(inner) else np.zeros(len(column), np.int32)
-    nulls = _nulls(column.indices)
-    if nulls is not None:
-        codes = np.where(nulls, codes.dtype.type(null_code), codes)
-    return codes, size + (not missing)
-
-
-def _object_codes(column: Column) -> tuple[Codes, int]:
-    seen: dict[object, int] = {}
-    codes = [seen.setdefault(v.identity(v.plain(value)), len(seen)) for value in column.to_pylist()]
-    return np.array(codes, np.int64), len(seen)
-
-
-def _has_bytes(kind: Any) -> bool:
-    """Whether values lie one after another in one buffer, with offsets."""
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_large_binary(kind)
-    )
-
-
-def _bytes_codes(column: Column) -> tuple[Codes, int]:
-    rows = len(column)
-    if COMPILED and 0 < rows < _MOST_ROWS:
-        parts = _bytes_parts(column)
-        hashes, codes = np.empty(rows, np.uint64), np.empty(rows, np.int32)
-        _hash_bytes(*parts, np.uint64(_SEED), hashes)
-        first = _encode_hashes(hashes, codes)
-        if _equal_bytes(*parts, codes, first):
-            return codes, len(first)
-    return _arrow_codes(column)
-
-
-def _bytes_parts(column: Column) -> tuple[Codes, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """Offsets, bytes, and which rows are null (empty where none is)."""
-    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
-    width = np.int64 if large else np.int32
-    _, where, data = column.buffers()
-    offsets = np.frombuffer(where, width, len(column) + 1, column.offset * np.dtype(width).itemsize)
-    content = np.frombuffer(data if data is not None and data.size else b"\0", np.uint8)
-    nulls = _nulls(column)
-    return offsets, content, _input(np.zeros(0, np.bool_) if nulls is None else nulls)
-
-
-# A hash table, filled without looking at values, and then one pass that compares them all: the processor fetches
-# many rows at once where no branch waits for them. Should two values ever share a hash, Arrow does the work. Codes
-# go by first appearance in both, so neither seed nor hash shows in a result.
-
-_SEED = secrets.randbits(64)
-"""Differs from process to process: who sends keys cannot choose ones that collide."""
-
-
-@jit
-def _mixed(word: np.uint64) -> np.uint64:
-    word = (word ^ (word >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    word = (word ^ (word >> np.uint64(29))) * np.uint64(0xA0761D6478BD642F)
-    return word ^ (word >> np.uint64(32))
-
-
-@jit
-def _hash_integers(found: Ints, seed: np.uint64, hashes: npt.NDArray[np.uint64]) -> None:
-    for row in range(len(found)):
-        hashes[row] = _mixed(np.uint64(found[row]) ^ seed)
-
-
-@jit
-def _word(content: npt.NDArray[np.uint8], at: Any) -> np.uint64:
-    """Eight bytes from anywhere; the compiler makes one load of them."""
-    i = np.uint64(at)
-    return (
-        np.uint64(content[i])
-        | np.uint64(content[i + np.uint64(1)]) << np.uint64(8)
-        | np.uint64(content[i + np.uint64(2)]) << np.uint64(16)
-        | np.uint64(content[i + np.uint64(3)]) << np.uint64(24)
-        | np.uint64(content[i + np.uint64(4)]) << np.uint64(32)
-        | np.uint64(content[i + np.uint64(5)]) << np.uint64(40)
-        | np.uint64(content[i + np.uint64(6)]) << np.uint64(48)
-        | np.uint64(content[i + np.uint64(7)]) << np.uint64(56)
-    )
-
-
-@jit
-def _hash_bytes(
-    offsets: Codes,
-    content: npt.NDArray[np.uint8],
-    nulls: npt.NDArray[np.bool_],
-    seed: np.uint64,
-    hashes: npt.NDArray[np.uint64],
-) -> None:
-    for row in range(len(hashes)):
-        if len(nulls) > 0 and nulls[row]:
-            hashes[row] = _mixed(seed)
-            continue
-        at, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        found = seed ^ np.uint64(end - at)
-        while at + 8 <= end:
-            found = (found ^ _word(content, at)) * np.uint64(0x9E3779B97F4A7C15)
-            found ^= found >> np.uint64(29)
-            at += 8
-        rest = np.uint64(0)
-        while at < end:
-            rest = (rest << np.uint64(8)) | np.uint64(content[np.uint64(at)])
-            at += 1
-        hashes[row] = _mixed(found ^ rest)
-
-
-@jit
-def _encode_hashes(hashes: npt.NDArray[np.uint64], codes: Codes) -> Ints:
-    """A code for each hash by first appearance; returns the row where each code appears first.
-
-    Half of a hash and the place it leads to stand for all of it: what is equal here is still to be compared.
-    """
-    upper = np.uint64(0xFFFFFFFF00000000)
-    lower = np.uint64(0x00000000FFFFFFFF)
-    slots = np.zeros(4_096, np.uint64)  # upper half of the hash, then the code plus one
-    mask = np.uint64(len(slots) - 1)
-    first = np.empty(4_096, np.int64)
-    count = 0
-    for row in range(len(hashes)):
-        found = hashes[row]
-        at = found & mask
-        slot = slots[at]
-        while slot != np.uint64(0) and ((slot ^ found) & upper) != np.uint64(0):
-            at = (at + np.uint64(1)) & mask
-            slot = slots[at]
-        if slot != np.uint64(0):
-            codes[row] = np.int64(slot & lower) - 1
-            continue
-        codes[row] = count
-        first[count] = row
-        count += 1
-        slots[at] = (found & upper) | np.uint64(count)
-        if 2 * count >= len(slots):
-            slots = np.zeros(4 * len(slots), np.uint64)
-            mask = np.uint64(len(slots) - 1)
-            grown = np.empty(len(slots), np.int64)
-            for code in range(count):
-                grown[code] = first[code]
-                found = hashes[first[code]]
-                at = found & mask
-                while slots[at] != np.uint64(0):
-                    at = (at + np.uint64(1)) & mask
-                slots[at] = (found & upper) | np.uint64(code + 1)
-            first = grown
-    return first[:count]
-
-
-@jit
-def _equal_integers(found: Ints, codes: Codes, first: Ints) -> bool:
-    """Whether each row has the number of the first row with its code."""
-    equal = True
-    for row in range(len(codes)):
-        equal &= found[row] == found[first[codes[row]]]
-    return equal
-
-
-@jit
-def _equal_bytes(
-    offsets: Codes, content: npt.NDArray[np.uint8], nulls: npt.NDArray[np.bool_], codes: Codes, first: Ints
-) -> bool:
-    """Whether each row has the string of the first row with its code."""
-    for row in range(len(codes)):
-        other = first[codes[row]]
-        if other == row:
-            continue
-        if len(nulls) > 0 and (nulls[row] or nulls[other]):
-            if nulls[row] != nulls[other]:
-                return False
-            continue
-        left, right = np.int64(offsets[other]), np.int64(offsets[row])
-        length = np.int64(offsets[row + 1]) - right
-        if np.int64(offsets[other + 1]) - left != length:
-            return False
-        differ = np.uint64(0)
-        at = 0
-        while at + 8 <= length:
-            differ |= _word(content, left + at) ^ _word(content, right + at)
-            at += 8
-        while at < length:
-            differ |= np.uint64(content[np.uint64(left + at)] ^ content[np.uint64(right + at)])
-            at += 1
-        if differ != np.uint64(0):
-            return False
-    return True
-
-
-def key_hashes(keys: Sequence[Column], rows: int) -> npt.NDArray[np.uint64]:
-    """A hash for each row, equal for equal keys in whatever piece of the data they stand, for this process only."""
-    found = np.full(rows, _SEED, np.uint64)
-    for key in keys:
-        found = _mixed_all(found ^ _column_hashes(_one_chunk(key)))
-    return found
-
-
-def _mixed_all(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    words = (words ^ (words >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    words = (words ^ (words >> np.uint64(29))) * np.uint64(0xA0761D6478BD642F)
-    return words ^ (words >> np.uint64(32))
-
-
-def _column_hashes(column: Column) -> npt.NDArray[np.uint64]:
-    numbers = _numbers(column)
-    if numbers is not None:
-        words = numbers.astype(np.int64, copy=False).view(np.uint64)
-        nulls = _nulls(column)
-        # Null is hashed as a number is; should a number have that hash too, they share a bucket, no more.
-        return _mixed_all(words if nulls is None else np.where(nulls, np.uint64(0x5851F42D4C957F2D), words))
-    if COMPILED and len(column) and _has_bytes(column.type):
-        hashes = np.empty(len(column), np.uint64)
-        _hash_bytes(*_bytes_parts(column), np.uint64(_SEED), hashes)
-        return hashes
-    # All the rest by its distinct values, as Python hashes them.
-    if not pa.types.is_dictionary(column.type):
-        codes, size = _codes(column)
-        if not size or not len(column):
-            return np.zeros(len(column), np.uint64)
-        first = np.zeros(size, np.int64)
-        first[codes[::-1]] = np.arange(len(column) - 1, -1, -1)
-        return _value_hashes(column.take(pa.array(first)).to_pylist(), codes)
-    indices = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
-    return _value_hashes([*column.dictionary.to_pylist(), None], np.asarray(indices))
-
-
-def _value_hashes(values: list[Any], codes: Codes) -> npt.NDArray[np.uint64]:
-    found = np.array([hash(v.identity(v.plain(value))) for value in values], np.int64)
-    return found.view(np.uint64).take(codes)
 
 
 # By key and time
@@ -495,8 +87,8 @@ def _by_key_and_time(codes: Codes, size: int, time: Ints) -> tuple[Ints, Ints, n
         same = np.zeros(rows, np.uint8)
         same[1:] = (key[1:] == key[:-1]) & (when[1:] == when[:-1])
         return order, offsets, same if same.any() else None
-    kind = _index_type(rows)
-    time = _input(time)
+    kind = index_type(rows)
+    time = read_only(time)
     if _ascends(time):
         through = np.empty(0, kind)
     else:
@@ -505,7 +97,7 @@ def _by_key_and_time(codes: Codes, size: int, time: Ints) -> tuple[Ints, Ints, n
     same = np.zeros(rows, np.uint8)
     ends = np.zeros(size + 1, kind)
     offsets = np.empty(min(size, rows) + 1, np.int64)
-    partitions, tied = _count_and_place(_input(codes), _input(time), through, ends, order, offsets, same)
+    partitions, tied = _count_and_place(read_only(codes), read_only(time), through, ends, order, offsets, same)
     return order, offsets[: partitions + 1].copy(), same if tied else None
 
 
@@ -640,14 +232,14 @@ def _settle_ties(
 
 def _rank_numbers(column: Column, rows: Ints) -> Ints:
     """The values of some rows as numbers ordered as they are: null below all, NaN above all numbers."""
-    column = _one_chunk(column).take(pa.array(rows))
+    column = one_chunk(column).take(pa.array(rows))
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    found = _numbers(column)
+    found = as_numbers(column)
     if found is None:
         found, nulls = _sorted_codes(column)
     else:
-        nulls = _nulls(column)
+        nulls = null_mask(column)
         if found.dtype == np.uint64:
             found = (found ^ np.uint64(2**63)).view(np.int64)
     wide = found.astype(np.int64, copy=False)
@@ -666,7 +258,7 @@ def _sorted_codes(column: Column) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
     encoded = column.dictionary_encode()
     place = np.zeros(max(1, len(encoded.dictionary)), np.int64)
     place[np.asarray(pc.sort_indices(encoded.dictionary))] = np.arange(len(encoded.dictionary))
-    return place[np.asarray(encoded.indices.fill_null(0))], _nulls(column)
+    return place[np.asarray(encoded.indices.fill_null(0))], null_mask(column)
 
 
 def _sorted_objects(found: list[Any]) -> tuple[Ints, npt.NDArray[np.bool_]]:

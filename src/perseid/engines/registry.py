@@ -9,5 +9,22 @@ def engines() -> dict[str, Engine]:
     """Every engine; each is imported only when asked for, because its kernels may have to be compiled."""
     from perseid.engines.disorder.engine import ADAPTIVE, AGGRESSIVE, ASSEMBLE, CONSERVATIVE, EARLY
     from perseid.engines.sequence.engine import SEQUENCE
+    from perseid.engines.trees.engine import TREES
 
-    return {engine.name: engine for engine in (SEQUENCE, AGGRESSIVE, ASSEMBLE, EARLY, ADAPTIVE, CONSERVATIVE)}
+    known = (SEQUENCE, AGGRESSIVE, ASSEMBLE, EARLY, ADAPTIVE, CONSERVATIVE, TREES)
+    return {engine.name: engine for engine in (*known, *_others)}
+
+
+def stepping() -> dict[str, Engine]:
+    """Those that have a step: the others only make rows of rows before it."""
+    return {name: engine for name, engine in engines().items() if engine.step is not None}
+
+
+_others: list[Engine] = []
+
+
+def register(engine: Engine) -> None:
+    """Let drivers and the contract know an engine of another package."""
+    if engine.name in engines():
+        raise ValueError(f"There is an engine {engine.name!r}.")
+    _others.append(engine)

@@ -13,8 +13,9 @@ from lark.exceptions import VisitError
 from perseid.errors import LimitError, PatternError, PatternSyntaxError
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
+from perseid.lang.first_look import scan_limits
 from perseid.lang.pattern_reader import PatternReader
-from perseid.lang.syntax_errors import explain_unexpected, scan_limits
+from perseid.lang.syntax_errors import explain_unexpected
 
 
 def parse_file(text: str) -> ast.PatternFile:

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from perseid.errors import LimitError, PatternSyntaxError, nearest
-from perseid.lang import limits
-from perseid.lang.expressions import Span
+from perseid.errors import PatternSyntaxError, nearest
+from perseid.lang.first_look import LEXEME, span_at
 
 CLAUSE_WORDS = (
     "match", "where", "within", "holds for", "partition by", "selection", "after match skip",
@@ -81,79 +80,6 @@ _ATOMS = frozenset(
 )  # fmt: skip
 
 
-def scan_limits(text: str) -> None:
-    """Refuse what is too long or too deeply bracketed before any parser sees it; one pass, no recursion."""
-    if len(text) > limits.MAX_TEXT:
-        raise LimitError(f"This text has more than {limits.MAX_TEXT:,} characters.")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = ord(text[error.start])
-        # Without the text: what cannot be encoded cannot be shown either.
-        raise PatternSyntaxError(
-            f"U+{half:04X} is half a character and no text.", span=_span_at(text, error.start)
-        ) from None
-    stack: list[int] = []
-    count = 0
-    for found in _LEXEME.finditer(text):
-        lexeme = found.group()
-        if lexeme in "([{":
-            stack.append(found.start())
-            if len(stack) > limits.MAX_NESTING:
-                raise _too_deep(text, stack[limits.MAX_NESTING])
-        elif lexeme in ")]}":
-            if stack:
-                stack.pop()
-        elif lexeme.isspace() or lexeme.startswith(("--", "/*")):
-            continue
-        elif len(lexeme) > 1 and (lexeme[0] == "-" or lexeme[:3].lower() == "not"):
-            # A run of prefix operators nests as brackets do.
-            if len(lexeme.split()) > limits.MAX_NESTING:
-                raise _too_deep(text, found.start())
-        elif lexeme.lower() == "pattern":
-            count = 0
-        count += 1
-        if count > limits.MAX_TOKENS:
-            raise LimitError(
-                f"A pattern has more than {limits.MAX_TOKENS:,} words and signs.",
-                span=_span_at(text, found.start()),
-                source=text,
-                hint="A long list of values is better bound at use: x in :values.",
-            )
-
-
-def _too_deep(text: str, start: int) -> LimitError:
-    return LimitError(
-        f"Brackets are nested more than {limits.MAX_NESTING} deep.",
-        span=_span_at(text, start),
-        source=text,
-        hint="Split the condition over steps, patterns or a list bound at use.",
-    )
-
-
-# What is never closed reaches to the end: trying again at each later quote would take the square of the time.
-_LEXEME = re.compile(
-    r"""
-      '[^']*+ (?: '' [^']*+ )*+ (?: ' | \Z )
-    | ` (?: [^`]++ | `` )*+ (?: ` | \Z )
-    | -- [^\n]*+
-    | /\* (?: [^*]++ | \*(?!/) )*+ (?: \*/ | \Z )
-    | << (?: '[^']*+ (?: ' | \Z ) | "[^"]*+ (?: " | \Z ) | [^>'"]++ | >(?!>) )*+ (?: >> | \Z )
-    | (?: \bnot\b \s*+ ){2,}+
-    | (?: - \s++ ){2,}+
-    | \w++
-    | \s++
-    | .
-    """,
-    re.DOTALL | re.IGNORECASE | re.VERBOSE,
-)
-
-
-def _span_at(text: str, start: int, width: int = 1) -> Span:
-    before = text[:start]
-    return Span(start, start + width, before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1)
-
-
 def explain_unexpected(error: UnexpectedInput, text: str, start: str) -> PatternSyntaxError:
     """The parser's refusal as an error for people."""
     if isinstance(error, UnexpectedCharacters):
@@ -212,11 +138,11 @@ def _bad_character(error: UnexpectedCharacters, text: str) -> PatternSyntaxError
     rest = text[at:]
     shown = rest[:1] if rest[:1].isprintable() else f"U+{ord(rest[:1]):04X}"
     hint = f"Here could stand {_listing(error.allowed or ())}."
-    return PatternSyntaxError(f"{shown!r} cannot stand here.", span=_span_at(text, at), source=text, hint=_clip(hint))
+    return PatternSyntaxError(f"{shown!r} cannot stand here.", span=span_at(text, at), source=text, hint=_clip(hint))
 
 
 def _error(slip: _Slip, text: str, message: str, at: int, width: int) -> PatternSyntaxError:
-    span = _span_at(text, at, width) if slip.start is None else _span_at(text, slip.start, slip.width)
+    span = span_at(text, at, width) if slip.start is None else span_at(text, slip.start, slip.width)
     return PatternSyntaxError(slip.message or message, span=span, source=text, hint=slip.hint, nearest=slip.nearest)
 
 
@@ -431,7 +357,7 @@ def _spilt(spot: _Spot) -> _Slip | None:
         return _Slip("Write what comes next, or take it out.", message, joint.start(1), len(joint[1]))
     if spot.before.endswith("'"):
         # The quote may be the end of a comment or of a name, and then no text ends here.
-        quoted = [m for m in _LEXEME.finditer(spot.before) if m.group().startswith("'")]
+        quoted = [m for m in LEXEME.finditer(spot.before) if m.group().startswith("'")]
         last = quoted[-1] if quoted else None
         if last is not None and "\n" in last.group():
             hint = "Close it with '; a quote inside a text is written twice: 'it''s'."
@@ -708,7 +634,7 @@ def _nearest_clause(word: str) -> str | None:
 
 def _unclosed(text: str) -> int | None:
     stack: list[int] = []
-    for found in _LEXEME.finditer(text):
+    for found in LEXEME.finditer(text):
         lexeme = found.group()
         if lexeme in "([{":
             stack.append(found.start())

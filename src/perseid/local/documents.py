@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from perseid.engines.trees.engine import PLACE, TYPE, Trees, TreesPlan
 from perseid.engines.trees.limits import DEEPEST, MOST_ATTRIBUTES, MOST_BYTES, MOST_TIMES
 from perseid.errors import EventDataError, MeaningError, UnknownNameError, nearest
 from perseid.lang import ast
@@ -18,19 +19,10 @@ from perseid.lang import expressions as ex
 from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names, walk
 from perseid.local.rows import Events
 
-DOCUMENT, PLACE, TYPE, WRONG = "_document", "_place", "_type", "_wrong"
-"""Columns of ours: which document a result is of, where in it, of which pattern, and what is wrong with a document."""
+DOCUMENT, WRONG = "_document", "_wrong"
+"""Columns of ours, beside those of the engine: which document a result is of, and what is wrong with a document."""
 ANY_DOCUMENT = "Document"
 """The type of a document where nothing says another."""
-
-
-@dataclass(frozen=True)
-class Trees:
-    """Tree patterns and how documents are read for them; plain data that travels to executors."""
-
-    texts: tuple[str, ...]
-    namespaces: tuple[tuple[str, str], ...] = ()
-    trusted: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,8 +126,16 @@ class Asked:
     steps: tuple[TreeStep, ...]
     whole: bool
 
-    def trees(self, documents: Documents) -> Trees:
-        return Trees(tuple(print_tree(step.tree) for step in self.steps), documents.namespaces, documents.trusted)
+    def plan(self, documents: Documents) -> TreesPlan:
+        """What the engine is given."""
+        return TreesPlan(
+            Trees(tuple(print_tree(step.tree) for step in self.steps), documents.namespaces, documents.trusted),
+            tuple(step.type for step in self.steps),
+            tuple(step.stream for step in self.steps),
+            self.variables,
+            documents.body is None,
+            ANY_DOCUMENT if self.whole else None,
+        )
 
     @property
     def variables(self) -> tuple[str, ...]:

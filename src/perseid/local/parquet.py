@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from perseid.engines.order import key_hashes
+from perseid.engines.codes import key_hashes
 from perseid.errors import EventDataError
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

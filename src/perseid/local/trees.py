@@ -2,55 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.contract import Unread
 from perseid.engines.hashing import identities
+from perseid.engines.trees.engine import BODY, NODE, STREAM, Trees, prepare, readings
 from perseid.engines.trees.match_layout import ELEMENT_BITS, O_ORDINAL, O_PATTERN
-from perseid.engines.trees.reader import NODE, Findings, Reader, Refused
 from perseid.errors import DocumentError, EventDataError
 from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import return_names
-from perseid.local.documents import ANY_DOCUMENT, DOCUMENT, PLACE, TYPE, Asked, Documents, Trees, event_stream
+from perseid.local.documents import DOCUMENT, Asked, Documents, event_stream
 from perseid.local.rows import Events
 from perseid.local.tables import Table, read_table
 
-
-def reader_for(trees: Trees) -> Reader:
-    return Reader(trees.texts, trees.namespaces, trees.trusted)
-
-
-def columns_of(
-    asked: Asked, reader: Reader, findings: Findings, types: Sequence[str | None] | None
-) -> tuple[Any, dict[str, Any]]:
-    """Results as events: which documents they are of, and the columns that results have and documents have not."""
-    firsts = findings.firsts
-    patterns = findings.rows[firsts, O_PATTERN]
-    kept = np.arange(len(firsts))
-    if types is not None:
-        streams = [step.stream for step in asked.steps]
-        kept = np.array(
-            [
-                i
-                for i, (p, d) in enumerate(zip(patterns, findings.document[firsts], strict=True))
-                if types[d] == streams[p]
-            ],
-            np.int64,
-        )
-    names = pa.array([step.type for step in asked.steps], pa.string())
-    columns = {
-        TYPE: names.take(pa.array(patterns[kept])),
-        PLACE: pa.array(findings.rows[firsts[kept], O_ORDINAL], pa.int64()),
-    }
-    steps = reader.plan.steps
-    for name in asked.variables:
-        numbers = [number for number, step in enumerate(steps) if step.returns == name]
-        columns[name] = findings.first_texts(numbers).take(pa.array(kept))
-    return findings.document[firsts[kept]], columns
-
+if TYPE_CHECKING:
+    from perseid.engines.trees.reader import Findings, Reader
 
 ERROR, PATTERN = "error", "pattern"
 _WRONG = pa.struct([("what", pa.string()), ("line", pa.int64()), ("column", pa.int64())])
@@ -81,25 +51,24 @@ def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> 
     return columns
 
 
-def error_column(refused: Sequence[Refused]) -> Any:
+def error_column(refused: Sequence[Unread]) -> Any:
     """What is wrong with documents."""
     return pa.array([{"what": one.what, "line": one.line, "column": one.column} for one in refused], _WRONG)
 
 
 def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
     """What tree patterns find in documents of this process, as an Arrow table; also what cannot be read."""
-    reader = reader_for(trees)
     fields, pieces = result_fields(trees), []
     for event_type, data in documents.inputs():
         table = read_table(data, None)
         documents.require(list(table.columns), event_type)
         documents.refuse_returned((field.name for field in fields), list(table.columns))
         kept = {name: _array(column) for name, column in table.columns.items() if name != documents.body}
-        for findings in _readings(documents, reader, table):
-            refused = findings.refused
+        for first, reader, findings in readings(trees, _bodies(documents, table), documents.body is None):
+            refused = findings.refused_from(first)
             for at, columns in (
-                (findings.document[findings.firsts], result_columns(names, reader, findings)),
-                (np.array([one.document for one in refused], np.int64), {ERROR: error_column(refused)}),
+                (findings.document[findings.firsts] + first, result_columns(names, reader, findings)),
+                (np.array([one.row for one in refused], np.int64), {ERROR: error_column(refused)}),
             ):
                 own = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(len(at), f.type) for f in fields]
                 of_documents = {name: column.take(pa.array(at)) for name, column in kept.items()}
@@ -107,17 +76,14 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
     return pa.concat_tables(pieces, promote_options="permissive")
 
 
-def _readings(documents: Documents, reader: Reader, table: Table) -> Iterator[Findings]:
+def _bodies(documents: Documents, table: Table) -> Any:
+    """The column that documents are read from."""
     given = table.columns[documents.column]
-    if documents.body is not None:
-        if not hasattr(given, "type") or not _is_readable(given.type):
-            raise EventDataError(
-                f"The column {documents.body!r}, which is to be the body of documents, has neither text nor bytes."
-            )
-        yield reader.read(given)
-        return
-    for number, path in enumerate(given.to_pylist() if hasattr(given, "to_pylist") else given):
-        yield from reader.read_file(number, path)
+    if documents.body is not None and (not hasattr(given, "type") or not _is_readable(given.type)):
+        raise EventDataError(
+            f"The column {documents.body!r}, which is to be the body of documents, has neither text nor bytes."
+        )
+    return _array(given)
 
 
 def _is_readable(kind: Any) -> bool:
@@ -139,27 +105,20 @@ def read_here(documents: Documents, asked: Asked) -> Events:
 
 
 def _events_here(documents: Documents, asked: Asked, event_type: str | None, table: Table) -> Any:
-    reader = reader_for(asked.trees(documents))
     columns = {name: _array(column) for name, column in table.columns.items()}
     kept = {name: column for name, column in columns.items() if name != documents.body}
-    hashed = pa.array(identities([columns[name] for name in documents.events.id], columns))
-    types = None
+    kept[DOCUMENT] = pa.array(identities([columns[name] for name in documents.events.id], columns))
+    given = {BODY: _bodies(documents, table)}
     if event_type is not None:
-        types = [event_type] * table.rows
+        given[STREAM] = pa.array([event_type] * table.rows, pa.string())
     elif documents.type is not None:
-        types = columns[documents.type].cast(pa.string()).to_pylist()
+        given[STREAM] = columns[documents.type]
     pieces = []
-    for findings in _readings(documents, reader, table):
-        for bad in findings.refused:
-            raise DocumentError(f"Row {bad.document + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1)
-        at, found = columns_of(asked, reader, findings, types)
-        rows = pa.array(at)
-        of_documents = {name: column.take(rows) for name, column in kept.items()}
-        pieces.append(pa.table({**of_documents, DOCUMENT: hashed.take(rows), **found}))
-    if asked.whole:
-        names = pa.array(types if types is not None else [ANY_DOCUMENT] * table.rows, pa.string())
-        places = pa.array(np.zeros(table.rows, np.int64))
-        pieces.append(pa.table({**kept, DOCUMENT: hashed, TYPE: names, PLACE: places}))
+    for piece in prepare(asked.plan(documents), given):
+        for bad in piece.bad:
+            raise DocumentError(f"Row {bad.row + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1)
+        rows = pa.array(piece.rows, pa.int64())
+        pieces.append(pa.table({**{name: column.take(rows) for name, column in kept.items()}, **piece.columns}))
     return pa.concat_tables(pieces, promote_options="permissive")
 
 

@@ -225,7 +225,7 @@ def _tried(trial: bytes) -> float:
     engine, plan = engines()["sequence"], pickle.loads(trial)  # noqa: S301  It comes from the driver, as this job does.
     two = np.arange(2)
     rows = Rows(two, two.astype(np.int32), ("A", "B"), {}, {route.id: {} for route in plan.plan.routes}, two)
-    found = engine.step(plan, rows, None, Clock(ended=True)).rows.num_rows
+    found = engine.stepped(plan, rows, None, Clock(ended=True)).rows.num_rows
     if found != 1:
         raise RuntimeError(f"a trial found {found} matches, and there is one")
     return time.perf_counter() - began

@@ -219,7 +219,7 @@ class StreamJob(Sent):
         rows = self.job.rows(table)
         if promising:
             rows = replace(rows, control=np.asarray(table[CONTROL].combine_chunks()).astype(np.int8))
-        done = engines()[self.job.engine].step(self.job.plan, rows, state, Clock(None, now, False))
+        done = engines()[self.job.engine].stepped(self.job.plan, rows, state, Clock(None, now, False))
         if len(done.late):
             late = table.take(pa.array(done.late, pa.int64()))
             if self.rejected:

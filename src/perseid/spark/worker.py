@@ -106,7 +106,7 @@ class Job(Sent):
             timed = pc.is_valid(table[TIME])
             bad = table.num_rows - int(pc.sum(timed).as_py() or 0)
             table = table.filter(timed) if bad else table
-        done = engines()[self.engine].step(self.plan, self.rows(table), None, Clock(ended=True))
+        done = engines()[self.engine].stepped(self.plan, self.rows(table), None, Clock(ended=True))
         named = self.named(done.rows)
         out = named.cast(self.schema) if not self.counted else self._counted(named, done.counters, table, bad)
         settle()

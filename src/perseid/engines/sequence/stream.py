@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.codes import distinct
 from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.hashing import match_words
-from perseid.engines.order import arrange, distinct
+from perseid.engines.order import arrange
 from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, batch_in

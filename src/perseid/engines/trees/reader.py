@@ -6,7 +6,7 @@ This is what runs before the shuffle: bodies come in, and only what patterns ret
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
+from perseid.engines.contract import Unread
 from perseid.engines.trees import match_layout as y
+from perseid.engines.trees.engine import NODE
 from perseid.engines.trees.limits import MOST_NAMES
 from perseid.engines.trees.matcher import Matcher, Told
 from perseid.engines.trees.plan import tree_plan
@@ -28,31 +30,6 @@ ROWS = 1 << 15
 """Rows told of one file after which they go on."""
 
 
-NODE = (
-    pa.field("variable", pa.string()),
-    pa.field("level", pa.int32()),
-    pa.field("uri", pa.string()),
-    pa.field("name", pa.string()),
-    pa.field("text", pa.string()),
-)
-"""A node of a result: its return name (null for a run), how deep in the result, its name, and its text."""
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A document that could not be read, or not to its end."""
-
-    document: int
-    what: str
-    line: int | None = None
-    column: int | None = None
-
-    @property
-    def said(self) -> str:
-        """In one sentence."""
-        return f"{self.what}." if self.line is None else f"{self.what} (line {self.line}, column {self.column})."
-
-
 @dataclass(frozen=True)
 class Findings:
     """What was found in some documents: rows as the kernel tells them, those of one result after the other."""
@@ -64,9 +41,13 @@ class Findings:
     """What the names in the rows stand for."""
     texts: Any
     """By row, as an Arrow array."""
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[Unread, ...] = ()
     done: Sequence[int] = ()
     """Documents that were read to their end, or refused."""
+
+    def refused_from(self, first: int) -> tuple[Unread, ...]:
+        """The same documents, counted from another number on."""
+        return tuple(replace(one, row=one.row + first) for one in self.refused)
 
     @cached_property
     def firsts(self) -> Any:
@@ -157,10 +138,10 @@ class Reader:
                 since = done + 1
         return gathered.findings(self.names, refused, range(len(column)))
 
-    def _read_odd(self, number: int, body: bytes | None, is_text: bool, gathered: _Gathered) -> list[Refused]:
+    def _read_odd(self, number: int, body: bytes | None, is_text: bool, gathered: _Gathered) -> list[Unread]:
         """A document that is not so simple that it can be read with others."""
         if body is None:
-            return [Refused(number, "There is no document")]
+            return [Unread(number, "There is no document")]
         held: list[Told] = []
         try:
             for told in self._told(lambda: (body,), is_text):
@@ -169,7 +150,7 @@ class Reader:
                 else:
                     held.append(told)
         except DocumentError as error:
-            return [Refused(number, error.message, error.line, error.column)]
+            return [Unread(number, error.message, error.line, error.column)]
         for told in held:
             gathered.add(number, told)
         return []
@@ -181,7 +162,7 @@ class Reader:
         """
         gathered, said, again = _Gathered(), 0, 0
         if path is None:
-            yield gathered.findings(self.names, [Refused(number, "There is no path")], [number])
+            yield gathered.findings(self.names, [Unread(number, "There is no path")], [number])
             return
         try:
             for told in self._told(lambda: file_chunks(path), False):
@@ -198,9 +179,9 @@ class Reader:
                     gathered = _Gathered()
             yield gathered.findings(self.names, (), [number])
         except DocumentError as error:
-            yield gathered.findings(self.names, [Refused(number, error.message, error.line, error.column)], [number])
+            yield gathered.findings(self.names, [Unread(number, error.message, error.line, error.column)], [number])
         except (OSError, PerseidError, ValueError) as error:
-            yield gathered.findings(self.names, [Refused(number, f"The file cannot be read: {error}")], [number])
+            yield gathered.findings(self.names, [Unread(number, f"The file cannot be read: {error}")], [number])
 
     def _told(self, chunks: Callable[[], Iterable[bytes]], is_text: bool) -> Iterator[Told | None]:
         for told in self.matcher.read(chunks, trusted=self.trusted, is_text=is_text):
@@ -253,7 +234,7 @@ class _Gathered:
     def results(self) -> int:
         return sum(int(np.count_nonzero(told.rows[:, y.O_LEVEL] == 0)) for told in self.told)
 
-    def findings(self, names: Sequence[Name], refused: Iterable[Refused], done: Sequence[int] = ()) -> Findings:
+    def findings(self, names: Sequence[Name], refused: Iterable[Unread], done: Sequence[int] = ()) -> Findings:
         empty = np.zeros((0, y.ROW_WIDTH), np.int64)
         rows = np.concatenate([empty, *(told.rows for told in self.told)])
         lengths = rows[:, y.O_TO] - rows[:, y.O_FROM]

@@ -1,0 +1,135 @@
+"""The tree engine as drivers know it: documents become events before the shuffle, one for each result of a tree pattern.
+
+It has no state and no ``step``: what it makes are events like others. A driver only plans: what is compiled is imported where
+it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.contract import Engine, Prepared
+
+if TYPE_CHECKING:
+    from perseid.engines.trees.reader import Findings, Reader
+
+BODY, STREAM = "body", "stream"
+"""The columns that ``prepare`` is given: documents, or paths of them, and which stream each is of, where that is said."""
+TYPE, PLACE = "_type", "_place"
+"""The columns of an event that are ours: of which pattern it is a result, and where in the document."""
+NODE = (
+    pa.field("variable", pa.string()),
+    pa.field("level", pa.int32()),
+    pa.field("uri", pa.string()),
+    pa.field("name", pa.string()),
+    pa.field("text", pa.string()),
+)
+"""A node of a result: its return name (null for a run), how deep in the result, its name, and its text."""
+PIECE = 1 << 24
+"""Bytes of documents that are read before what was found in them goes on."""
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Tree patterns and how documents are read for them; plain data that travels to executors."""
+
+    texts: tuple[str, ...]
+    namespaces: tuple[tuple[str, str], ...] = ()
+    trusted: bool = False
+
+
+@dataclass(frozen=True)
+class TreesPlan:
+    """What becomes of documents."""
+
+    trees: Trees
+    types: tuple[str, ...]
+    """By pattern: the type that its results have as events."""
+    streams: tuple[str, ...]
+    """By pattern: the stream it asks, where documents say of which they are."""
+    variables: tuple[str, ...]
+    """Names that nodes are returned under: columns of the events."""
+    is_path: bool = False
+    whole: str | None = None
+    """Documents are events themselves, of their stream as a type or, where they say none, of this one."""
+
+
+@lru_cache(maxsize=4)
+def reader_of(trees: Trees) -> Reader:
+    """One reader a process: it knows the names of the documents before."""
+    from perseid.engines.trees.reader import Reader
+
+    return Reader(trees.texts, trees.namespaces, trees.trusted)
+
+
+def readings(trees: Trees, bodies: Any, is_path: bool) -> Iterator[tuple[int, Reader, Findings]]:
+    """What is found in a column of documents, piece by piece, each with the number of the document it begins with."""
+    reader = reader_of(trees)
+    if is_path:
+        for number, path in enumerate(bodies.to_pylist()):
+            for findings in reader.read_file(number, path):
+                yield 0, reader, findings
+        return
+    for begin, end in _pieces(bodies):
+        yield begin, reader, reader.read(bodies.slice(begin, end - begin))
+
+
+def _pieces(bodies: Any) -> Iterator[tuple[int, int]]:
+    """Documents in lots of some bytes: there may be any number of them, of any size."""
+    lengths = np.asarray(pc.fill_null(pc.binary_length(bodies), 0), np.int64)
+    begin = size = 0
+    for end, length in enumerate(lengths.tolist(), 1):
+        size += length
+        if size >= PIECE:
+            yield begin, end
+            begin, size = end, 0
+    if begin < len(bodies):
+        yield begin, len(bodies)
+
+
+def prepare(plan: TreesPlan, columns: Mapping[str, Any]) -> Iterator[Prepared]:
+    """Documents to events; the types that documents say they are of choose among the patterns."""
+    given = columns.get(STREAM)
+    streams = None if given is None else given.cast(pa.string()).to_pylist()
+    for first, reader, findings in readings(plan.trees, columns[BODY], plan.is_path):
+        own = None if streams is None else streams[first:]
+        at, made = _events(plan, reader, findings, own)
+        yield Prepared(at + first, made, findings.refused_from(first))
+        if plan.whole is not None and len(findings.done):
+            bad = {one.row for one in findings.refused}
+            good = [number for number in findings.done if number not in bad]
+            names = [plan.whole if own is None else own[number] for number in good]
+            made = {TYPE: pa.array(names, pa.string()), PLACE: pa.array(np.zeros(len(good), np.int64))}
+            yield Prepared(np.array(good, np.int64) + first, made)
+
+
+def _events(
+    plan: TreesPlan, reader: Reader, findings: Findings, streams: Sequence[str | None] | None
+) -> tuple[Any, dict[str, Any]]:
+    """Results as events: which documents they are of, and the columns that results have and documents have not."""
+    from perseid.engines.trees.match_layout import O_ORDINAL, O_PATTERN
+
+    firsts = findings.firsts
+    patterns, documents = findings.rows[firsts, O_PATTERN], findings.document[firsts]
+    kept = np.arange(len(firsts))
+    if streams is not None:
+        asked = zip(patterns.tolist(), documents.tolist(), strict=True)
+        kept = np.array([i for i, (p, d) in enumerate(asked) if streams[d] == plan.streams[p]], np.int64)
+    columns = {
+        TYPE: pa.array(plan.types, pa.string()).take(pa.array(patterns[kept])),
+        PLACE: pa.array(findings.rows[firsts[kept], O_ORDINAL], pa.int64()),
+    }
+    for name in plan.variables:
+        numbers = [number for number, step in enumerate(reader.plan.steps) if step.returns == name]
+        columns[name] = findings.first_texts(numbers).take(pa.array(kept))
+    return documents[kept], columns
+
+
+TREES = Engine(name="trees", plan=TreesPlan, prepare=prepare)

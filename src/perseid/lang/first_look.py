@@ -1,0 +1,81 @@
+"""A first look at a text, before any parser's: what is too long or too deep is refused here."""
+
+from __future__ import annotations
+
+import re
+
+from perseid.errors import LimitError, PatternSyntaxError
+from perseid.lang.expressions import Span
+from perseid.lang.limits import MAX_NESTING, MAX_TEXT, MAX_TOKENS
+
+# What is never closed reaches to the end: trying again at each later quote would take the square of the time.
+LEXEME = re.compile(
+    r"""
+      '[^']*+ (?: '' [^']*+ )*+ (?: ' | \Z )
+    | ` (?: [^`]++ | `` )*+ (?: ` | \Z )
+    | -- [^\n]*+
+    | /\* (?: [^*]++ | \*(?!/) )*+ (?: \*/ | \Z )
+    | << (?: '[^']*+ (?: ' | \Z ) | "[^"]*+ (?: " | \Z ) | [^>'"]++ | >(?!>) )*+ (?: >> | \Z )
+    | (?: \bnot\b \s*+ ){2,}+
+    | (?: - \s++ ){2,}+
+    | \w++
+    | \s++
+    | .
+    """,
+    re.DOTALL | re.IGNORECASE | re.VERBOSE,
+)
+
+
+def scan_limits(text: str) -> None:
+    """Refuse what is too long or too deeply bracketed before any parser sees it; one pass, no recursion."""
+    if len(text) > MAX_TEXT:
+        raise LimitError(f"This text has more than {MAX_TEXT:,} characters.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ord(text[error.start])
+        # Without the text: what cannot be encoded cannot be shown either.
+        raise PatternSyntaxError(
+            f"U+{half:04X} is half a character and no text.", span=span_at(text, error.start)
+        ) from None
+    stack: list[int] = []
+    count = 0
+    for found in LEXEME.finditer(text):
+        lexeme = found.group()
+        if lexeme in "([{":
+            stack.append(found.start())
+            if len(stack) > MAX_NESTING:
+                raise _too_deep(text, stack[MAX_NESTING])
+        elif lexeme in ")]}":
+            if stack:
+                stack.pop()
+        elif lexeme.isspace() or lexeme.startswith(("--", "/*")):
+            continue
+        elif len(lexeme) > 1 and (lexeme[0] == "-" or lexeme[:3].lower() == "not"):
+            # A run of prefix operators nests as brackets do.
+            if len(lexeme.split()) > MAX_NESTING:
+                raise _too_deep(text, found.start())
+        elif lexeme.lower() == "pattern":
+            count = 0
+        count += 1
+        if count > MAX_TOKENS:
+            raise LimitError(
+                f"A pattern has more than {MAX_TOKENS:,} words and signs.",
+                span=span_at(text, found.start()),
+                source=text,
+                hint="A long list of values is better bound at use: x in :values.",
+            )
+
+
+def _too_deep(text: str, start: int) -> LimitError:
+    return LimitError(
+        f"Brackets are nested more than {MAX_NESTING} deep.",
+        span=span_at(text, start),
+        source=text,
+        hint="Split the condition over steps, patterns or a list bound at use.",
+    )
+
+
+def span_at(text: str, start: int, width: int = 1) -> Span:
+    before = text[:start]
+    return Span(start, start + width, before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1)

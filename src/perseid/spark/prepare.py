@@ -1,0 +1,80 @@
+"""Rows made into others before the shuffle, where they lie: an engine's ``prepare`` on executors.
+
+Batch and stream are the same: a function over Arrow batches without state. On a stream the time keeps the watermark that the
+caller set below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from perseid._version import __version__
+from perseid.engines.registry import engines
+from perseid.spark.inputs import DELAY, quoted
+from perseid.spark.worker import Sent, settle
+
+
+@dataclass(frozen=True)
+class RowsJob(Sent):
+    """Rows that become others."""
+
+    kept: tuple[str, ...]
+    """Columns that go on as they are."""
+    schema: Any
+
+    def rows(self, batch: pa.RecordBatch, at: Any, columns: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Some rows of a batch, with further columns; what is not given is null."""
+        if not len(at):
+            return
+        numbers = pa.array(at, pa.int64())
+        found = {name: batch.column(batch.schema.get_field_index(name)).take(numbers) for name in self.kept}
+        found |= columns
+        whole = [found[c.name].cast(c.type) if c.name in found else pa.nulls(len(at), c.type) for c in self.schema]
+        yield from pa.table(whole, schema=self.schema).to_batches(max_chunksize=65_536)
+
+
+@dataclass(frozen=True)
+class PrepareJob(RowsJob):
+    """What an executor has to know to make rows of rows."""
+
+    engine: str
+    plan: Any
+    given: Mapping[str, str]
+    """The columns the engine asks for: what it calls them, and their names here."""
+    time: str
+    """The column that is null in rows of which nothing can be made: they are bad rows, and are counted as such."""
+    wrong: str
+    """The column that says why."""
+    version: str = __version__
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that ``mapInArrow`` is given."""
+        prepare = engines()[self.engine].prepare
+        assert prepare is not None
+        for batch in batches:
+            columns = {there: batch.column(batch.schema.get_field_index(here)) for there, here in self.given.items()}
+            for piece in prepare(self.plan, columns):
+                yield from self.rows(batch, piece.rows, piece.columns)
+                if piece.bad:
+                    untimed = pa.nulls(len(piece.bad), self.schema.field(self.time).type)
+                    said = pa.array([one.said for one in piece.bad], pa.string())
+                    own = {self.time: untimed, self.wrong: said}
+                    yield from self.rows(batch, [one.row for one in piece.bad], own)
+        settle()
+
+
+def watched(made: Any, frame: Any) -> Any:
+    """With the watermarks that the caller set below: the function in between hides them."""
+    delays = {field.name: field.metadata[DELAY] for field in frame.schema.fields if DELAY in field.metadata}
+    if not any(name in delays for name in made.columns):
+        return made
+    columns = [
+        f.col(quoted(name)).alias(name, metadata={DELAY: delays[name]}) if name in delays else f.col(quoted(name))
+        for name in made.columns
+    ]
+    return made.select(*columns)

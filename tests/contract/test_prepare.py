@@ -1,0 +1,191 @@
+"""What every engine keeps to that makes rows of rows before the shuffle: a function of each row, and of nothing else."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from perseid.engines.contract import Engine, Prepared
+from perseid.engines.registry import engines
+from perseid.engines.trees.engine import BODY, STREAM, TYPE, Trees, TreesPlan
+from perseid.lang import tree_patterns as tp
+from perseid.semantics.trees import Result, Run, find_trees
+from tests.contract.inputs import without_numba
+from tests.semantics.tree_documents import NAMESPACES, Document, RandomTrees, random_document
+
+Row = tuple[int, str]
+"""The number of the row that one was made of, and what was made, as text."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """How one engine is asked."""
+
+    ask: Callable[[int], tuple[Any, dict[str, Any]]]
+    """A plan and columns, from a seed; some rows are such that nothing can be made of them."""
+    expected: Callable[[Any, Mapping[str, Any]], tuple[list[Row], list[int]]]
+    """What is made of the rows, and the numbers of those of which nothing can be."""
+
+
+def ask_trees(seed: int) -> tuple[TreesPlan, dict[str, Any]]:
+    chance = random.Random(seed)
+    patterns: list[tp.TreePattern] = []
+    while len(patterns) < 3:
+        drawn = RandomTrees(chance).pattern()
+        if not any(isinstance(part, tp.LastPosition) for part, _ in tp.walk(drawn)):
+            patterns.append(drawn)
+    texts = tuple(map(tp.print_tree, patterns))
+    names = tuple(dict.fromkeys(name for one in patterns for name in tp.return_names(one)))
+    streams = ("Doc", "Other", "Doc")
+    bodies = [
+        chance.choice((None, "<r><a></r>", "")) if chance.random() < 0.1 else random_document(chance)
+        for _ in range(chance.choice((1, 7, 30)))
+    ]
+    columns = {BODY: pa.array(bodies, pa.string())}
+    if chance.random() < 0.5:
+        columns[STREAM] = pa.array([chance.choice(("Doc", "Other", None)) for _ in bodies], pa.string())
+    whole = "Document" if chance.random() < 0.5 else None
+    types = tuple(f"type {n}" for n in range(3))
+    return TreesPlan(Trees(texts, tuple(NAMESPACES.items())), types, streams, names, whole=whole), columns
+
+
+def expected_trees(plan: TreesPlan, columns: Mapping[str, Any]) -> tuple[list[Row], list[int]]:
+    """By the oracle: a result at the top is an event, and so is a pattern that holds and returns nothing."""
+    from perseid.lang.tree_parser import parse_tree
+
+    made: list[Row] = []
+    bad: list[int] = []
+    streams = columns[STREAM].to_pylist() if STREAM in columns else None
+    for row, body in enumerate(columns[BODY].to_pylist()):
+        if body is None or not body.endswith("</r>") or "<a></r>" in body:
+            bad.append(row)
+            continue
+        root = Document.parse(body).root
+        stream = None if streams is None else streams[row]
+        if plan.whole is not None:
+            made.append((row, written(plan, {TYPE: plan.whole if streams is None else stream})))
+        for text, asks, named in zip(plan.trees.texts, plan.streams, plan.types, strict=True):
+            if streams is not None and stream != asks:
+                continue
+            pattern = parse_tree(text).pattern
+            found = find_trees(pattern, root, NAMESPACES)
+            if found is None:
+                continue
+            results: Iterable[Sequence[Result]] = [[one] for one in found] if tp.return_names(pattern) else [[]]
+            for result in results:
+                texts: dict[str, str] = {}
+                for one in result:
+                    first_texts(one, texts)
+                made.append((row, written(plan, {TYPE: named, **texts})))
+    return sorted(made), bad
+
+
+def first_texts(result: Result, found: dict[str, str]) -> None:
+    if not isinstance(result, Run):
+        assert result.name is not None
+        found.setdefault(result.name, result.node.text)
+    for inner in result.inner:
+        first_texts(inner, found)
+
+
+def written(plan: TreesPlan, row: Mapping[str, Any]) -> str:
+    return json.dumps({name: row.get(name) for name in (TYPE, *plan.variables)})
+
+
+MATERIAL: dict[str, Material] = {"trees": Material(ask_trees, expected_trees)}
+"""By the name of the engine; a new engine adds itself here."""
+
+
+def material_of(engine: Engine) -> Material:
+    found = MATERIAL.get(engine.name)
+    assert found is not None, (
+        f"The engine {engine.name!r} has a prepare and nothing to ask it: add it to MATERIAL in "
+        "tests/contract/test_prepare.py, so that the contract is tested for it."
+    )
+    return found
+
+
+preparing_engine = pytest.mark.parametrize(
+    "engine", [engine for engine in engines().values() if engine.prepare is not None], ids=lambda engine: engine.name
+)
+
+
+def run(engine: Engine, plan: Any, columns: Mapping[str, Any], first: int = 0) -> tuple[list[Row], list[int]]:
+    """What is made, each with the number of its row, and the rows of which nothing can be."""
+    assert engine.prepare is not None
+    made: list[Row] = []
+    bad: list[int] = []
+    for piece in engine.prepare(plan, columns):
+        assert isinstance(piece, Prepared)
+        assert {len(column) for column in piece.columns.values()} <= {len(piece.rows)}
+        shown = pa.table({TYPE: pa.nulls(len(piece.rows), pa.string()), **piece.columns}).to_pylist()
+        made += [(first + int(row), written(plan, one)) for row, one in zip(piece.rows, shown, strict=True)]
+        assert all(one.said.endswith(".") for one in piece.bad)
+        bad += [first + one.row for one in piece.bad]
+    return sorted(made), sorted(bad)
+
+
+@preparing_engine
+def test_equals_the_oracle(engine: Engine) -> None:
+    made = bad = 0
+    for seed in range(60):
+        plan, columns = material_of(engine).ask(seed)
+        found, wanted = run(engine, plan, columns), material_of(engine).expected(plan, columns)
+        assert found == wanted, f"seed {seed}"
+        made, bad = made + len(wanted[0]), bad + len(wanted[1])
+    assert made > 100
+    assert bad > 10
+
+
+@preparing_engine
+def test_rows_alone_or_together(engine: Engine) -> None:
+    """Any cut into batches, any order: a row becomes what it becomes."""
+    for seed in range(20):
+        plan, columns = material_of(engine).ask(seed)
+        whole = run(engine, plan, columns)
+        count = len(next(iter(columns.values())))
+        made: list[Row] = []
+        bad: list[int] = []
+        chance, at = random.Random(seed), 0
+        while at < count:
+            size = chance.randint(1, 5)
+            some = run(engine, plan, {name: column.slice(at, size) for name, column in columns.items()}, at)
+            made, bad, at = made + some[0], bad + some[1], at + size
+        assert (sorted(made), sorted(bad)) == whole, f"seed {seed}"
+        order = list(range(count))
+        chance.shuffle(order)
+        found, wrong = run(engine, plan, {name: column.take(pa.array(order)) for name, column in columns.items()})
+        assert sorted((order[row], text) for row, text in found) == whole[0], f"seed {seed}"
+        assert sorted(order[row] for row in wrong) == whole[1]
+
+
+@preparing_engine
+def test_no_rows(engine: Engine) -> None:
+    for seed in range(5):
+        plan, columns = material_of(engine).ask(seed)
+        assert run(engine, plan, {name: column.slice(0, 0) for name, column in columns.items()}) == ([], [])
+
+
+@preparing_engine
+def test_a_plan_is_plain_data(engine: Engine) -> None:
+    for seed in range(10):
+        plan, columns = material_of(engine).ask(seed)
+        assert run(engine, pickle.loads(pickle.dumps(plan)), columns) == run(engine, plan, columns)
+
+
+def answers(name: str, seeds: Iterable[int]) -> list[Any]:
+    engine = engines()[name]
+    return [run(engine, *material_of(engine).ask(seed)) for seed in seeds]
+
+
+@preparing_engine
+def test_with_and_without_numba(engine: Engine) -> None:
+    plain = without_numba("tests.contract.test_prepare", f"answers({engine.name!r}, range(12))")
+    assert plain == json.loads(json.dumps(answers(engine.name, range(12))))
