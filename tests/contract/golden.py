@@ -197,6 +197,15 @@ def promise(second: float, about: str, **said: Any) -> dict[str, Any]:
     return {"second": second, "k": 1, "v": 0, "promise": 1 if "k" in said else 2, **more, **said}
 
 
+OTHERS: dict[str, dict[str, Case]] = {
+    "toy": {
+        "told and taken back": Case((BROKEN, PLAIN, GREEDY), SMALL, LATE_KEYS, 6, 0),
+        "timed out": Case(
+            (PLAIN + "\nreport timeouts",), SMALL, few((1, "A"), (13, "A"), (20, "C"), (14, "B"), (4, "B")), 3, 0
+        ),
+    },
+}
+"""By the name of the engine; a new engine adds itself here."""
 OUT_OF_ORDER: dict[str, dict[str, Case]] = {
     "aggressive": {
         "told and taken back": Case((BROKEN, PLAIN, GREEDY), SMALL, LATE_KEYS, 6, 0),

@@ -240,6 +240,7 @@ INPUTS: dict[str, Inputs] = {
     "early": replace(_SEQUENCE, ask=ask_assembled, whole=False, punctual=False),
     "adaptive": replace(_SEQUENCE, whole=False, punctual=False),
     "conservative": replace(_SEQUENCE, ask=ask_one_way, whole=False, promises=True),
+    "toy": _SEQUENCE,
 }
 """By the name of the engine; a new engine adds itself here."""
 

@@ -25,7 +25,7 @@ from perseid.engines.disorder.strategy import STRATEGIES
 from perseid.engines.registry import engines, stepping
 from perseid.engines.state import unseal
 from perseid.errors import StateError
-from tests.contract.golden import CASES, KINDS, OUT_OF_ORDER, Case
+from tests.contract.golden import CASES, KINDS, OTHERS, OUT_OF_ORDER, Case
 from tests.contract.inputs import EPOCH, Question, inputs_of
 from tests.contract.shards import Changing, shard_of
 from tests.contract.streams import SECOND, Shard
@@ -149,7 +149,7 @@ def every_case() -> Iterator[tuple[Engine, str, Case]]:
     """Engines that can be asked any pattern, and tell a match once and for all, have all of one list; others their own."""
     for engine in stepping().values():
         ordered = not engine.retracts and inputs_of(engine).whole
-        for title, case in (CASES if ordered else OUT_OF_ORDER.get(engine.name, {})).items():
+        for title, case in (CASES if ordered else (OUT_OF_ORDER | OTHERS).get(engine.name, {})).items():
             yield engine, title, case
 
 

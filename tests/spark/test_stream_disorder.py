@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 import perseid as ps
 from perseid.semantics.detection import Match
+from tests.contract.toy import Toy
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids, seconds
 
 pytestmark = pytest.mark.xdist_group("streams")
@@ -89,11 +90,11 @@ def named(matches: Sequence[Match]) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(
     ("strategy", "patterns", "seeds"),
-    [("aggressive", PATTERNS, 3), ("early", PUT_TOGETHER, 1)],
-    ids=["aggressive", "early"],
+    [("aggressive", PATTERNS, 3), ("early", PUT_TOGETHER, 1), (Toy(), PATTERNS, 1)],
+    ids=["aggressive", "early", "toy"],
 )
 def test_what_stands_after_every_batch(
-    spark: SparkSession, tmp_path: Path, strategy: str, patterns: ps.PatternSet, seeds: int
+    spark: SparkSession, tmp_path: Path, strategy: str | Toy, patterns: ps.PatternSet, seeds: int
 ) -> None:
     """Told and not taken back is what ``match`` finds in what has come, at the horizon that the rows name."""
     taken_back = 0

@@ -66,7 +66,7 @@ def documents_as_events(documents: Documents, asked: Asked) -> Events:
         job = PrepareJob(
             (*kept, DOCUMENT),
             pa.schema([(field.name, to_arrow(field.dataType)) for field in schema]),
-            TREES.name,
+            TREES,
             asked.plan(documents),
             given,
             documents.events.time,

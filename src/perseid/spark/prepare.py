@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from perseid._version import __version__
-from perseid.engines.registry import engines
+from perseid.engines.contract import Engine
 from perseid.spark.inputs import DELAY, quoted
 from perseid.spark.worker import Sent, settle
 
@@ -42,7 +42,7 @@ class RowsJob(Sent):
 class PrepareJob(RowsJob):
     """What an executor has to know to make rows of rows."""
 
-    engine: str
+    engine: Engine
     plan: Any
     given: Mapping[str, str]
     """The columns the engine asks for: what it calls them, and their names here."""
@@ -54,11 +54,10 @@ class PrepareJob(RowsJob):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that ``mapInArrow`` is given."""
-        prepare = engines()[self.engine].prepare
-        assert prepare is not None
+        assert self.engine.prepare is not None
         for batch in batches:
             columns = {there: batch.column(batch.schema.get_field_index(here)) for there, here in self.given.items()}
-            for piece in prepare(self.plan, columns):
+            for piece in self.engine.prepare(self.plan, columns):
                 yield from self.rows(batch, piece.rows, piece.columns)
                 if piece.bad:
                     untimed = pa.nulls(len(piece.bad), self.schema.field(self.time).type)

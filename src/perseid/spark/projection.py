@@ -116,7 +116,7 @@ def project(
     kind_names = None if _asks_for_types(plan) else _kind_names(numbered)
     columns = {name: f"{OURS}column{i}" for i, name in enumerate(spark_types) if name in asked_for & set(arrow)}
     job = Job(
-        engine=engine.name,
+        engine=engine,
         plan=numbered,
         kind_names=kind_names,
         keys={

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from perseid._version import __version__
 from perseid.engines.contract import Clock, Late, Step
 from perseid.engines.disorder.strategy import OF_ALL
-from perseid.engines.registry import engines
 from perseid.engines.sequence.schema import MOMENT
 from perseid.engines.state import arrow_stream
 from perseid.spark.shards import labels
@@ -219,7 +218,7 @@ class StreamJob(Sent):
         rows = self.job.rows(table)
         if promising:
             rows = replace(rows, control=np.asarray(table[CONTROL].combine_chunks()).astype(np.int8))
-        done = engines()[self.job.engine].stepped(self.job.plan, rows, state, Clock(None, now, False))
+        done = self.job.engine.stepped(self.job.plan, rows, state, Clock(None, now, False))
         if len(done.late):
             late = table.take(pa.array(done.late, pa.int64()))
             if self.rejected:

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid._version import __version__
-from perseid.engines.contract import Clock, Rows
+from perseid.engines.contract import Clock, Engine, Rows
 from perseid.engines.hashing import identities
-from perseid.engines.registry import engines
 from perseid.errors import VersionMismatchError
 from perseid.local.tables import read_table, type_codes
 from perseid.semantics.values import Relation
@@ -72,7 +71,8 @@ def _freeze(_modules: int) -> None:
 class Job(Sent):
     """Everything an executor has to know; plain data."""
 
-    engine: str
+    engine: Engine
+    """It travels by the names of its functions: an executor needs the package they are in."""
     plan: Any
     kind_names: tuple[str, ...] | None
     """What the codes of types stand for; None where types come as text because some condition asks for them."""
@@ -106,7 +106,7 @@ class Job(Sent):
             timed = pc.is_valid(table[TIME])
             bad = table.num_rows - int(pc.sum(timed).as_py() or 0)
             table = table.filter(timed) if bad else table
-        done = engines()[self.engine].stepped(self.plan, self.rows(table), None, Clock(ended=True))
+        done = self.engine.stepped(self.plan, self.rows(table), None, Clock(ended=True))
         named = self.named(done.rows)
         out = named.cast(self.schema) if not self.counted else self._counted(named, done.counters, table, bad)
         settle()
