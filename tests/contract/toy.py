@@ -118,4 +118,12 @@ def report(state: bytes) -> StateReport:
     return replace(searched(inner), bytes=len(state))
 
 
-TOY = Engine(name=NAME, plan=partial(make_plan, strategy=Toy()), step=step, report=report, retracts=True)
+TOY = Engine(
+    name=NAME,
+    plan=partial(make_plan, strategy=Toy()),
+    step=step,
+    report=report,
+    retracts=True,
+    guide="docs/engines.md",
+    example="tests/contract/toy.py",
+)

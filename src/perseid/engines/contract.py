@@ -1,15 +1,15 @@
-"""What an engine is: up to three pure functions over columns, and a declaration.
+"""What an engine is: pure functions over columns, and a declaration. docs/engines.md says how one is added.
 
-``prepare`` (stateless, before the shuffle) and ``finish`` (stateless, after a second one) are absent where an engine
-needs none. ``step`` is the only one with state: it is given one shard's rows and answers with rows, the state to
-keep, when to be called again, and counters. A batch calls it once, with ``ended``.
+``prepare``, without state, makes rows of rows before the shuffle. ``step`` is the only one with state: it is given one shard's
+rows and answers with rows, the state to keep, when to be called again, and counters. A batch calls it once, with ``ended``.
+An engine has one of them, or both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any
 
 import pyarrow as pa
@@ -136,6 +136,15 @@ class StateReport:
     bytes: int
 
 
+class Passes(Enum):
+    """How an engine goes over what it is given."""
+
+    FORWARD = "forward"
+    """With time: on a stream as over finished data."""
+    BACKWARD = "backward"
+    """Also against time: over finished data only."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine as drivers and tests know it."""
@@ -146,11 +155,17 @@ class Engine:
     step: Callable[[Any, Rows, bytes | None, Clock], Step] | None = None
     prepare: Callable[[Any, Mapping[str, Any]], Iterator[Prepared]] | None = None
     """(plan, the columns it is about) to what goes on, in as many pieces as it likes."""
-    finish: Callable[..., Any] | None = None
     report: Callable[[bytes], StateReport] | None = None
     """What a state holds; None for an engine that keeps none."""
     retracts: bool = False
     """What it told may be taken back: its rows are changes."""
+    kinds: tuple[str, ...] = ("match", "timed out")
+    """What the rows of its steps may be."""
+    passes: Passes = Passes.FORWARD
+    guide: str = ""
+    """The page, from the root of the project, that tells people how to use it."""
+    example: str = ""
+    """A program that uses it."""
 
     def stepped(self, plan: Any, rows: Rows, state: bytes | None, clock: Clock) -> Step:
         """The step, of an engine that has one."""

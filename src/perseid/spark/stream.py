@@ -17,6 +17,7 @@ import pyspark
 from pyspark.sql import types as st
 
 from perseid.compile.plan import Plan
+from perseid.engines.contract import Passes
 from perseid.engines.disorder.strategy import OF_ALL, OF_KEY, Conservative
 from perseid.errors import EventDataError, PerseidWarning, UnsupportedError
 from perseid.local.rows import Events
@@ -62,6 +63,11 @@ def detect_stream(
 
     _refuse(plan, stream)
     projection = project(plan, stream, relations, counted=False, rejected=rejected)
+    if projection.job.engine.passes is not Passes.FORWARD:
+        raise UnsupportedError(
+            f"The engine {projection.job.engine.name!r} also goes against time, so it needs all the data there will be.",
+            hint="Ask it of a finished DataFrame.",
+        )
     _refuse_untimed(projection.inputs)
     shaped = _shaped(plan, projection, rejected, stream.wrong)
     session = projection.inputs[0].frame.sparkSession

@@ -72,6 +72,8 @@ def _engine(strategy: Strategy) -> Engine:
         step=step,
         report=report,
         retracts=strategy.retracts,
+        guide="docs/guides/out-of-order.md",
+        example="examples/goods_through_gates.py",
     )
 
 

@@ -189,4 +189,11 @@ def report(state: bytes) -> StateReport:
     return reported(state)
 
 
-SEQUENCE = Engine(name="sequence", plan=make_linked_plan, step=step, report=report)
+SEQUENCE = Engine(
+    name="sequence",
+    plan=make_linked_plan,
+    step=step,
+    report=report,
+    guide="docs/guides/streaming.md",
+    example="examples/takeover_on_spark.py",
+)

@@ -132,4 +132,10 @@ def _events(
     return documents[kept], columns
 
 
-TREES = Engine(name="trees", plan=TreesPlan, prepare=prepare)
+TREES = Engine(
+    name="trees",
+    plan=TreesPlan,
+    prepare=prepare,
+    guide="docs/guides/documents.md",
+    example="examples/orders_in_documents.py",
+)
