@@ -19,6 +19,7 @@ from perseid.errors import (
     PatternError,
     PerseidError,
     UnsupportedError,
+    did_you_mean,
     nearest,
 )
 from perseid.lang import ast
@@ -30,7 +31,7 @@ from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import TreePattern, print_tree, return_names
 from perseid.local.documents import Documents, asked_of, check_variables
 from perseid.local.matches import Matches
-from perseid.local.rows import Events, read_relation
+from perseid.local.rows import Events, is_spark, read_relation, require_spark
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
 from perseid.semantics.core import CorePattern
@@ -116,10 +117,9 @@ class PatternSet:
         declared = {p.name for pattern in self._tree.patterns for p in pattern.parameters}
         for name in values:
             if name not in declared:
-                near = nearest(name, declared)
                 raise BindingError(
                     f"No pattern here has a parameter {name!r}."
-                    + (f" Did you mean {near!r}?" if near else f" There are: {', '.join(sorted(declared)) or 'none'}.")
+                    + did_you_mean(name, declared, f" There are: {', '.join(sorted(declared)) or 'none'}.")
                 )
         return tuple(
             bind(pattern, {p.name: values[p.name] for p in pattern.parameters if p.name in values})
@@ -145,7 +145,7 @@ class PatternSet:
             return self, _declared(stream)
         whole = (*self._tree.patterns, *self._producers)
         data = [columns for _, columns in stream.inputs()]
-        spark = hasattr(data[0], "mapInArrow")
+        spark = is_spark(data[0])
         names = [name for one in data for name in (one.columns if spark else _column_names(one))]
         self._located(lambda: check_variables(self._tree.patterns, names))
         lowered, asked = asked_of(whole, stream.namespaces)
@@ -411,7 +411,7 @@ class TreePatterns:
         ``error``: what is wrong, line and column.
         """
         trees = self._for(stream)
-        if any(hasattr(data, "mapInArrow") for _, data in stream.inputs()):
+        if any(is_spark(data) for _, data in stream.inputs()):
             raise EventDataError(
                 "match reads tables of this process, and this is a Spark DataFrame.", hint="Use detect(…)."
             )
@@ -533,18 +533,13 @@ def _streaming(stream: Events) -> bool:
     """Is the data a stream of Spark's? Other data than Spark's is refused."""
     inputs = list(stream.data.values()) if isinstance(stream.data, Mapping) else [stream.data]
     for data in inputs:
-        if not hasattr(data, "mapInArrow"):
-            kind = type(data)
-            raise EventDataError(
-                f"detect works on Spark DataFrames, and this is {kind.__module__.split('.')[0]}.{kind.__name__}.",
-                hint="For lists, pandas, Arrow and Parquet use pattern.match(…): no cluster is needed.",
-            )
+        require_spark(data)
     return any(data.isStreaming for data in inputs)
 
 
 def _is_spark(stream: Events) -> bool:
     data = next(iter(stream.data.values()), None) if isinstance(stream.data, Mapping) else stream.data
-    return hasattr(data, "mapInArrow")
+    return is_spark(data)
 
 
 def _check_trees(trees: Iterable[TreePattern], stream: Documents) -> None:

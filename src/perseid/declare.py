@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
-from perseid.errors import EventDataError, nearest
+from perseid.errors import EventDataError, did_you_mean
 from perseid.lang.parser import parse_duration
 from perseid.local.documents import Documents
 from perseid.local.rows import Events
@@ -122,9 +122,9 @@ def documents(
             raise EventDataError("Namespaces are given by prefix: namespaces={'atom': 'http://www.w3.org/2005/Atom'}.")
     for word in rows:
         if word not in _EVENT_WORDS:
-            near = nearest(word, [*_EVENT_WORDS, "body", "path", "type", "namespaces", "trusted"])
             raise EventDataError(
-                f"Nothing about documents is called {word!r}." + (f" Did you mean {near!r}?" if near else "")
+                f"Nothing about documents is called {word!r}."
+                + did_you_mean(word, [*_EVENT_WORDS, "body", "path", "type", "namespaces", "trusted"])
             )
     declared = events(data, **rows)
     given = tuple(sorted((namespaces or {}).items()))

@@ -7,7 +7,7 @@ with a caret; the same facts are attributes, for tools.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 
@@ -179,3 +179,17 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     by_lower = {c.lower(): c for c in pool}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None
+
+
+def did_you_mean(name: str, candidates: Iterable[str], otherwise: str = "") -> str:
+    """A question to put behind a sentence about a name that nobody knows; what to say where nothing is like it."""
+    near = nearest(name, candidates)
+    return f" Did you mean {near!r}?" if near else otherwise
+
+
+def missing_column(where: str, name: str, role: str, there: Sequence[str], say: str) -> EventDataError:
+    """That a table, or a row, lacks a column which was named for a role; ``say`` is how another is named."""
+    return EventDataError(
+        f"{where} has no column {name!r}, which is to be the {role}.{did_you_mean(name, there)}",
+        hint=f"It has: {', '.join(there) or 'nothing'}. Say which: {say}.",
+    )

@@ -13,7 +13,7 @@ from typing import Any
 
 from perseid.engines.trees.engine import PLACE, TYPE, Trees, TreesPlan
 from perseid.engines.trees.limits import DEEPEST, MOST_ATTRIBUTES, MOST_BYTES, MOST_TIMES
-from perseid.errors import EventDataError, MeaningError, UnknownNameError, nearest
+from perseid.errors import EventDataError, MeaningError, UnknownNameError, did_you_mean, missing_column
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names, walk
@@ -56,11 +56,8 @@ class Documents:
         wanted = [(role, self.column), *([("type", self.type)] if self.type is not None else [])]
         for role, name in wanted:
             if name not in names:
-                near = nearest(name, names)
-                raise EventDataError(
-                    f"The table{where} has no column {name!r}, which is to be the {role} of documents."
-                    + (f" Did you mean {near!r}?" if near else ""),
-                    hint=f"It has: {', '.join(names)}. Say which: ps.documents(df, {role}=…).",
+                raise missing_column(
+                    f"The table{where}", name, f"{role} of documents", names, f"ps.documents(df, {role}=…)"
                 )
         for name in (DOCUMENT, PLACE, TYPE, WRONG):
             if name in names:
@@ -70,12 +67,7 @@ class Documents:
         """That there is a time, which documents need only where they are events."""
         time = self.events.time
         if time not in names:
-            near = nearest(time, names)
-            raise EventDataError(
-                f"The table has no column {time!r}, which is to be the time column of documents."
-                + (f" Did you mean {near!r}?" if near else ""),
-                hint=f"It has: {', '.join(names)}. Say which: ps.documents(df, time=…).",
-            )
+            raise missing_column("The table", time, "time column of documents", names, "ps.documents(df, time=…)")
 
     def refuse_returned(self, returned: Iterable[str], names: Sequence[str]) -> None:
         """That no node is returned under the name of a column that goes on."""
@@ -214,10 +206,9 @@ def check_variables(patterns: Sequence[ast.Pattern], columns: Sequence[str]) -> 
                 continue
             known = [*return_names(tree), *columns]
             if ref.parts[1] not in known:
-                near = nearest(ref.parts[1], known)
                 raise UnknownNameError(
                     f"{'.'.join(ref.parts[:2])}: the tree pattern of {ref.parts[0]} returns no {ref.parts[1]!r}."
-                    + (f" Did you mean {near!r}?" if near else ""),
+                    + did_you_mean(ref.parts[1], known),
                     span=ref.span,
                     hint=f"It returns: {', '.join(return_names(tree)) or 'nothing'}; write ->{ref.parts[1]} behind the step that is meant.",
                 )

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from perseid.engines.disorder.strategy import BUFFER, Strategy
-from perseid.errors import BindingError, EventDataError, nearest
+from perseid.errors import BindingError, EventDataError, did_you_mean, missing_column
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, content_id
 from perseid.semantics.hashing import hash_values, identity_of
@@ -104,11 +104,24 @@ class Events:
         return f"<events: {kind}{size}, time {self.time!r}, type {self.type!r}>"
 
 
+def is_spark(data: Any) -> bool:
+    """Is it a DataFrame of Spark's, classic or Connect's?"""
+    return hasattr(data, "mapInArrow")
+
+
+def require_spark(data: Any) -> None:
+    """That it is one."""
+    if not is_spark(data):
+        kind = type(data)
+        raise EventDataError(
+            f"detect works on Spark DataFrames, and this is {kind.__module__.split('.')[0]}.{kind.__name__}.",
+            hint="For lists, pandas, Arrow and Parquet use match(…): no cluster is needed.",
+        )
+
+
 def _no_such_input(role: str, name: object, there: Sequence[str]) -> EventDataError:
-    near = nearest(str(name), there)
     return EventDataError(
-        f"{role}= names the event type {name!r}, and there is no such input."
-        + (f" Did you mean {near!r}?" if near else ""),
+        f"{role}= names the event type {name!r}, and there is no such input." + did_you_mean(str(name), there),
         hint=f"There is: {', '.join(there)}."
         if there
         else "Several inputs are given by event type: ps.events({'Login': logins, …}, …).",
@@ -204,18 +217,14 @@ def _event(stream: Events, event_type: str | None, row: Mapping[str, Any], names
 
 def _column(row: Mapping[str, Any], name: str, role: str, number: int) -> Any:
     if name not in row:
-        raise missing_column(name, role, number, list(map(str, row)))
+        raise column_missing_in(number, name, role, list(map(str, row)))
     return row[name]
 
 
-def missing_column(name: str, role: str, number: int, there: Sequence[str]) -> EventDataError:
+def column_missing_in(number: int, name: str, role: str, there: Sequence[str]) -> EventDataError:
     """The error for a row that lacks a column which was named for a role."""
-    near = nearest(name, there)
-    return EventDataError(
-        f"Row {number} has no column {name!r}, which is to be the {role} column."
-        + (f" Did you mean {near!r}?" if near else ""),
-        hint=f"It has: {', '.join(there) or 'nothing'}. Say which: ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line.",
-    )
+    say = f"ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line"
+    return missing_column(f"Row {number}", name, f"{role} column", there, say)
 
 
 def read_time(value: Any, number: int, column: str) -> int:

@@ -103,10 +103,10 @@ def require(table: Table, name: str, role: str) -> Column:
     if name not in table.columns:
         if not table.rows:
             return pa.nulls(0)  # no row lacks it
-        raise row_reader.missing_column(name, role, 1, table.names)
+        raise row_reader.column_missing_in(1, name, role, table.names)
     if name in table.gaps:
         row, there = table.gaps[name]
-        raise row_reader.missing_column(name, role, row + 1, there)
+        raise row_reader.column_missing_in(row + 1, name, role, there)
     return table.columns[name]
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from perseid.errors import BindingError, UnknownNameError, nearest
+from perseid.errors import BindingError, UnknownNameError, did_you_mean, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.parser import parse_duration
@@ -71,10 +71,9 @@ def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> as
     declared = {p.name: p for p in pattern.parameters}
     for name in values:
         if name not in declared:
-            near = nearest(name, declared)
             raise BindingError(
                 f"Pattern {pattern.name} has no parameter {name!r}."
-                + (f" Did you mean {near!r}?" if near else f" It has: {', '.join(declared) or 'none'}.")
+                + did_you_mean(name, declared, f" It has: {', '.join(declared) or 'none'}.")
             )
     bound: dict[str, tuple[ex.Literal, ...]] = {}
     for name, parameter in declared.items():

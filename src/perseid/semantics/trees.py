@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, TypeAlias
 
-from perseid.errors import UnknownNameError, nearest
+from perseid.errors import UnknownNameError, did_you_mean
 from perseid.lang import tree_patterns as tp
 from perseid.semantics.documents import Attribute, Element, Name
 
@@ -99,10 +99,9 @@ def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Ma
     known = {**namespaces, "xml": XML}
     for part, _ in tp.walk(pattern):
         if isinstance(part, tp.TreeNode) and part.test.prefix is not None and part.test.prefix not in known:
-            near = nearest(part.test.prefix, namespaces)
             raise UnknownNameError(
                 f"Nothing says which namespace {part.test.prefix!r} in {tp.print_name(part.test)} stands for."
-                + (f" Did you mean {near!r}?" if near else ""),
+                + did_you_mean(part.test.prefix, namespaces),
                 hint="Name it: namespaces={'" + part.test.prefix + "': 'the URI of the namespace'}.",
             )
     return known

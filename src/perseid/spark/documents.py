@@ -13,7 +13,7 @@ from perseid._version import __version__
 from perseid.engines.trees.engine import BODY, PLACE, STREAM, TREES, TYPE, Trees, readings
 from perseid.errors import EventDataError
 from perseid.local.documents import DOCUMENT, WRONG, Asked, Documents, event_stream
-from perseid.local.rows import Events
+from perseid.local.rows import Events, require_spark
 from perseid.local.trees import ERROR, error_column, result_columns, result_fields
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.identity import identity_text
@@ -94,12 +94,7 @@ def detect_trees(documents: Documents, trees: Trees, names: tuple[str, ...]) -> 
 
 def _kept(documents: Documents, frame: Any, event_type: str | None) -> dict[str, st.StructField]:
     """The columns that go on beside what is found: all but bodies, and but what cannot cross to Python."""
-    if not hasattr(frame, "mapInArrow"):
-        kind = type(frame)
-        raise EventDataError(
-            f"detect works on Spark DataFrames, and this is {kind.__module__.split('.')[0]}.{kind.__name__}.",
-            hint="For lists, pandas, Arrow and Parquet use match(…): no cluster is needed.",
-        )
+    require_spark(frame)
     documents.require(frame.columns, event_type)
     column = frame.schema[documents.column].dataType
     if not isinstance(column, st.StringType | st.BinaryType) or (

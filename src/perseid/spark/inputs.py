@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import types as st
 
-from perseid.errors import EventDataError, TypeMismatchError, nearest
+from perseid.errors import EventDataError, TypeMismatchError, missing_column
 from perseid.lang import expressions as ex
 from perseid.local.rows import Events
 from perseid.semantics import types as t
@@ -79,12 +79,7 @@ def _input(stream: Events, event_type: str | None, place: int, key_names: Sequen
     roles += [("key", name.split(".")[0] if name not in own else name) for name in keys]
     for role, name in roles:
         if name not in own:
-            near = nearest(name, own)
-            raise EventDataError(
-                f"The DataFrame{where} has no column {name!r}, which is to be the {role} column."
-                + (f" Did you mean {near!r}?" if near else ""),
-                hint=f"It has: {', '.join(own)}. Say which: ps.events(df, {role}=…).",
-            )
+            raise missing_column(f"The DataFrame{where}", name, f"{role} column", [*own], f"ps.events(df, {role}=…)")
     renamed = {there: here for there, here in zip(key_names, keys, strict=True) if there != here}
     frame, here_names = _framed(frame, [name for name, _ in fields], renamed)
     names = {name: here for name, here in here_names.items() if name != here}

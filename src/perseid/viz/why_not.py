@@ -14,7 +14,7 @@ from typing import Any
 
 from perseid.compile.interpreter import plan_matcher
 from perseid.compile.plan import PatternPlan, Plan
-from perseid.errors import BindingError, EventDataError, nearest
+from perseid.errors import BindingError, EventDataError, did_you_mean
 from perseid.lang.printer import print_kind
 from perseid.semantics import core as c
 from perseid.semantics import values as v
@@ -195,10 +195,9 @@ def key_of(pattern: c.CorePattern, key: object) -> dict[str, Any] | None:
     if isinstance(key, Mapping):
         for name in key:
             if name not in names:
-                near = nearest(str(name), names)
                 raise BindingError(
                     f"Pattern {pattern.name} is not partitioned by {name!r}."
-                    + (f" Did you mean {near!r}?" if near else f" It is partitioned by {', '.join(names)}.")
+                    + did_you_mean(str(name), names, f" It is partitioned by {', '.join(names)}.")
                 )
         return {str(name): v.plain(value) for name, value in key.items()}
     values = key if isinstance(key, tuple) else (key,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from perseid.errors import EventDataError, nearest
+from perseid.errors import EventDataError, did_you_mean
 
 OF_KEY, OF_ALL = 1, 2
 """What a promise is about; as :class:`perseid.engines.contract.Rows` has it."""
@@ -122,9 +122,8 @@ def strategy_of(given: str | Strategy) -> Strategy:
     if isinstance(given, Strategy):
         return given
     if given not in STRATEGIES:
-        near = nearest(str(given), STRATEGIES)
         raise EventDataError(
-            f"disorder={given!r} is no strategy." + (f" Did you mean {near!r}?" if near else ""),
+            f"disorder={given!r} is no strategy." + did_you_mean(str(given), STRATEGIES),
             hint=f"There is: {', '.join(STRATEGIES)}.",
         )
     return STRATEGIES[given]()
