@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
 from perseid.errors import EventDataError, did_you_mean
 from perseid.lang.parser import parse_duration
@@ -30,7 +31,7 @@ def events(
     strictly_later: bool = False,
     key: str | Iterable[str] | Mapping[str, Any] = (),
     dedupe: bool = False,
-    order: str = "watermark",
+    order: str = WATERMARK,
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
@@ -59,14 +60,14 @@ def events(
     assembles where that can be, and else buffers. Two tell at once and take back, as a changelog (see :func:`fold` and
     :func:`fold_into`): ``"aggressive"`` for every pattern, ``"early"`` for those that can be assembled.
     """
-    if order not in ("watermark", "arrival"):
+    if order not in (WATERMARK, ARRIVAL):
         raise EventDataError(f"order={order!r} is neither 'watermark' nor 'arrival'.")
     if not isinstance(shards, int) or not 1 <= shards <= MAX_SHARDS:
         raise EventDataError(f"shards={shards!r}: it is a number from 1 to {MAX_SHARDS}.")
     if not isinstance(max_state, int) or max_state < MIN_STATE:
         raise EventDataError(f"max_state={max_state!r}: it is a number of bytes, {MIN_STATE} at least.")
     strategy = strategy_of(disorder)
-    if order == "arrival" and not isinstance(strategy, Buffer):
+    if order == ARRIVAL and not isinstance(strategy, Buffer):
         raise EventDataError(
             f"order='arrival' trusts that events arrive in order, and disorder={strategy.name!r} that they do not.",
             hint="Leave one of them out.",

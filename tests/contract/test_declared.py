@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from perseid.engines.contract import Clock, Engine, Passes
+from perseid.engines.counters import COUNTERS
 from perseid.engines.registry import engines, register
 from tests.contract.inputs import inputs_of, run
 from tests.contract.shards import arrivals, shard_of
@@ -65,6 +66,7 @@ def test_its_rows_are_what_it_says(engine: Engine) -> None:
                 pa.types.is_null(declared) or declared == found
                 for declared, found in zip(shard.plan.schema.types, step.rows.schema.types, strict=True)
             )
+            assert {*step.counters} <= {*COUNTERS}, "what no driver knows would be counted for nobody"
     assert kinds <= {*engine.kinds}
     assert ("-" in ops) == engine.retracts
 

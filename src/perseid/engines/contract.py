@@ -16,6 +16,9 @@ import pyarrow as pa
 
 from perseid.semantics.values import Relation
 
+WATERMARK, ARRIVAL = "watermark", "arrival"
+"""What the time of a stream goes by: its watermark, or the order in which events of a key arrive."""
+
 
 @dataclass(frozen=True)
 class Clock:

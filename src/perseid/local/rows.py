@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from perseid.engines.contract import WATERMARK
 from perseid.engines.disorder.strategy import BUFFER, Strategy
 from perseid.errors import BindingError, EventDataError, did_you_mean, missing_column
 from perseid.semantics import values as v
@@ -39,7 +40,7 @@ class Events:
     """Columns that partition the events for patterns that do not say ``partition by``; by event type in a dict."""
     dedupe: bool = False
     """Events with equal time, key and identity are one event."""
-    order: str = "watermark"
+    order: str = WATERMARK
     """What a stream goes by: its watermark, or the order in which the events of a key arrive."""
     idle: int | None = None
     """Microseconds of a silent stream after which time goes on by the clock."""

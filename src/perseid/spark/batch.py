@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from perseid.compile.plan import Plan
+from perseid.engines.counters import OF_A_BATCH
 from perseid.local.rows import Events
 from perseid.spark.inputs import quoted, time_text
 from perseid.spark.projection import project, routed, shielded, spark_schema
-from perseid.spark.worker import COUNTERS, HITS
+from perseid.spark.worker import HITS
 
 
 def detect(
@@ -48,6 +49,6 @@ def detect(
     matches = shaped.mapInArrow(job, spark_schema(job.schema))
     if observation is not None:
         counted = f.col(quoted(HITS))
-        sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in COUNTERS]
+        sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in OF_A_BATCH]
         matches = matches.observe(observation, *sums).where(counted.isNull())
     return projection.shown(matches)

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import types as st
 
 from perseid.compile.plan import PatternPlan, Plan, Predicate
+from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer
 from perseid.errors import NotYetError
 from perseid.lang import expressions as ex
@@ -68,10 +69,10 @@ def _stream(plan: Plan, stream: Events, projection: Projection) -> list[Row]:
     slowest: int = max(known, default=0)
     late = f"{print_duration(slowest * 1000)} behind the newest event" if slowest else "the newest event"
     speaks = {
-        "watermark": f"what the watermark ({late}) has made final, one batch after it has"
+        WATERMARK: f"what the watermark ({late}) has made final, one batch after it has"
         if known
         else "nothing: no watermark",
-        "arrival": "at once what the newest event of its key has made final; absences when the watermark passes",
+        ARRIVAL: "at once what the newest event of its key has made final; absences when the watermark passes",
     }
     rows: list[Row] = [("order", f"{stream.order}: tells {speaks[stream.order]}")]
     if not isinstance(stream.disorder, Buffer):

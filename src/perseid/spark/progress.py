@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from perseid.engines.counters import COUNTERS, GAUGES
 from perseid.errors import EventDataError
 from perseid.spark.stream import COUNTED, OBSERVED
-from perseid.spark.stream_worker import BY_SHARD, COUNTERS, GAUGES
+from perseid.spark.stream_worker import BY_SHARD
 
 
 @dataclass(frozen=True)

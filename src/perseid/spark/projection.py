@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from perseid.compile.plan import Plan
+from perseid.engines.counters import OF_A_BATCH
 from perseid.engines.disorder.choice import chosen as chosen_strategy
 from perseid.engines.disorder.strategy import BUFFER, Buffer, Conservative, Strategy
 from perseid.engines.registry import engines
@@ -39,7 +40,7 @@ from perseid.spark.inputs import (
     type_column_text,
     types_of,
 )
-from perseid.spark.worker import COUNTERS, HITS, IDENTITY, KIND, OURS, ROUTE, TIME, Job
+from perseid.spark.worker import HITS, IDENTITY, KIND, OURS, ROUTE, TIME, Job
 
 MAX_HITS = 60
 """Predicates that travel as bits of one BIGINT; further ones are asked on the executors."""
@@ -522,7 +523,7 @@ def _crossing(output: pa.Schema, constants: Iterable[str], hidden: bool) -> pa.S
 def _carried(schema: pa.Schema, counted: bool) -> pa.Schema:
     """The same under names of ours, which no two columns share whatever case they are written in; and what is counted."""
     fields = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(schema)]
-    counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in COUNTERS]))] if counted else []
+    counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in OF_A_BATCH]))] if counted else []
     return pa.schema([*fields, *counters])
 
 

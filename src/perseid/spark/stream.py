@@ -17,7 +17,8 @@ import pyspark
 from pyspark.sql import types as st
 
 from perseid.compile.plan import Plan
-from perseid.engines.contract import Passes
+from perseid.engines.contract import ARRIVAL, Passes
+from perseid.engines.counters import COUNTERS
 from perseid.engines.disorder.strategy import OF_ALL, OF_KEY, Conservative
 from perseid.errors import EventDataError, PerseidWarning, UnsupportedError
 from perseid.local.rows import Events
@@ -31,7 +32,6 @@ from perseid.spark.stream_worker import (
     BY_SHARD,
     CLOCK,
     CONTROL,
-    COUNTERS,
     COUNTS,
     LABEL,
     NO_CLOCK,
@@ -279,13 +279,13 @@ def _refuse(plan: Plan, stream: Events) -> None:
             "Some inputs are streams and others are not.", hint="Read all of them with readStream, or none."
         )
     fed = next((pattern for pattern in plan.patterns if pattern.feeds_on), None)
-    if stream.order == "arrival" and fed is not None:
+    if stream.order == ARRIVAL and fed is not None:
         raise UnsupportedError(
             f"Pattern {fed.name} takes matches of {', '.join(fed.feeds_on)}; a match may be told after later events have "
             "come, and order='arrival' takes what comes later for later.",
             hint="Use order='watermark', or two queries: write the matches of the first and read them as the second's input.",
         )
-    if stream.order == "arrival" and len(plan.routes) > 1:
+    if stream.order == ARRIVAL and len(plan.routes) > 1:
         raise UnsupportedError(
             f"order='arrival' trusts the order of one key, and these patterns are partitioned in {len(plan.routes)} ways.",
             hint="Give patterns of each way a query of their own.",

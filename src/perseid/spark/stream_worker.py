@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from perseid._version import __version__
 from perseid.engines.contract import Clock, Late, Step
+from perseid.engines.counters import COUNTERS, GAUGES
 from perseid.engines.disorder.strategy import OF_ALL
 from perseid.engines.sequence.schema import MOMENT
 from perseid.engines.state import arrow_stream
@@ -29,29 +30,8 @@ SHARD, LABEL, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL, WRONG = (
 )
 NO_PROMISE = 3
 """What says that it is a promise, and not of what: a bad row."""
-COUNTERS = (
-    "shards",
-    "events",
-    "late",
-    "bad",
-    "matches",
-    "timed_out",
-    "retracted",
-    "suppressed",
-    "evidence_dropped",
-    "capped",
-    "duplicates",
-    "incomplete",
-    "late_expected",
-    "promises",
-    "live_keys",
-    "kept_events",
-    "state_bytes",
-)
-"""What every call of a shard counts. The last three are what it has after the call, all others what happened in it."""
-GAUGES = COUNTERS[-3:]
 BY_SHARD = "by_shard"
-"""The last three by the label of each shard: only shards that were called count, and a total needs the others too."""
+"""Gauges by the label of each shard: only shards that were called count, and a total needs the others too."""
 NO_CLOCK = -(2**62)
 PACKET_ROWS = 1 << 20
 """Rows that wait in memory until they are packed."""

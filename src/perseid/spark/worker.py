@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from perseid._version import __version__
 from perseid.engines.contract import Clock, Engine, Rows
+from perseid.engines.counters import OF_A_BATCH
 from perseid.engines.hashing import identities
 from perseid.errors import VersionMismatchError
 from perseid.local.tables import read_table, type_codes
@@ -25,7 +26,6 @@ from perseid.semantics.values import Relation
 OURS = "__perseid_"
 """What our own columns begin with, between Catalyst and the executors."""
 TIME, KIND, HITS, IDENTITY, ROUTE = (OURS + name for name in ("time", "kind", "hits", "identity", "route"))
-COUNTERS = ("events", "bad", "matches", "timed_out", "suppressed", "evidence_dropped", "capped", "duplicates")
 _HIDDEN = "\0rows"
 """A column that is no column of the data; it says how many rows there are where no other crosses."""
 
@@ -157,9 +157,9 @@ class Job(Sent):
 
     def _counted(self, rows: pa.Table, counters: Mapping[str, int], table: pa.Table, bad: int) -> pa.Table:
         """One more row that carries what was counted; the driver sums these rows up and takes them out."""
-        counts = {**dict.fromkeys(COUNTERS, 0), **counters, "bad": bad}
+        counts = {**dict.fromkeys(OF_A_BATCH, 0), **counters, "bad": bad}
         counts["events"] = self.once(table).num_rows + bad
-        extra = pa.array([{name: counts[name] for name in COUNTERS}], self.schema.field(HITS).type)
+        extra = pa.array([{name: counts[name] for name in OF_A_BATCH}], self.schema.field(HITS).type)
         single = {f.name: pa.nulls(1, f.type) for f in self.schema if f.name != HITS}
         single[HITS] = extra
         whole = rows.append_column(HITS, pa.nulls(rows.num_rows, extra.type)).cast(self.schema)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
+from perseid.engines.contract import WATERMARK, Clock, Engine, Rows, StateReport, Step
 from perseid.engines.sequence.plan import Numbered, number
 from perseid.engines.sequence.schema import output_schema
 from perseid.semantics import types as t
@@ -32,7 +32,7 @@ class SequencePlan:
     schema: Any
     """The Arrow schema of the rows that come out."""
     strictly_later: bool = False
-    order: str = "watermark"
+    order: str = WATERMARK
     """What a stream is searched by: the watermark, or the order in which events of a key arrive."""
     delay: int = 0
     """Microseconds that the watermark is behind the newest event."""

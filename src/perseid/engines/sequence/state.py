@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.compile.plan import PatternPlan, Plan
-from perseid.engines.contract import Rows
+from perseid.engines.contract import WATERMARK, Rows
 from perseid.engines.rows import take_rows, whole
 from perseid.engines.sequence.partials import (
     PARTIAL_NAMES,
@@ -238,7 +238,7 @@ def _believable(sealed: Sealed) -> None:
         if not {int(n) for n in routes} >= set(codes.tolist()):
             raise StateError("The state has an event of a key that it does not name.")
     searched = np.asarray(table.column("time"))[_truth(table.column("searched"))]
-    if facts["order"] == "watermark" and len(searched) and (horizon is None or searched.max() > horizon):
+    if facts["order"] == WATERMARK and len(searched) and (horizon is None or searched.max() > horizon):
         raise StateError("The state has searched events whose time had not come.")
     carrying = facts.get("partials", [])
     if not _names(carrying) or len(set(carrying)) < len(carrying):

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.codes import distinct
-from perseid.engines.contract import Clock, Late, Rows, Step
+from perseid.engines.contract import ARRIVAL, Clock, Late, Rows, Step
 from perseid.engines.hashing import match_words
 from perseid.engines.order import arrange
 from perseid.engines.rows import join_rows, take_rows
@@ -43,7 +43,6 @@ from perseid.errors import LimitError
 if TYPE_CHECKING:
     from perseid.engines.sequence.engine import SequencePlan
 
-ARRIVAL = "arrival"
 _BEFORE_ALL = y.NONE
 
 

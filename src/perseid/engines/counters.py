@@ -1,0 +1,32 @@
+"""Everything that is counted, by name: engines count it, drivers sum it up and show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+COUNTED: Mapping[str, str] = {
+    "shards": "calls of shards",
+    "events": "rows that were taken",
+    "late": "rows that came after their time had passed",
+    "bad": "rows without a time, or of which nothing could be made",
+    "matches": "matches told",
+    "timed_out": "attempts told that timed out",
+    "retracted": "matches taken back",
+    "suppressed": "matches held back by suppress",
+    "evidence_dropped": "events left out of evidence by its limit",
+    "capped": "attempts given up because there were too many",
+    "duplicates": "rows left out by dedupe",
+    "incomplete": "matches of patterns that had not seen a whole window yet",
+    "late_expected": "late rows that an adaptive stream had allowed for",
+    "promises": "rows that were promises",
+}
+"""What happened in a call."""
+GAUGES: Mapping[str, str] = {
+    "live_keys": "keys of which something is kept",
+    "kept_events": "events kept",
+    "state_bytes": "bytes of state",
+}
+"""What a shard has after a call."""
+COUNTERS = (*COUNTED, *GAUGES)
+OF_A_BATCH = ("events", "bad", "matches", "timed_out", "suppressed", "evidence_dropped", "capped", "duplicates")
+"""What can happen where nothing is kept, and nothing is late."""
