@@ -54,7 +54,7 @@ def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     from perseid.engines.sequence import kernel
     from perseid.engines.sequence import layout as y
     from perseid.engines.sequence.columns import Batch, kernel_arrays
-    from perseid.engines.sequence.plan import number
+    from perseid.engines.sequence.numbered import number
     from perseid.engines.sequence.run import find, make_space
 
     plan = _perseid.pattern(query.text).plan()
@@ -81,7 +81,8 @@ def engine_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     """
     from perseid.engines.contract import Rows
     from perseid.engines.sequence.columns import Batch
-    from perseid.engines.sequence.engine import find_all, make_plan
+    from perseid.engines.sequence.engine import find_all
+    from perseid.engines.sequence.plan import make_plan
 
     plan = _perseid.pattern(query.text).plan()
     columns = _columns(arrays)

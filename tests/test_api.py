@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import sys
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import perseid as ps
+from perseid.builder import build
 
 PAIR = ps.pattern("pattern pair match A a -> B b within 1 minute partition by k return a.v as x, b.v as y")
 
@@ -213,8 +217,9 @@ def test_relations_of_a_wrong_shape_are_refused(table: object) -> None:
 
 
 def test_names_that_occur_nowhere_are_noted() -> None:
-    rule = ps.pattern("pattern p match View v [prise > 3] partition by userid")
-    found = rule.match([row(0, "view", price=5, user_id=1)])
+    rule = ps.pattern("pattern p match View v [prise > 3] partition by userid return v.prise")
+    with pytest.warns(ps.PerseidWarning, match="did you mean 'user_id'"):
+        found = rule.match([row(0, "view", price=5, user_id=1)])
     assert found.notes == (
         "no event has the type 'View'; did you mean 'view'?",
         "no event has a column 'prise'; did you mean 'price'?",
@@ -319,6 +324,133 @@ def test_huge_strings_and_deep_values_do_no_harm() -> None:
         deep = [deep]
     rule = ps.pattern("pattern p match A a [length(v) > 10 and w = w2]")
     assert len(rule.match([row(0, "A", v="x" * 2_000_000, w=deep, w2=deep)])) in (0, 1)
+
+
+def test_notebooks_show_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = ps.pattern("pattern p match A a return a.v as x, a.none as y")
+    shown = rule.match([row(i, "A", v="<b>") for i in range(25)])._repr_html_()
+    assert shown is not None
+    assert shown.startswith("<p>25 matches</p>\n<table")
+    assert shown.count("<td>&lt;b&gt;</td>") == 20
+    assert shown.endswith("<p>… and 5 more</p>\n<p>note: no event has a column &#x27;none&#x27;.</p>")
+    assert "<th>match_id</th>" in str(PAIR.match([])._repr_html_())
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert PAIR.match(ROWS)._repr_html_() is None
+
+
+class OfSpark:
+    """What tells a DataFrame of Spark's from other tables."""
+
+    columns = ("ts", "type")
+
+    def mapInArrow(self) -> None: ...
+
+
+@pytest.mark.parametrize("stream", [OfSpark(), ps.events(OfSpark()), {"A": ROWS, "B": OfSpark()}])
+def test_data_of_spark_is_not_matched_here(stream: object) -> None:
+    for run in (PAIR.match, PAIR.count):
+        with pytest.raises(
+            ps.EventDataError, match=f"{run.__name__} works on data of this process, and this is a Spark DataFrame"
+        ) as caught:
+            run(stream)
+        assert caught.value.hint == "Use detect(…)."
+
+
+def test_documents_of_spark_are_not_matched_here() -> None:
+    stream = ps.documents(OfSpark(), body="xml")
+    for run in (PAIR.match, ps.trees("//a->a").match):
+        with pytest.raises(ps.EventDataError, match="match works on data of this process"):
+            run(stream)
+
+
+@pytest.mark.parametrize(
+    ("run", "words", "said"),
+    [
+        (PAIR.match, {"time": "when"}, ["match takes no 'time'.", "ps.events(data, time=…)"]),
+        (PAIR.match, {"timestamp": "when"}, ["match takes no 'timestamp'.", "ps.events(data, time=…)"]),
+        (PAIR.match, {"relation": {}}, ["Did you mean 'relations'?", "It takes: relations, horizon."]),
+        (PAIR.count, {"key": "k"}, ["count takes no 'key'.", "ps.events(data, key=…)"]),
+        (PAIR.detect, {"disorder": "early"}, ["detect takes no 'disorder'.", "ps.events(data, disorder=…)"]),
+        (PAIR.why_not, {"user": "bob"}, ["why_not takes no 'user'.", "It takes: key, relations, shown."]),
+        (ps.events, {"timestamp": "when"}, ["events takes no 'timestamp'. Did you mean 'time'?", "It takes: time, "]),
+        (ps.events, {"strategy": "early"}, ["events takes no 'strategy'. Did you mean 'disorder'?"]),
+        (ps.events, {"watermark": "1 hour"}, ["events takes no 'watermark'.", "df.withWatermark("]),
+    ],
+)
+def test_words_that_nobody_takes(run: Callable[..., object], words: dict[str, object], said: list[str]) -> None:
+    with pytest.raises(ps.EventDataError) as caught:
+        run(ROWS, **words)
+    for part in said:
+        assert part in str(caught.value)
+
+
+def test_one_event_is_a_list_of_one() -> None:
+    for moment in (0, 1.5, "2026-01-01", dt.datetime(2026, 1, 1)):
+        with pytest.raises(ps.EventDataError, match=r"one event is a list of one: \[\{…\}\]"):
+            PAIR.match({"ts": moment, "type": "A", "k": 1})
+    assert not PAIR.match({"ts": [{"ts": 0, "k": 1, "v": 2}]})
+
+
+def test_a_column_that_is_the_index_is_found_there() -> None:
+    frame = pd.DataFrame(ROWS).set_index("ts")
+    for run in (PAIR.match, PAIR.why_not):
+        with pytest.raises(ps.EventDataError, match=r"no column 'ts'.*\n.*It is the index: df\.reset_index\(\)"):
+            run(frame)
+    assert len(PAIR.match(frame.reset_index())) == 2
+
+
+def test_drawings_are_asked_for_by_format() -> None:
+    assert PAIR.draw(format="mermaid") == PAIR.draw("mermaid") != PAIR.draw()
+    tree = ps.trees("//a->a")
+    assert tree.draw(format="dot") == tree.draw("dot")
+
+
+@pytest.mark.parametrize("given", ["rules.perseid", " rules/fraud.perseid\n", Path("rules.perseid")])
+def test_a_file_is_no_pattern(given: str | Path) -> None:
+    for make in (ps.pattern, ps.patterns):
+        with pytest.raises(ps.PatternSyntaxError, match=r"A file is read with ps\.load\(path\)"):
+            make(given)  # type: ignore[operator]
+
+
+def test_sets_of_what_people_have() -> None:
+    one, two = ps.pattern("pattern one match A a"), build("two").match("B b")
+    both = ps.patterns("pattern three match C\npattern four match D -- the last")
+    joined = ps.patterns([one, two, both, "pattern five match E"])
+    assert joined.names == ("one", "two", "three", "four", "five")
+    assert joined == ps.patterns(one, two.build(), both, "pattern five match E")
+    assert ps.patterns(one).names == ("one",)
+    with pytest.raises(ps.PatternSyntaxError, match="Two patterns are called 'one'"):
+        ps.patterns([one, one])
+    with pytest.raises(ps.PatternSyntaxError, match="There is no pattern"):
+        ps.patterns([])
+    with pytest.raises(ps.PatternSyntaxError, match="A pattern is text, not int"):
+        ps.patterns([5])  # type: ignore[list-item]
+
+
+def test_a_joined_pattern_keeps_what_feeds_it() -> None:
+    rules = ps.patterns("pattern low match A a\npattern high match low x -> low y within 1 minute\npattern odd match C")
+    rows = [row(0, "A"), row(1, "A"), row(2, "B")]
+    joined = ps.patterns(rules["high"], "pattern odd match B")
+    assert [m.pattern for m in joined.match(rows)] == ["high", "odd"]
+    assert ps.patterns(list(rules)) == rules
+    with pytest.raises(ps.MeaningError, match="Two patterns are called 'low'"):
+        ps.patterns(rules["high"], "pattern low match B")
+
+
+def test_a_set_is_asked_by_place() -> None:
+    rules = ps.patterns("pattern one match A pattern two match B")
+    assert [rules[i].name for i in (0, 1, -1, -2)] == ["one", "two", "two", "one"]
+    for beyond in (2, -3):
+        with pytest.raises(IndexError, match="there are 2 patterns"):
+            rules[beyond]
+    with pytest.raises(KeyError):
+        rules[None]  # type: ignore[index]
+
+
+def test_what_is_said_of_a_pattern() -> None:
+    rule = ps.pattern("pattern p severity high owner ops tags a, b description 'why' match A")
+    assert (rule.severity, rule.owner, rule.tags, rule.description) == ("high", "ops", ("a", "b"), "why")
+    assert (PAIR.severity, PAIR.owner, PAIR.tags, PAIR.description) == (None, None, (), None)
 
 
 def test_files(tmp_path) -> None:

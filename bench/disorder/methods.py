@@ -19,7 +19,7 @@ from perseid.engines.contract import Clock, Rows
 from perseid.engines.disorder import assembly as a
 from perseid.engines.disorder.assemble import Assembling, Room, placed_keys, with_room
 from perseid.engines.disorder.assembly import NO_MATCH, arrive, complete, forget
-from perseid.engines.disorder.engine import DisorderPlan
+from perseid.engines.disorder.plan import DisorderPlan
 from perseid.engines.rows import take_rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.layout import *

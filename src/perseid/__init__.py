@@ -20,7 +20,6 @@ from perseid._version import __version__
 from perseid.api import (
     Pattern,
     PatternSet,
-    TreePatterns,
     explode_evidence,
     fold,
     fold_into,
@@ -29,7 +28,6 @@ from perseid.api import (
     pattern,
     patterns,
     progress,
-    trees,
 )
 from perseid.declare import documents, events
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative, Early
@@ -57,6 +55,7 @@ from perseid.local.matches import Matches
 from perseid.local.rows import Events
 from perseid.semantics.detection import Match
 from perseid.semantics.types import EventSchema, schema
+from perseid.tree_api import TreePatterns, trees
 
 __all__ = [
     "Adaptive",

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
-from perseid.engines.trees.engine import Trees
+from perseid.declare import named_words
 from perseid.errors import (
     BindingError,
     EventDataError,
     MeaningError,
     NotYetError,
     PatternError,
+    PatternSyntaxError,
     PerseidError,
     UnsupportedError,
     did_you_mean,
@@ -27,11 +29,10 @@ from perseid.lang import expressions as ex
 from perseid.lang.builder import PatternBuilder
 from perseid.lang.parser import parse_file, parse_pattern
 from perseid.lang.printer import print_file, print_pattern
-from perseid.lang.tree_parser import parse_tree
-from perseid.lang.tree_patterns import TreePattern, print_tree, return_names
+from perseid.lang.tree_patterns import TreePattern
 from perseid.local.documents import Documents, asked_of, check_variables
 from perseid.local.matches import Matches
-from perseid.local.rows import Events, is_spark, read_relation, require_spark
+from perseid.local.rows import Events, is_spark, read_relation, require_here, require_spark
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
 from perseid.semantics.core import CorePattern
@@ -39,6 +40,7 @@ from perseid.semantics.detection import feeds
 from perseid.semantics.resolve import resolve
 from perseid.semantics.types import EventSchema
 from perseid.semantics.types import schema as make_schema
+from perseid.tree_api import check_trees
 from perseid.viz.draw import Format, draw
 from perseid.viz.explain import explain
 from perseid.viz.tree_drawing import draw as draw_tree
@@ -57,7 +59,6 @@ _KINDS = {
     ast.ModelChange: "changes of a live model",
 }
 
-_RESULT_COLUMNS = ("pattern", "place", "nodes", "error")
 
 Relations = Mapping[str, Iterable[Iterable[object]]]
 
@@ -88,12 +89,17 @@ class PatternSet:
     def __iter__(self) -> Iterator[Pattern]:
         return (self[name] for name in self.names)
 
-    def __getitem__(self, name: str) -> Pattern:
+    def __getitem__(self, name: str | int) -> Pattern:
+        """A pattern by its name, or by its place in the set."""
+        if isinstance(name, int):
+            if not -len(self) <= name < len(self):
+                raise IndexError(f"{name}: there are {len(self)} patterns.")
+            name = self.names[name]
         for pattern in self._tree.patterns:
             if pattern.name == name:
                 others = tuple(p for p in self._tree.patterns if p is not pattern)
                 return Pattern(pattern, self._source, others)
-        near = nearest(name, self.names)
+        near = nearest(str(name), self.names)
         raise KeyError(f"{name!r}: there is " + (f"{near!r}" if near else ", ".join(self.names)))
 
     def __eq__(self, other: object) -> bool:
@@ -149,7 +155,7 @@ class PatternSet:
         names = [name for one in data for name in (one.columns if spark else _column_names(one))]
         self._located(lambda: check_variables(self._tree.patterns, names))
         lowered, asked = asked_of(whole, stream.namespaces)
-        self._located(lambda: _check_trees((step.tree for step in asked.steps), stream))
+        self._located(lambda: check_trees((step.tree for step in asked.steps), stream))
         if spark:
             from perseid.spark.documents import documents_as_events as as_events
         else:
@@ -165,14 +171,15 @@ class PatternSet:
         out on the way. Nothing is run for that.
         """
         if stream is None:
-            plan = self._located(lambda: compile_set(check(self._tree)))
-            return "\n".join([*(explain(plan, name) for name in self.names), *self._explained_trees()])
+            whole = ast.PatternFile((*self._tree.patterns, *self._feeding()))
+            plan = self._located(lambda: compile_set(check(whole)))
+            return "\n".join([*self._meanings(plan), *self._explained_trees()])
         if isinstance(stream, Documents):
             over, declared = self._over(stream)
             return "\n".join([over.explain(declared), *self._explained_trees(), f"\n{stream.explain()}"])
         declared = _declared(stream)
         plan = self._plan_for(declared)
-        meaning = [explain(plan, name) for name in self.names]
+        meaning = self._meanings(plan)
         if _is_spark(declared):
             from perseid.spark.explain import explain_detection
 
@@ -182,6 +189,9 @@ class PatternSet:
 
         return "\n".join([*meaning, explain_here(plan, column_types(declared), declared)])
 
+    def _meanings(self, plan: Plan) -> list[str]:
+        return [explain(plan, pattern.name, pattern.metadata) for pattern in self._tree.patterns]
+
     def _explained_trees(self) -> list[str]:
         return [f"\n{explain_tree(title, tree)}" for title, tree in self._trees().items()]
 
@@ -190,12 +200,13 @@ class PatternSet:
         _, asked = asked_of(self._tree.patterns)  # by their prefixes: a stream says what these stand for
         return {step.type: step.tree for step in asked.steps}
 
-    def draw(self, form: Format = "text") -> str:
+    def draw(self, format: Format = "text") -> str:
         """The automata as ``text``, ``mermaid`` or ``dot``; those of tree patterns after those of the patterns."""
         cores = self._located(lambda: check(self._tree))
-        trees = [draw_tree(tree, form, title) for title, tree in self._trees().items()]
-        return "\n".join([*(draw(core, form) for core in cores), *trees])
+        trees = [draw_tree(tree, format, title) for title, tree in self._trees().items()]
+        return "\n".join([*(draw(core, format) for core in cores), *trees])
 
+    @named_words
     def match(
         self,
         stream: Any,
@@ -205,10 +216,12 @@ class PatternSet:
     ) -> Matches:
         """Find all matches here, in this process: for trying things, for tests, for data that fits a machine.
 
-        ``stream`` comes from :func:`events`; bare rows are taken with the default column names. ``relations`` are the
-        tables that ``in Name`` asks for. With a ``horizon`` only what is decided up to that time is reported, as on a
-        stream that is complete so far.
+        ``stream`` comes from :func:`events`, ``p.match(ps.events(rows, time="timestamp"))``; bare rows are taken with the
+        default column names. ``relations`` are the tables that ``in Name`` asks for. With a ``horizon`` only what is decided
+        up to that time is reported, as on a stream that is complete so far. ``start`` and ``end`` of a match are microseconds
+        since 1970 UTC; ``to_dicts()`` and ``to_pandas()`` of what comes back have datetimes.
         """
+        _refuse_spark("match", stream)
         over, declared = self._over(stream)
         tables = _tables(relations)
         plan = over._plan_for(declared)
@@ -223,27 +236,30 @@ class PatternSet:
             columns=_columns(self._tree),
         )
 
+    @named_words
     def count(self, stream: Any, *, relations: Relations | None = None) -> list[Counts]:
         """Exactly how many matches each pattern has, in all and by key.
 
         A chain of ``->>`` is counted without making its matches, of which there may be more than fit anywhere.
         """
+        _refuse_spark("count", stream)
         over, declared = self._over(stream)
         tables = _tables(relations)
         from perseid.local.counts import count_here
 
         return count_here(over._plan_for(declared), declared, tables)
 
+    @named_words
     def detect(
         self, stream: Any, *, relations: Relations | None = None, observation: Any = None, rejected: bool = False
     ) -> Any:
         """Find all matches of a Spark DataFrame, or of several: a DataFrame of matches, made when it is acted upon.
 
-        ``stream`` comes from :func:`events`; of a streaming DataFrame the matches are one too. ``relations`` are the tables
-        that ``in Name`` asks for. What is counted beside the matches (events, bad rows, suppressed matches, …) goes to an
-        ``Observation`` where one is given; of a stream, :func:`perseid.progress` has it. With ``rejected`` the late and bad
-        rows of a stream are rows of the output, of the kind ``late`` and ``bad``, with the ``reason`` as a sentence and all
-        they hold as JSON in ``row``.
+        ``stream`` comes from :func:`events`, ``p.detect(ps.events(df, time="timestamp"))``; of a streaming DataFrame the
+        matches are one too. ``relations`` are the tables that ``in Name`` asks for. What is counted beside the matches
+        (events, bad rows, suppressed matches, …) goes to an ``Observation`` where one is given; of a stream,
+        :func:`perseid.progress` has it. With ``rejected`` the late and bad rows of a stream are rows of the output, of the
+        kind ``late`` and ``bad``, with the ``reason`` as a sentence and all they hold as JSON in ``row``.
         """
         over, declared = self._over(stream)
         streaming = _streaming(declared)
@@ -269,6 +285,7 @@ class PatternSet:
 
         return self._located(lambda: detect_stream(plan, declared, tables, rejected))
 
+    @named_words
     def why_not(self, stream: Any, *, key: object = None, relations: Relations | None = None, shown: int = 3) -> WhyNot:
         """How far attempts got and what ended them: for the moment when a match was expected and none came.
 
@@ -329,6 +346,19 @@ class PatternSet:
                 wanted.extend(feeds(cores[name], by_name))
         return list(cores.values())
 
+    def _feeding(self) -> list[ast.Pattern]:
+        """Those of the other patterns whose matches are taken, by a pattern of the set or by one that feeds it."""
+        there = {p.name: p for p in self._producers}
+        found: list[ast.Pattern] = []
+        wanted = list(self._tree.patterns)
+        while wanted:
+            kinds = [step.kind for step in ast.steps(wanted.pop().match)]
+            names = {kind.name for kind in kinds if isinstance(kind, ast.EventType)}
+            fresh = [there.pop(name) for name in sorted(names & there.keys())]
+            found += fresh
+            wanted += fresh
+        return found
+
     def _located(self, run: Callable[[], T]) -> T:
         """Let an error point into the text the patterns came from."""
         try:
@@ -354,6 +384,22 @@ class Pattern(PatternSet):
     def parameters(self) -> tuple[ast.Parameter, ...]:
         return self._pattern.parameters
 
+    @property
+    def severity(self) -> str | None:
+        return self._pattern.metadata.severity
+
+    @property
+    def owner(self) -> str | None:
+        return self._pattern.metadata.owner
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self._pattern.metadata.tags
+
+    @property
+    def description(self) -> str | None:
+        return self._pattern.metadata.description
+
     def bind(self, **values: object) -> Pattern:
         """Give parameters their values: ``burst.bind(threshold=5)``."""
         return Pattern(self._bound(values)[0], self._source, self._producers)
@@ -371,91 +417,12 @@ def pattern(source: str | PatternBuilder | ast.Pattern) -> Pattern:
         source = source.build()
     if isinstance(source, ast.Pattern):
         return Pattern(source, print_pattern(source))
+    _refuse_path(source)
     return Pattern(parse_pattern(source), source)
 
 
-class TreePatterns:
-    """Tree patterns on their own: what each finds in a document is a row, with all nodes it returns."""
-
-    def __init__(self, texts: Mapping[str, str], patterns: Mapping[str, TreePattern]) -> None:
-        self._texts = dict(texts)
-        self._patterns = dict(patterns)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._patterns)
-
-    def __len__(self) -> int:
-        return len(self._patterns)
-
-    def __repr__(self) -> str:
-        return f"<tree patterns {', '.join(self.names)}>"
-
-    def __str__(self) -> str:
-        return "\n".join(map(print_tree, self._patterns.values()))
-
-    def explain(self) -> str:
-        """What each does, as the rules of a transducer."""
-        return "\n".join(explain_tree(name, tree) for name, tree in self._patterns.items())
-
-    def draw(self, form: Format = "text") -> str:
-        """The transducers as ``text``, ``mermaid`` or ``dot``."""
-        return "\n".join(draw_tree(tree, form, name) for name, tree in self._patterns.items())
-
-    def match(self, stream: Documents) -> Any:
-        """What is found in documents of this process: an Arrow table with a row for each result.
-
-        Columns are those of the documents without their bodies, then ``pattern``, ``place`` (which of the document's
-        elements and attributes it begins with), for each return name the texts of its nodes, ``nodes`` with all nodes and
-        runs, those inside others one ``level`` deeper, and ``error``. A document that cannot be read is a row with an
-        ``error``: what is wrong, line and column.
-        """
-        trees = self._for(stream)
-        if any(is_spark(data) for _, data in stream.inputs()):
-            raise EventDataError(
-                "match reads tables of this process, and this is a Spark DataFrame.", hint="Use detect(…)."
-            )
-        from perseid.local.trees import find_here
-
-        return find_here(stream, trees, self.names)
-
-    def detect(self, stream: Documents) -> Any:
-        """What is found in documents of a Spark DataFrame, batch or stream: a DataFrame with columns as :meth:`match` has."""
-        trees = self._for(stream)
-        from perseid.spark.documents import detect_trees
-
-        return detect_trees(stream, trees, self.names)
-
-    def _for(self, stream: Documents) -> Trees:
-        if not isinstance(stream, Documents):
-            raise EventDataError(
-                "Tree patterns are asked of documents.", hint="Declare them: ps.documents(df, body='xml')."
-            )
-        for name, tree in self._patterns.items():
-            try:
-                _check_trees([tree], stream)
-            except PatternError as error:
-                raise error.locate(self._texts[name]) from None
-        return Trees(tuple(print_tree(tree) for tree in self._patterns.values()), stream.namespaces, stream.trusted)
-
-
-def trees(patterns: str | Iterable[str] | Mapping[str, str]) -> TreePatterns:
-    """Tree patterns from their texts, ``"//order->o[/total > 100]"``: one, several, or several by name."""
-    if isinstance(patterns, str):
-        patterns = {"tree": patterns}
-    elif not isinstance(patterns, Mapping):
-        patterns = {f"tree{number}": text for number, text in enumerate(patterns, 1)}
-    if not patterns:
-        raise PerseidError("There is no tree pattern.", hint="Give one: ps.trees('//order->o').")
-    parsed = {name: parse_tree(text).pattern for name, text in patterns.items()}
-    for tree in parsed.values():
-        for returned in return_names(tree):
-            if returned in _RESULT_COLUMNS:
-                raise MeaningError(
-                    f"A node is returned as {returned!r}, as a column of the results is called.",
-                    hint=f"Give it another name: ->{returned}_node.",
-                )
-    return TreePatterns(patterns, parsed)
+PatternLike: TypeAlias = str | PatternSet | PatternBuilder | ast.Pattern
+"""What patterns are made from, and patterns."""
 
 
 def fold(changes: Any) -> Any:
@@ -509,9 +476,50 @@ def inspect(session: Any, checkpoint: str) -> Inspection:
     return read(session, checkpoint)
 
 
-def patterns(text: str) -> PatternSet:
-    """All patterns of a text."""
-    return PatternSet(parse_file(text), text)
+def patterns(*given: PatternLike | Iterable[PatternLike]) -> PatternSet:
+    """All patterns of a text; or of several texts, patterns, sets and builders, one by one or in a list, as one set."""
+    parts = [part for one in given for part in _one_by_one(one)]
+    text = "\n".join(map(_text_of, parts))
+    tree = parse_file(text)
+    known = {p.name: p for p in tree.patterns}
+    producers: list[ast.Pattern] = []
+    for other in (p for part in parts if isinstance(part, PatternSet) for p in part._feeding()):
+        if other.name not in known:
+            producers.append(other)
+        if known.setdefault(other.name, other) != other:
+            raise MeaningError(
+                f"Two patterns are called {other.name!r}: one of them feeds another pattern.",
+                hint="Give each pattern of a set a name of its own.",
+            )
+    return PatternSet(tree, text, tuple(producers))
+
+
+def _one_by_one(given: PatternLike | Iterable[PatternLike]) -> Iterable[PatternLike]:
+    single = isinstance(given, str | PatternSet | PatternBuilder) or not isinstance(given, Iterable)
+    return [given] if single else given  # type: ignore[list-item, return-value]
+
+
+def _text_of(given: PatternLike) -> str:
+    match given:
+        case PatternSet():
+            return str(given)
+        case PatternBuilder():
+            return print_pattern(given.build())
+        case ast.Pattern():
+            return print_pattern(given)
+    _refuse_path(given)
+    if not isinstance(given, str):
+        raise PatternSyntaxError(f"A pattern is text, not {type(given).__name__}.")
+    return given
+
+
+def _refuse_path(given: object) -> None:
+    """A file's name is no pattern, though both are text."""
+    if isinstance(given, Path) or (isinstance(given, str) and re.fullmatch(r"\s*\S+\.perseid\s*", given)):
+        raise PatternSyntaxError(
+            f"This is the name of a file, not a pattern: {str(given).strip()}.",
+            hint="A file is read with ps.load(path).",
+        )
 
 
 def load(path: str | Path) -> PatternSet:
@@ -531,23 +539,23 @@ def _keyed(pattern: ast.Pattern, key: tuple[tuple[str, ...], ...]) -> ast.Patter
 
 def _streaming(stream: Events) -> bool:
     """Is the data a stream of Spark's? Other data than Spark's is refused."""
-    inputs = list(stream.data.values()) if isinstance(stream.data, Mapping) else [stream.data]
+    inputs = _inputs(stream)
     for data in inputs:
         require_spark(data)
     return any(data.isStreaming for data in inputs)
 
 
+def _refuse_spark(what: str, stream: Any) -> None:
+    for data in _inputs(stream.events if isinstance(stream, Documents) else _declared(stream)):
+        require_here(what, data)
+
+
+def _inputs(stream: Events) -> list[Any]:
+    return list(stream.data.values()) if isinstance(stream.data, Mapping) else [stream.data]
+
+
 def _is_spark(stream: Events) -> bool:
-    data = next(iter(stream.data.values()), None) if isinstance(stream.data, Mapping) else stream.data
-    return is_spark(data)
-
-
-def _check_trees(trees: Iterable[TreePattern], stream: Documents) -> None:
-    """That tree patterns can be run over documents with these namespaces."""
-    from perseid.engines.trees.plan import tree_plan
-
-    for tree in trees:
-        tree_plan([tree], dict(stream.namespaces))
+    return is_spark(next(iter(_inputs(stream)), None))
 
 
 def _column_names(data: Any) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
@@ -13,14 +15,50 @@ from perseid.lang.parser import parse_duration
 from perseid.local.documents import Documents
 from perseid.local.rows import Events
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 MAX_SHARDS = 4_096
 MIN_STATE = 1 << 16
 _EVENT_WORDS = (
     "time", "id", "order_by", "strictly_later", "key", "dedupe", "order", "idle", "shards", "max_state", "disorder",
 )  # fmt: skip
 """What is said of documents as of events."""
+_OTHER_WORDS = {"partition_by": "key", "strategy": "disorder", "timestamp": "time"}
+"""Words that people try, and what they mean by them."""
 
 
+def named_words(run: Callable[P, R]) -> Callable[P, R]:
+    """Refuse a keyword that the function does not take, with the word that was meant and where it is said."""
+    taken = inspect.signature(run).parameters
+    own = [name for name, one in taken.items() if one.kind is one.KEYWORD_ONLY]
+
+    @wraps(run)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for word in kwargs:
+            if word not in taken:
+                raise _unknown_word(run.__name__, word, own)
+        return run(*args, **kwargs)
+
+    return checked
+
+
+def _unknown_word(what: str, word: str, own: list[str]) -> EventDataError:
+    meant = _OTHER_WORDS.get(word, word)
+    stream = [*_EVENT_WORDS, "type"]
+    if word == "watermark":
+        hint = "A watermark is set on the DataFrame: df.withWatermark('ts', '10 minutes')."
+    elif meant in stream and meant not in own:
+        hint = f"It is said of the stream: ps.events(data, {meant}=…)."
+    else:
+        hint = f"It takes: {', '.join(own)}."
+        if what != events.__name__:
+            hint += " What columns mean is said of the stream: ps.events(data, time=…)."
+    said = f" Did you mean {meant!r}?" if meant in own else did_you_mean(word, own)
+    return EventDataError(f"{what} takes no {word!r}.{said}", hint=hint)
+
+
+@named_words
 def events(
     data: Any,
     *,
@@ -38,6 +76,8 @@ def events(
     disorder: str | Strategy = "buffer",
 ) -> Events:
     """Declare a stream of events once: rows and which of their columns mean what.
+
+    ``ps.events(rows, time="timestamp", type="kind", key="user")`` is then given to ``match``, ``detect`` and the others.
 
     ``data`` is a list of dicts, a pandas frame, an Arrow table, or paths of Parquet files or folders. ``id`` names the columns that make an event this
     event and no other; ``order_by`` decides among events of one time; ``strictly_later`` demands that later steps

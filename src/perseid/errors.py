@@ -146,7 +146,8 @@ class DocumentError(PerseidError):
         self.column = column
 
     def __str__(self) -> str:
-        return f"{super().__str__()} (line {self.line}, column {self.column})"
+        said = f"{self.message} (line {self.line}, column {self.column})"
+        return said if self.hint is None else f"{said}\n  = {self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Executors send it to the driver, and an exception is pickled by its message alone.

@@ -15,6 +15,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 from rich.console import Console
 
 import perseid as ps
@@ -25,7 +26,11 @@ COMMANDS = {
     "check": "check unpaid.perseid",
     "check_wrong": "check wrong.perseid",
     "check_missing": "check none.perseid",
+    "check_several": "check wrong.perseid rules none.perseid",
     "explain": "explain takeover.perseid",
+    "explain_pattern": "explain rules/two.perseid --pattern paid",
+    "explain_no_pattern": "explain rules/two.perseid --pattern payd",
+    "draw_pattern": "draw rules/two.perseid --pattern paid",
     "draw_text": "draw takeover.perseid",
     "draw_mermaid": "draw takeover.perseid --format mermaid",
     "draw_dot": "draw takeover.perseid -f dot",
@@ -33,6 +38,7 @@ COMMANDS = {
     "try_json": "try unpaid.perseid orders.jsonl --json",
     "try_columns": "try takeover.perseid bank.jsonl --time at --type kind",
     "try_set": "try takeover.perseid bank.jsonl --time at --type kind --set threshold=20000",
+    "try_no_matches": "try rules/two.perseid orders.jsonl",
     "try_wrong_column": "try unpaid.perseid orders.jsonl --time at",
     "try_wrong_set": "try takeover.perseid bank.jsonl --time at --type kind --set treshold=20000",
     "try_broken_events": "try unpaid.perseid broken.jsonl",
@@ -53,6 +59,10 @@ COMMANDS = {
     "try_pretty_events": "try unpaid.perseid pretty.json",
     "try_swapped": "try orders.jsonl unpaid.perseid",
     "try_both_from_standard_input": "try - -",
+    "why_not": "why-not takeover.perseid bank.jsonl --time at --type kind --bind threshold=20000 --key ann",
+    "why_not_pattern": "why-not rules/two.perseid orders.jsonl --pattern refunded --key customer=bob",
+    "why_not_which": "why-not rules/two.perseid orders.jsonl",
+    "why_not_swapped": "why-not orders.jsonl unpaid.perseid",
 }
 
 
@@ -164,15 +174,21 @@ def test_json_output_is_json() -> None:
 
 def test_a_terminal_without_the_signs() -> None:
     done = call("try", "takeover.perseid", "bank.jsonl", "--time", "at", "--type", "kind", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (0, b"note: no event has the type 'Logout'.\n")
     assert b"a b t?2" in done.stdout
+
+
+def test_notes_leave_the_json_alone() -> None:
+    done = call("try", "takeover.perseid", "bank.jsonl", "--time", "at", "--type", "kind", "--json")
+    assert [json.loads(line)["user"] for line in done.stdout.splitlines()] == ["ann"]
+    assert done.stderr == b"note: no event has the type 'Logout'.\n"
 
 
 def shown(width: int, columns: int, value: str = "north") -> str:
     names = ", ".join(f"a.x as column{i}" for i in range(columns))
     found = ps.pattern(f"pattern p match A a return {names}").match([{"ts": 1, "type": "A", "x": value}])
     console = Console(width=width, file=io.StringIO(), markup=False, emoji=False)
-    cli._print(found, console)
+    cli._print(found, ["p"], console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -216,6 +232,21 @@ def test_settings() -> None:
         "d": dt.timedelta(minutes=10),
     }
     assert cli._values(["names="], rules) == {"names": []}
+
+
+def test_keys() -> None:
+    rule = ps.pattern("pattern p match A a partition by user, a.b")
+    assert cli._key([], rule) is None
+    assert cli._key(["ann", "7"], rule) == ("ann", 7)
+    assert cli._key(["x=y", "'7'"], rule) == ("x=y", "7")
+    assert cli._key(["a.b=7", "user=ann"], rule) == {"a.b": 7, "user": "ann"}
+    with pytest.raises(typer.Exit):
+        cli._key(["user=ann", "7"], rule)
+
+
+def test_a_folder_without_patterns(tmp_path: Path) -> None:
+    with pytest.raises(ps.PerseidError, match=r"no \.perseid files"):
+        cli._pattern_files(tmp_path)
 
 
 def test_columns_of_csv() -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from perseid.engines.contract import Clock, Engine, Passes
 from perseid.engines.counters import COUNTERS
-from perseid.engines.registry import engines, register
+from perseid.engines.registry import engines, register, report_of
+from perseid.engines.state import seal
+from perseid.errors import StateError
 from tests.contract.inputs import inputs_of, run
 from tests.contract.shards import arrivals, shard_of
 from tests.contract.test_contract import every_engine as stepping_engine
@@ -69,6 +71,24 @@ def test_its_rows_are_what_it_says(engine: Engine) -> None:
             assert {*step.counters} <= {*COUNTERS}, "what no driver knows would be counted for nobody"
     assert kinds <= {*engine.kinds}
     assert ("-" in ops) == engine.retracts
+
+
+@stepping_engine
+def test_its_states_say_whose_they_are(engine: Engine) -> None:
+    """Whoever has only a checkpoint asks the registry what is in it."""
+    for seed in range(30):
+        question = inputs_of(engine).ask(seed, False)
+        state = shard_of(engine, question).step(question.data, Clock()).state
+        if state is not None:
+            assert engine.report is not None
+            assert report_of(state) == engine.report(state)
+            return
+    raise AssertionError("no state was kept")
+
+
+def test_a_state_of_nobody() -> None:
+    with pytest.raises(StateError, match="not known here: 'nobody'"):
+        report_of(seal({"engine": "nobody"}, ()))
 
 
 def test_names_are_taken_once() -> None:

@@ -307,6 +307,8 @@ def test_what_cannot_be_put_together(text: str, why: str) -> None:
 def test_strategies_by_name() -> None:
     assert strategy_of("aggressive") == Aggressive()
     assert strategy_of(Adaptive(0.1)).loss == 0.1  # type: ignore[attr-defined]
+    with pytest.raises(EventDataError, match="is a kind of strategy, and none yet"):
+        strategy_of(Assemble)
     with pytest.raises(EventDataError, match="Did you mean 'assemble'"):
         strategy_of("assembel")
     with pytest.raises(EventDataError, match="from 0 to below 1"):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.disorder.changelog import changes, counted, fitted, horizon_of, is_ahead
-from perseid.engines.disorder.engine import DisorderPlan, make_plan
+from perseid.engines.disorder.plan import DisorderPlan, make_plan
 from perseid.engines.disorder.schema import NAMED_BY, without_changes
 from perseid.engines.disorder.strategy import Strategy
 from perseid.engines.rows import take_rows

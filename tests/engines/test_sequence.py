@@ -12,7 +12,7 @@ import pytest
 
 from perseid.compile.compiler import compile_set
 from perseid.engines.jit import COMPILED
-from perseid.engines.sequence import plan as sequence_plan
+from perseid.engines.sequence import numbered as sequence_plan
 from perseid.engines.sequence import run
 from perseid.engines.sequence.matcher import kernel_matcher
 from perseid.errors import LimitError

@@ -293,6 +293,8 @@ MISUSE: list[tuple[Callable[[], Any], str]] = [
     (lambda: p().where(), "one condition or more"),
     (lambda: p().tags(), "one tag or more"),
     (lambda: p().partition_by(), "one column or more"),
+    (lambda: p().partition_by(["a", "b"]), "one by one: partition_by('a', 'b')"),  # type: ignore[arg-type]
+    (lambda: build("p").match([{"ts": 1, "type": "A"}]), "To run it: ps.pattern(build(…)).match(events)"),  # type: ignore[arg-type]
     (lambda: p().returns(), "Nothing is returned"),
     (lambda: p().selection("strickt"), "did you mean 'strict'"),
     (lambda: p().evidence(-1), "0 to 100,000"),

@@ -226,6 +226,22 @@ def test_return_names_come_in_order() -> None:
         ("//a[/b <> 1]", 9, "write !="),
         ("//a[/b and /c]", 8, "side by side"),
         ("//a[/b or /c]", 8, "[/a|/b]"),
+        ("//a[/b1 or /c]", 9, "[/a|/b]"),
+        ("//a[@b = 'x' and @c = 'y']", 14, "each in its own [ ]"),
+        ("//a[@b = 'x' or @c = 'y']", 14, "two tree patterns"),
+        ("//a[/b > 1 or /c]", 12, "two tree patterns"),
+        ("//p:id/text()->id", 8, "no text() here"),
+        ("//p:id/text()->id", 8, "->name returns the text of a node"),
+        ("//a[text() = 'x']", 5, "[. = 'x']"),
+        ("//a/node()", 5, "no node() here"),
+        ("//a[contains(p:title, 'W')]->a", 5, "no functions in a tree pattern"),
+        ("//a[contains(p:title, 'W')]->a", 5, "[title like '%W%']"),
+        ("//a[@b = concat('x', 'y')]", 10, "no functions"),
+        ("//a[@b > now()]", 10, "no functions"),
+        ("//a[position() = 1]", 5, "the first is [1]"),
+        ("//a[1 = position()]", 9, "the first is [1]"),
+        ("//a[not(@b)]", 5, "[title is null]"),
+        ("//a[count(/b) > 3]", 5, "a child of that name is written /count"),
         ("/a: b", 5, "write :/b"),
         ("/a*?", 4, "parentheses"),
         ("(/a|/b)/c", 8, "cannot go on"),
@@ -251,6 +267,14 @@ def test_errors_point_at_the_place_and_say_what_to_write(text: str, column: int,
     assert isinstance(found, PatternSyntaxError)
     assert (found.line, found.column) == (1, column)
     assert says.lower() in str(found).lower()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["//a[/not(/b)]", "//a[/count(/b) > 3]", "//text(/a)", "//a->not(/b)", "//a as count(/b)", "//a[. = 'not(/b)']", "//a[last( )]"],
+)  # fmt: skip
+def test_names_of_functions_are_names_where_a_name_is_due(text: str) -> None:
+    parse_tree(text)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 import perseid as ps
 from perseid.compile.compiler import compile_set
 from perseid.engines.jit import COMPILED
-from perseid.engines.sequence import plan as sequence_plan
+from perseid.engines.sequence import numbered as sequence_plan
 from perseid.engines.sequence import run as sequence_run
 from perseid.errors import EventDataError, TypeMismatchError
 from perseid.lang.parser import parse_pattern
@@ -572,9 +572,48 @@ def test_a_key_with_a_dot_in_its_name() -> None:
 
 def test_a_key_that_is_nowhere_is_null_for_all() -> None:
     text = PAIR.replace("by k", "by nowhere")
-    matches = same_as_oracle(text, some_rows(60))
+    with pytest.warns(ps.PerseidWarning, match="no event has a column 'nowhere'"):
+        matches = same_as_oracle(text, some_rows(60))
     assert {m.key["nowhere"] for m in matches} == {None}
     assert any("nowhere" in note for note in matches.notes)
+
+
+LOW = "pattern low match A a partition by user return a.user as who\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pattern p match A a -> B b within 1 minute partition by usr",
+        "pattern p match A a -> B b within 1 minute partition by usr return a.usr",
+        "pattern p match A a -> B b within 1 minute partition by usr.name",
+    ],
+)
+def test_a_key_that_is_nowhere_is_warned_of(text: str, tmp_path: Path) -> None:
+    rows = [{"ts": 0, "type": "A", "user": "ann"}, {"ts": 1, "type": "B", "user": "bob"}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    rules = ps.patterns(text)
+    for data in (rows, pd.DataFrame(rows), pa.Table.from_pylist(rows), tmp_path / "rows.parquet", {"A": rows}):
+        for run in (rules.match, rules.count):
+            with pytest.warns(ps.PerseidWarning, match=r"one key: .* 'usr'; did you mean 'user'") as caught:
+                run(data)
+            assert [warning.filename for warning in caught] == [__file__]
+    assert not rules.match([])
+
+
+def test_a_key_of_a_feeding_pattern_that_is_nowhere_is_warned_of() -> None:
+    rules = ps.patterns("pattern low match A a partition by usr pattern high match low x -> low y within 1 minute")
+    with pytest.warns(ps.PerseidWarning, match=r"one key: .* 'usr'; did you mean 'user'") as caught:
+        rules.match([{"ts": 0, "type": "A", "user": "ann"}])
+    assert [warning.filename for warning in caught] == [__file__]
+    assert not rules.match([])
+
+
+def test_a_key_that_is_somewhere_is_not_warned_of() -> None:
+    rows = [{"ts": 0, "type": "A"}, {"ts": 1, "type": "B", "user": "bob"}]
+    assert not ps.pattern("pattern p match A a -> B b within 1 minute partition by user").match(rows)
+    fed = ps.patterns(LOW + "pattern high match low x partition by who")
+    assert [m.key for m in fed.match(rows) if m.pattern == "high"] == [{"who": None}]
 
 
 def test_equal_times_and_equal_rows() -> None:
@@ -629,6 +668,7 @@ def test_suppress_by_a_column_of_several_kinds() -> None:
     assert len(same_as_oracle(text, rows)) == 6
 
 
+@pytest.mark.filterwarnings("ignore:All events are of one key")
 def test_empty_and_single() -> None:
     for text in (
         LOGIN,

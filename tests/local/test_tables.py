@@ -262,7 +262,8 @@ def same_time(data: Any, name: str = "ts") -> None:
     want: Any = []
     for number, row in enumerate(rows, 1):
         try:
-            want.append(row_reader.read_time(row_reader._column(row, name, "time", number), number, name))
+            moment = row_reader._column(row_reader.Events(data), row, name, "time", number)
+            want.append(row_reader.read_time(moment, number, name))
         except EventDataError as error:
             want = str(error)
             break
@@ -353,6 +354,7 @@ def test_columns_that_are_missing() -> None:
     for data in (
         [{"tme": 1, "type": "A"}],
         pd.DataFrame({"tme": [1], "type": ["A"]}),
+        pd.DataFrame({"type": ["A"]}, pd.Index([1], name="time")),
         pa.table({"tme": [1], "type": ["A"]}),
     ):
         same_time(data, "time")

@@ -75,11 +75,10 @@ def test_rows_that_were_rejected_are_not_folded(spark: SparkSession, plain: str)
     assert spark.table(plain).count() == 0
 
 
-def test_a_missing_table_is_created_where_a_format_is_named(spark: SparkSession) -> None:
-    told = changelog(spark, (None, "bad", None, None, None, None, '{"n":7}'))
-    ps.fold_into("made", using="parquet")(told, 0)
-    assert spark.table("made").schema.simpleString() == told.schema.simpleString()
-    spark.sql("drop table made")
+def test_a_format_that_takes_no_merge_is_refused_before_anything_runs(spark: SparkSession) -> None:
+    with pytest.raises(ps.UnsupportedError, match="'Parquet' do not take MERGE"):
+        ps.fold_into("made", using="Parquet")
+    assert not spark.catalog.tableExists("made")
 
 
 def test_the_query_says_why_it_cannot_be_folded(spark: SparkSession, tmp_path: Path) -> None:
@@ -92,7 +91,9 @@ def test_the_query_says_why_it_cannot_be_folded(spark: SparkSession, tmp_path: P
     changes = PATTERNS["paid"].detect(ps.events(stream, id="n", disorder="aggressive", shards=1))
     with pytest.raises(ps.UnsupportedError, match=r"foreachBatch\(ps.fold_into\(table\)\)"):
         ps.fold(changes)
-    folded = changes.writeStream.foreachBatch(ps.fold_into("unmergeable", using="parquet"))
+    columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in changes.schema)
+    spark.sql(f"create table unmergeable ({columns}) using parquet")
+    folded = changes.writeStream.foreachBatch(ps.fold_into("unmergeable"))
     query = folded.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
     with pytest.raises(Exception, match="The table unmergeable does not take MERGE"):
         query.awaitTermination(WAIT)

@@ -264,6 +264,8 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         ps.patterns(f"{PATTERNS['paid']}\npattern all\nmatch Order o ->> Payment p\nwithin 5 seconds").detect(
             ps.events(stream, disorder="conservative")
         )
+    with pytest.raises(ps.EventDataError, match="fold takes a Spark DataFrame of changes, and this is list"):
+        ps.fold([])
     with pytest.raises(ps.EventDataError, match="no changelog"):
         ps.fold(spark.range(1))
     with pytest.raises(ps.UnsupportedError, match="has no last change"):
@@ -278,6 +280,11 @@ def test_another_strategy_does_not_read_the_state(spark: SparkSession, tmp_path:
     streams.add("input", SCHEMA, [{**rows[0], "ts": at(2)}])
     with pytest.raises(Exception, match="made with disorder='assemble'"):
         streams.run(CHAIN.detect(ps.events(stream, disorder="adaptive", shards=1)))
+    with pytest.raises(Exception, match="declared otherwise when the checkpoint was made"):
+        streams.run(CHAIN.detect(ps.events(stream, shards=1)))
+    # What is in it is told all the same.
+    (found,) = ps.inspect(spark, str(tmp_path / "query.checkpoint")).reports
+    assert found.events == 1
 
 
 def test_explain_says_which_and_why(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``perseid check | explain | draw | try | doctor | inspect``: errors are sentences.
+"""``perseid check | explain | draw | try | why-not | doctor | inspect``: errors are sentences.
 
 Exit status 1 is a wrong pattern, or executors that are wrong; 2 is a wrong call.
 """
@@ -12,6 +12,7 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -40,9 +41,24 @@ app = typer.Typer(
 )
 
 PatternFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .perseid file; - reads standard input.")]
+PatternFiles = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE…", help="Files of patterns, or folders of .perseid files; - reads standard input."),
+]
+PatternName = Annotated[str | None, typer.Option("--pattern", metavar="NAME", help="Only this pattern of the file.")]
+EventFile = Annotated[
+    Path,
+    typer.Argument(metavar="EVENTS.jsonl", help="One JSON object an event, one a line; - reads standard input."),
+]
+TimeColumn = Annotated[str, typer.Option(help="The column with the time.")]
+TypeColumn = Annotated[str, typer.Option(help="The column with the type.")]
+IdColumns = Annotated[list[str] | None, typer.Option(help="A column of the event's identity.")]
+OrderColumns = Annotated[list[str] | None, typer.Option(help="A column that orders events of one time.")]
 Values = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A value for a parameter; again, or with commas, for a list."),
+    typer.Option(
+        "--set", "--bind", metavar="NAME=VALUE", help="A value for a parameter; again, or with commas, for a list."
+    ),
 ]
 RelationFiles = Annotated[
     list[str] | None,
@@ -91,6 +107,7 @@ def _load(path: Path) -> ps.PatternSet:
 
 
 def _fail(error: ps.PerseidError, path: Path | str, *hints: str) -> typer.Exit:
+    """Say what is wrong with a file; what comes back is to be raised, unless other files are still to be read."""
     lines = [f"{path}: {type(error).__name__}: {error}", *(f"  = {hint}" for hint in hints)]
     typer.echo("\n".join(lines), err=True)
     return typer.Exit(1)
@@ -102,27 +119,61 @@ def _misuse(text: str) -> typer.Exit:
 
 
 @app.command("check")
-def check_command(file: PatternFile) -> None:
-    """Say whether the patterns of a file are right, and if not, what to write instead.
+def check_command(files: PatternFiles) -> None:
+    """Say whether the patterns of files are right, and if not, what to write instead.
 
-    Example: perseid check rules.perseid
+    Example: perseid check rules.perseid more_rules/
     """
+    wrong = None
+    for file in files:
+        try:
+            for one in _pattern_files(file):
+                wrong = _checked(one) or wrong
+        except ps.PerseidError as error:
+            wrong = _fail(error, file)
+    if wrong is not None:
+        raise wrong
+
+
+def _pattern_files(path: Path) -> list[Path]:
+    """The file itself, or what a folder has."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.perseid"))
+    if not found:
+        raise ps.PerseidError("The folder has no .perseid files.")
+    return found
+
+
+def _checked(file: Path) -> typer.Exit | None:
+    """Say whether one file is right; what comes back says that it is not."""
     try:
         loaded = _load(file).check()
     except ps.PerseidError as error:
-        raise _fail(error, file) from None
+        return _fail(error, file)
     count = len(loaded)
     typer.echo(f"{file}: {count} pattern{'' if count == 1 else 's'}, all right: {', '.join(loaded.names)}")
+    return None
+
+
+def _chosen(rules: ps.PatternSet, name: str | None) -> ps.PatternSet:
+    """One pattern where one is named, otherwise all."""
+    if name is None:
+        return rules
+    try:
+        return rules[name]
+    except KeyError as error:
+        raise _misuse(f"No pattern is called {error.args[0]}.") from None
 
 
 @app.command("explain")
-def explain_command(file: PatternFile) -> None:
+def explain_command(file: PatternFile, pattern: PatternName = None) -> None:
     """Say what the patterns mean and what running them takes.
 
-    Example: perseid explain rules.perseid
+    Example: perseid explain rules.perseid --pattern takeover
     """
     try:
-        typer.echo(_load(file).explain(), nl=False)
+        typer.echo(_chosen(_load(file), pattern).explain(), nl=False)
     except ps.PerseidError as error:
         raise _fail(error, file) from None
 
@@ -131,13 +182,14 @@ def explain_command(file: PatternFile) -> None:
 def draw_command(
     file: PatternFile,
     form: Annotated[Form, typer.Option("--format", "-f", help="How to draw.")] = Form.text,
+    pattern: PatternName = None,
 ) -> None:
     """Draw the automata of the patterns.
 
     Example: perseid draw rules.perseid --format mermaid
     """
     try:
-        typer.echo(_load(file).draw(form.value), nl=False)
+        typer.echo(_chosen(_load(file), pattern).draw(form.value), nl=False)
     except ps.PerseidError as error:
         raise _fail(error, file) from None
 
@@ -145,14 +197,11 @@ def draw_command(
 @app.command("try")
 def try_command(
     file: PatternFile,
-    events: Annotated[
-        Path,
-        typer.Argument(metavar="EVENTS.jsonl", help="One JSON object an event, one a line; - reads standard input."),
-    ],
-    time: Annotated[str, typer.Option(help="The column with the time.")] = "ts",
-    type: Annotated[str, typer.Option(help="The column with the type.")] = "type",
-    id: Annotated[list[str] | None, typer.Option(help="A column of the event's identity.")] = None,
-    order_by: Annotated[list[str] | None, typer.Option(help="A column that orders events of one time.")] = None,
+    events: EventFile,
+    time: TimeColumn = "ts",
+    type: TypeColumn = "type",
+    id: IdColumns = None,
+    order_by: OrderColumns = None,
     values: Values = None,
     relation: RelationFiles = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a match, one a line.")] = False,
@@ -161,6 +210,60 @@ def try_command(
 
     Example: perseid try rules.perseid events.jsonl --time at --type kind
     """
+    loaded, relations = _given("try", file, events, relation)
+    with _told(file, events, loaded):
+        rules = loaded.bind(**_values(values or [], loaded))
+        stream = ps.events(list(_read(events)), time=time, type=type, id=id or (), order_by=order_by or ())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ps.PerseidWarning)  # it is among the notes
+            found = rules.match(stream, relations=relations)
+    if as_json:
+        for row in found.to_dicts():
+            typer.echo(json.dumps(_finite(row), default=_plain, ensure_ascii=False, allow_nan=False))
+    else:
+        # What is piped elsewhere is not wrapped: nobody knows how wide it will be shown.
+        width = None if sys.stdout.isatty() else _UNBOUNDED
+        _print(found, rules.names, Console(width=width, markup=False, emoji=False))
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+@app.command("why-not")
+def why_not_command(
+    file: PatternFile,
+    events: EventFile,
+    pattern: PatternName = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]VALUE",
+            help="The partition in question; again where partition by has several. Quotes make a text: \"'7'\".",
+        ),
+    ] = None,
+    time: TimeColumn = "ts",
+    type: TypeColumn = "type",
+    id: IdColumns = None,
+    order_by: OrderColumns = None,
+    values: Values = None,
+    relation: RelationFiles = None,
+) -> None:
+    """Say how far attempts got and what ended them, where a match was expected and none came.
+
+    Example: perseid why-not rules.perseid events.jsonl --pattern takeover --key ann
+    """
+    loaded, relations = _given("why-not", file, events, relation)
+    if pattern is None and len(loaded) > 1:
+        raise _misuse(f"{file} has several patterns: {', '.join(loaded.names)}. Choose one with --pattern.")
+    with _told(file, events, loaded):
+        rule = _chosen(loaded.bind(**_values(values or [], loaded)), pattern or loaded.names[0])
+        stream = ps.events(list(_read(events)), time=time, type=type, id=id or (), order_by=order_by or ())
+        typer.echo(str(rule.why_not(stream, key=_key(key or [], rule), relations=relations)))
+
+
+def _given(
+    command: str, file: Path, events: Path, relation: list[str] | None
+) -> tuple[ps.PatternSet, dict[str, list[tuple[object, ...]]]]:
+    """The patterns and relations of a command that runs patterns over events."""
     files = [_named_file(setting) for setting in relation or []]
     if [str(file), str(events), *(str(path) for _, path in files)].count("-") > 1:
         raise _misuse("Only one thing can come from standard input.")
@@ -168,28 +271,39 @@ def try_command(
         loaded = _load(file)
     except ps.PerseidError as error:
         swapped = isinstance(error, ps.PatternError) and _holds_objects(file)
-        hints = [f"{file} looks like events. Patterns come first: perseid try {events} {file}"] if swapped else []
+        hints = [f"{file} looks like events. Patterns come first: perseid {command} {events} {file}"] if swapped else []
         raise _fail(error, file, *hints) from None
     relations: dict[str, list[tuple[object, ...]]] = {}
     for name, path in files:
         relations.setdefault(name, []).extend(_relation(path))
+    return loaded, relations
+
+
+@contextmanager
+def _told(file: Path, events: Path, loaded: ps.PatternSet) -> Iterator[None]:
+    """Errors as sentences, each with the file that it is about."""
     try:
-        rules = loaded.bind(**_values(values or [], loaded))
-        stream = ps.events(list(_read(events)), time=time, type=type, id=id or (), order_by=order_by or ())
-        found = rules.match(stream, relations=relations)
+        yield
     except ps.EventDataError as error:
         raise _fail(error, events) from None
     except ps.BindingError as error:
         raise _fail(error, file, *_binding_hints(error, loaded)) from None
     except ps.PerseidError as error:
         raise _fail(error, file) from None
-    if as_json:
-        for row in found.to_dicts():
-            typer.echo(json.dumps(_finite(row), default=_plain, ensure_ascii=False, allow_nan=False))
-    else:
-        # What is piped elsewhere is not wrapped: nobody knows how wide it will be shown.
-        width = None if sys.stdout.isatty() else _UNBOUNDED
-        _print(found, Console(width=width, markup=False, emoji=False))
+
+
+def _key(settings: list[str], rule: ps.PatternSet) -> object:
+    """``--key ann`` in the order of ``partition by``, or ``--key user=ann``: read as ``--set`` reads its values."""
+    if not settings:
+        return None
+    names = {".".join(path.parts) for pattern in rule.tree.patterns for path in pattern.partition_by}
+    parts = [setting.partition("=") for setting in settings]
+    named = [(name, text) for name, sign, text in parts if sign and name in names]
+    if len(named) == len(settings):
+        return {name: _constant(text, set()) for name, text in named}
+    if named:
+        raise _misuse("Give --key with a name each time, or never.")
+    return tuple(_constant(setting, set()) for setting in settings)
 
 
 @app.command("doctor")
@@ -489,9 +603,7 @@ def _plain(value: object) -> str:
     return str(value) if shown is None else shown
 
 
-def _print(found: ps.Matches, console: Console) -> None:
-    if not found:
-        console.print("no matches")
+def _print(found: ps.Matches, names: Sequence[str], console: Console) -> None:
     for name in dict.fromkeys(match.pattern for match in found):
         mine = [match for match in found if match.pattern == name]
         title = f"{name}: {len(mine)} match{'' if len(mine) == 1 else 'es'}"
@@ -509,6 +621,10 @@ def _print(found: ps.Matches, console: Console) -> None:
             for m in mine
         ]
         _print_rows(title, headers, rows, console)
+    some = {match.pattern for match in found}
+    for name in names:
+        if name not in some:
+            console.print(f"{name}: no matches")
     if found.suppressed:
         console.print(f"{found.suppressed} suppressed")
     if found.capped:

@@ -160,6 +160,8 @@ class Engine:
     """(plan, the columns it is about) to what goes on, in as many pieces as it likes."""
     report: Callable[[bytes], StateReport] | None = None
     """What a state holds; None for an engine that keeps none."""
+    keeps: str = ""
+    """What its states call it, where that is not its name: engines may share one kind of state."""
     retracts: bool = False
     """What it told may be taken back: its rows are changes."""
     kinds: tuple[str, ...] = ("match", "timed out")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from perseid.engines.contract import Engine
+from perseid.engines.contract import Engine, StateReport
+from perseid.engines.state import shown, unseal
+from perseid.errors import StateError
 
 
 def engines() -> dict[str, Engine]:
@@ -18,6 +20,18 @@ def engines() -> dict[str, Engine]:
 def stepping() -> dict[str, Engine]:
     """Those that have a step: the others only make rows of rows before it."""
     return {name: engine for name, engine in engines().items() if engine.step is not None}
+
+
+def report_of(state: bytes) -> StateReport:
+    """What a state holds, whichever engine's it is."""
+    said = unseal(state).facts.get("engine")
+    for engine in stepping().values():
+        if said == (engine.keeps or engine.name) and engine.report is not None:
+            return engine.report(state)
+    raise StateError(
+        f"The state is of an engine that is not known here: {shown(said)}.",
+        hint="Read it with the version that wrote it, and with the package that has the engine.",
+    )
 
 
 _others: list[Engine] = []

@@ -22,7 +22,7 @@ Nothing here changes: every method gives a new value, and parts can be used agai
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal as Choice
@@ -420,6 +420,11 @@ class PatternBuilder:
         """Matches never cross these columns."""
         if not columns:
             raise PatternError("'partition_by' takes one column or more.")
+        if any(isinstance(column, list | tuple) for column in columns):
+            raise PatternError(
+                "'partition_by' takes names of columns, not a list of them.",
+                hint="Give them one by one: partition_by('a', 'b').",
+            )
         return self._with("partition by", replace(self.draft, partition_by=tuple(map(_path, columns))))
 
     def selection(self, selection: str | ast.Selection) -> PatternBuilder:
@@ -491,9 +496,17 @@ def _part(given: object) -> Part:
     hint = "Write step('Login'), or its text: 'Login a [ip is not null]'."
     if isinstance(given, PatternBuilder):
         hint = "Name the other pattern: step('takeover', 't')."
+    elif _are_events(given):
+        hint = "To run it: ps.pattern(build(…)).match(events)."
     elif isinstance(given, list | tuple | set):
         hint = "Give the parts one by one: any_of(a, b), or any_of(*parts)."
     raise PatternError(f"A part of a pattern cannot be a {type(given).__name__}.", hint=hint)
+
+
+def _are_events(given: object) -> bool:
+    """Is it data, a list of dicts or a frame? A builder's ``match`` takes what is looked for, not where."""
+    rows = isinstance(given, list | tuple) and bool(given) and isinstance(given[0], Mapping)
+    return rows or hasattr(given, "columns")
 
 
 def _several(parts: tuple[PartLike, ...], what: str) -> tuple[ast.Element, ...]:

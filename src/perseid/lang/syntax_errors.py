@@ -607,7 +607,7 @@ def _about_conditions(spot: _Spot) -> _Slip | None:
         x = "x" if left is None else left[0]
         return _Slip(f"Write {x} like 'a%' or contains({x}, 'a'); lower({x}) like 'a%' leaves case aside.")
     if spot.token.type in ("PARAM", "NAME") and spot.behind(r"\{[\d,\s]*"):
-        return _Slip("A repetition's bounds are numbers: {2,5}, {2,}, {,5} or {3}.")
+        return _Slip("A repetition's bounds are numbers: {2,5}, {2,}, {,5} or {3}." + _counted(spot))
     bracketed = "_AS" in spot.expected and spot.expected <= {"_AS", "DOT"}
     if not bracketed or spot.at_end or spot.token.type in ("RPAR", "COMMA"):
         return None
@@ -618,6 +618,15 @@ def _about_conditions(spot: _Spot) -> _Slip | None:
         name = ended[1] if ended[1] and ended[1].lower() not in _CLAUSE_FIRSTS else begun[1][0].lower()
         shown = f"{begun[1]} {name} [{begun[2].strip()} {ended[0].strip()}]"
     return _Slip(f"Conditions stand in square brackets behind the step: {shown}.")
+
+
+def _counted(spot: _Spot) -> str:
+    """A parameter as the lower bound; as the upper one a condition means something else."""
+    step = spot.behind(r"(?:\b([A-Za-z_]\w{0,40}))?\s*\{\s*")
+    if spot.token.type != "PARAM" or step is None:
+        return ""
+    number = str(spot.token)[:_LONG_NAME]
+    return f" At least {number} is written {step[1] or 'Login'}+ a … where count(a) >= {number}."
 
 
 _RECOGNISERS = (

@@ -52,6 +52,18 @@ _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _DELIMITERS = re.compile(r"""'[^']*'|"[^"]*"|['"\[\](){}]""")
 _SHOWN = re.compile(r"[^\W\d]\w*|\d+|[=!<>&|:/*-]+|.", re.DOTALL)
 _SIGNS = {"≤": "<=", "≥": ">=", "≠": "!="}
+_CALL = re.compile(r"""'[^']*'|"[^"]*"|(?<![\w.@-])([^\W\d][\w.-]*)\s*\(\s*(\))?""")
+_COMPARED = re.compile(r"""[=<>≤≥≠]\s*(?:'[^']*'|"[^"]*"|[-+\d.eE]+)\s*\Z""")
+_NODE_TESTS = frozenset(("text", "node", "comment", "processing-instruction"))
+_FUNCTIONS = frozenset(
+    (
+        "boolean", "ceiling", "concat", "contains", "count", "empty", "ends-with", "exists", "floor", "local-name",
+        "lower-case", "matches", "name", "namespace-uri", "normalize-space", "not", "number", "position", "round",
+        "starts-with", "string", "string-length", "substring", "substring-after", "substring-before", "sum", "translate",
+        "upper-case",
+    )
+)  # fmt: skip
+"""Those of XPath. ``[not(/a)]`` would otherwise be read as a child of that name."""
 _AXIS_HINT = "every step begins with / (a child) or // (a descendant)"
 
 T = TypeVar("T")
@@ -110,6 +122,7 @@ def _grammar() -> Lark:
 
 def _parse(source: _Source) -> ParsedTree:
     _measure(source)
+    _refuse_functions(source)
     builder = _Builder(source)
     try:
         root = cast(SiblingExpr, builder.transform(_grammar().parse(source.text)))
@@ -152,6 +165,38 @@ def _close(source: _Source, opened: list[re.Match[str]], found: re.Match[str]) -
     wanted = _BRACKETS[opened.pop().group()]
     if found.group() != wanted:
         source.fail(f"{found.group()} stands where {wanted} is due", *found.span(), f"close with {wanted} first")
+
+
+def _refuse_functions(source: _Source) -> None:
+    """What XPath calls, before it is read as a step with children."""
+    for found in _CALL.finditer(source.text):
+        name, is_empty = found[1], found[2] is not None
+        if name is None or name == "last" or not (is_empty or name in _FUNCTIONS):
+            continue
+        before = source.text[: found.start(1)].rstrip()
+        if is_empty and name in _NODE_TESTS and before.endswith(("/", "[", "(")):
+            source.fail(f"there is no {name}() here", *found.span(1), _node_hint(name, before))
+        if before.endswith(("[", "(", ",", "=", "<", ">")) and not before.endswith("->"):
+            hint = _function_hint(name)
+            if source.text.startswith("/", found.end()):
+                hint += f"; a child of that name is written /{name}"
+            source.fail(f"there are no functions in a tree pattern, so no {name}(…)", *found.span(1), hint)
+
+
+def _node_hint(name: str, before: str) -> str:
+    if name != "text":
+        return "/* is any element, and ->name returns a node"
+    if before.endswith("["):
+        return "a dot is the text of the node itself: [. = 'x']"
+    return "->name returns the text of a node, and [/a = 'x'] compares it"
+
+
+def _function_hint(name: str) -> str:
+    if name == "position":
+        return "the first is [1], the last [last()]"
+    if name == "not":
+        return "return what may be missing, (/title->title?), and ask behind the step: [title is null]"
+    return "return the node, [/title->title], and ask behind the step: [title like '%W%']"
 
 
 def _check_depth(source: _Source, pattern: TreePattern) -> None:
@@ -414,7 +459,9 @@ def _hint(text: str, start: int, word: str) -> str | None:
     if word == ">" and before == "<":
         return "write != for 'not equal'"
     if word.lower() in ("and", "&", "&&"):
-        return "write conditions that must all hold side by side: [/a > 1][/b]"
+        return "write conditions that must all hold side by side, each in its own [ ]: [/a > 1][/b]"
+    if word.lower() in ("or", "||") and _COMPARED.search(text, 0, start):
+        return "comparisons are not alternatives: write two tree patterns, or return the nodes and ask behind the step"
     if word.lower() in ("or", "||"):
         return "alternatives are joined by one |: [/a|/b]"
     if word in ("\u2018", "\u2019", "\u201c", "\u201d"):

@@ -11,11 +11,13 @@ import numpy as np
 
 from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
+from perseid.engines.sequence.arrangement import arranged
 from perseid.engines.sequence.columns import Batch, column_type, kernel_arrays, value_at
 from perseid.engines.sequence.counting import Chain, chain_of, count_matches
-from perseid.engines.sequence.engine import arranged, find_all, make_plan
+from perseid.engines.sequence.engine import find_all
+from perseid.engines.sequence.numbered import MATCH_CAP, Numbered
 from perseid.engines.sequence.output import Found
-from perseid.engines.sequence.plan import MATCH_CAP, Numbered
+from perseid.engines.sequence.plan import make_plan
 from perseid.engines.sequence.run import make_space
 from perseid.errors import LimitError
 from perseid.lang.expressions import Ref

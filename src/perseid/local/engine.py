@@ -14,7 +14,7 @@ import pyarrow as pa
 from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
 from perseid.engines.sequence.columns import Batch, column_type
-from perseid.engines.sequence.engine import SequencePlan, find_all, make_plan
+from perseid.engines.sequence.engine import find_all
 from perseid.engines.sequence.matcher import kernel_matcher
 from perseid.engines.sequence.output import (
     Found,
@@ -24,10 +24,11 @@ from perseid.engines.sequence.output import (
     listed,
     take,
 )
+from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.engines.sequence.schema import STANDARD, common_type
-from perseid.local.inputs import row_pieces
+from perseid.local.inputs import CALLERS, row_pieces
 from perseid.local.matches import Matches
-from perseid.local.notes import notes
+from perseid.local.notes import notes, warn_of_keys
 from perseid.local.rows import Events, read_events
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match, check_relations, detect, make_match
@@ -57,7 +58,10 @@ def match_here(
             dedupe=stream.dedupe,
             relations=relations,
         )
-        said = notes(plan, {e.type for e in events if e.type}, {name for e in events for name in e.attributes})
+        there = {name for e in events for name in e.attributes}
+        if events:
+            warn_of_keys(plan, there, CALLERS - 1)
+        said = notes(plan, {e.type for e in events if e.type}, there)
         return Matches(detection.matches, detection.counters(), reported, columns, said if events else [])
     check_relations([pattern.pattern for pattern in plan.patterns], relations)
     tables = {name: v.Relation(rows) for name, rows in relations.items()}

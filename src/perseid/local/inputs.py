@@ -14,10 +14,11 @@ import pyarrow as pa
 from perseid.compile.plan import Plan
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns, identities
+from perseid.engines.sequence.arrangement import are_of
 from perseid.engines.sequence.columns import value_at
-from perseid.engines.sequence.engine import are_of
 from perseid.errors import EventDataError
 from perseid.local.keys import key_column
+from perseid.local.notes import warn_of_keys
 from perseid.local.parquet import partitioned
 from perseid.local.rows import Events, rank
 from perseid.local.tables import (
@@ -34,12 +35,25 @@ from perseid.semantics.hashing import hash_values, identity_of
 
 MEMORY_SHARE = 4
 """Parquet that would fill more than one part in so many of the machine's memory is read in pieces."""
+CALLERS = 5
+"""From rows to the line that asks for matches: a run, the pattern's method, and what looks at its keywords."""
 
 
 def row_pieces(
     plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
 ) -> Iterator[tuple[Rows, set[str]]]:
     """The rows whole, or in pieces that hold whole partitions; and the names of all columns there were."""
+    warned = False
+    for rows, names in _row_pieces(plan, stream, relations, memory_limit):
+        if len(rows) and not warned:  # every piece has the same columns
+            warn_of_keys(plan, names, CALLERS)
+            warned = True
+        yield rows, names
+
+
+def _row_pieces(
+    plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
+) -> Iterator[tuple[Rows, set[str]]]:
     if not isinstance(stream.data, Mapping):
         [(_, only)] = stream.inputs()
         for table in _pieces(plan, only, memory_limit):

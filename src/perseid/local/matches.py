@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from html import escape
 from typing import Any, overload
 
 import pyarrow as pa
@@ -57,19 +58,31 @@ class Matches(Sequence[Match]):
         return iter(self._matches)
 
     def __repr__(self) -> str:
+        shown = (describe(match) for match in self._matches[:_SHOWN])
+        return "\n  ".join([self._head(), *shown, *self._tail()])
+
+    def _repr_html_(self) -> str | None:
+        """The first matches as a table, for notebooks; without pandas they show the text."""
+        try:
+            table = self._frame(self._matches[:_SHOWN]).to_html(index=False)
+        except MissingExtraError:
+            return None
+        head, *tail = (f"<p>{escape(line)}</p>" for line in (self._head(), *self._tail()))
+        return "\n".join([head, table, *tail])
+
+    def _head(self) -> str:
         late = self._timed_out()
         count = len(self) - late
-        head = f"{count} match" + ("" if count == 1 else "es")
-        lines = [head + (f", {late} timed out" if late else "")]
-        lines.extend("  " + describe(match) for match in self._matches[:_SHOWN])
-        if len(self) > _SHOWN:
-            lines.append(f"  … and {len(self) - _SHOWN} more")
+        return f"{count} match" + ("" if count == 1 else "es") + (f", {late} timed out" if late else "")
+
+    def _tail(self) -> list[str]:
+        """What is said below the matches that are shown."""
+        lines = [f"… and {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
         if self.suppressed:
-            lines.append(f"  ({self.suppressed} suppressed)")
+            lines.append(f"({self.suppressed} suppressed)")
         if self.capped:
-            lines.append(f"  ({self.capped} attempts given up: too many open without a bound)")
-        lines.extend(f"  note: {note}" for note in self.notes)
-        return "\n".join(lines)
+            lines.append(f"({self.capped} attempts given up: too many open without a bound)")
+        return lines + [f"note: {note}" for note in self.notes]
 
     def _timed_out(self) -> int:
         counted: int | None = getattr(self._matches, "timed_out", None)
@@ -77,30 +90,18 @@ class Matches(Sequence[Match]):
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat row a match: pattern, match_id, kind, start and end, the key, the returned columns."""
-        rows = []
-        for m in self._matches:
-            row: dict[str, Any] = {
-                "pattern": m.pattern,
-                "match_id": m.match_id,
-                "kind": m.kind,
-                "start": v.moment(m.start),
-                "end": v.moment(m.end),
-            }
-            row.update({f"{k}" if k not in row else f"key_{k}": value for k, value in m.key.items()})
-            row.update({k if k not in row else f"{k}_returned": value for k, value in m.values.items()})
-            if m.evidence is not None:
-                row["evidence"] = [dict(event) for event in m.evidence]
-                row["evidence_dropped"] = m.evidence_dropped
-            rows.append(row)
-        return rows
+        return [_row(match) for match in self._matches]
 
     def to_pandas(self) -> Any:
         """The rows of :meth:`to_dicts` as a pandas frame."""
+        return self._frame(self._matches)
+
+    def _frame(self, matches: Sequence[Match]) -> Any:
         try:
             import pandas
         except ImportError:
             raise MissingExtraError("pandas is not installed. Install it with: pip install 'perseid[pandas]'") from None
-        rows = self.to_dicts()
+        rows = [_row(match) for match in matches]
         return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=[*_STANDARD, *self._columns])
 
     def to_arrow(self) -> Any:
@@ -111,6 +112,22 @@ class Matches(Sequence[Match]):
         if rows:
             return pa.Table.from_pylist(rows)
         return pa.table({name: pa.nulls(0) for name in (*_STANDARD, *self._columns)})
+
+
+def _row(match: Match) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "pattern": match.pattern,
+        "match_id": match.match_id,
+        "kind": match.kind,
+        "start": v.moment(match.start),
+        "end": v.moment(match.end),
+    }
+    row.update({f"{k}" if k not in row else f"key_{k}": value for k, value in match.key.items()})
+    row.update({k if k not in row else f"{k}_returned": value for k, value in match.values.items()})
+    if match.evidence is not None:
+        row["evidence"] = [dict(event) for event in match.evidence]
+        row["evidence_dropped"] = match.evidence_dropped
+    return row
 
 
 def describe(match: Match) -> str:

@@ -6,10 +6,11 @@ events are at hand, and silence can be explained.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Set
 
 from perseid.compile.plan import Plan
-from perseid.errors import nearest
+from perseid.errors import PerseidWarning, nearest
 from perseid.lang import ast
 
 
@@ -18,11 +19,24 @@ def notes(plan: Plan, types: Set[str], columns: Set[str]) -> list[str]:
     fed = {pattern.name for pattern in plan.patterns}
     wanted = {s.kind.name for p in plan.patterns for s in p.pattern.steps if isinstance(s.kind, ast.EventType)}
     out = [_note(f"no event has the type {name!r}", name, types) for name in sorted(wanted - types - fed)]
-    made = {name for p in plan.patterns for name, _ in p.pattern.returns} | {"match_id"}
-    for column in plan.columns:
-        if column.name not in columns and not (fed and column.name in made):
-            out.append(_note(f"no event has a column {column.name!r}", column.name, columns))
-    return out
+    return out + [_note(f"no event has a column {name!r}", name, columns) for name in _nowhere(plan, columns)]
+
+
+def warn_of_keys(plan: Plan, columns: Set[str], callers: int) -> None:
+    """Warn of keys that no event has: all events are of one key then, and match across what should keep them apart."""
+    keys = {path[0] for route in plan.routes for path in route.paths}
+    for name in _nowhere(plan, columns):
+        if name in keys:
+            said = _note(f"All events are of one key: no event has a column {name!r}", name, columns)
+            warnings.warn(said, PerseidWarning, stacklevel=callers + 1)
+
+
+def _nowhere(plan: Plan, columns: Set[str]) -> list[str]:
+    """Columns that are asked for and that no event has, nor any match that feeds a pattern."""
+    feeding = {name for pattern in plan.patterns for name in pattern.feeds_on}
+    made = {name for p in plan.patterns if p.name in feeding for name, _ in p.pattern.returns}
+    told = columns | made | ({"match_id"} if feeding else set())
+    return [column.name for column in plan.columns if column.name not in told]
 
 
 def _note(text: str, name: str, known: Set[str]) -> str:

@@ -69,6 +69,11 @@ class Events:
         """Every input as a stream of its own, with the columns named for it; of several, by the type of their events."""
         several = isinstance(self.data, Mapping)
         there = list(self.data) if several else []
+        if several and isinstance(self.time, str) and _is_moment(self.data.get(self.time)):
+            raise EventDataError(
+                f"This is one event: its {self.time!r} is a time.",
+                hint="A dict is inputs by event type; one event is a list of one: [{…}].",
+            )
         if several and not there:
             raise EventDataError(
                 "A stream of several inputs has none.", hint="Give them by event type: {'Login': logins, …}."
@@ -118,6 +123,18 @@ def require_spark(data: Any) -> None:
             f"detect works on Spark DataFrames, and this is {kind.__module__.split('.')[0]}.{kind.__name__}.",
             hint="For lists, pandas, Arrow and Parquet use match(…): no cluster is needed.",
         )
+
+
+def require_here(what: str, data: Any) -> None:
+    """That it is none, for what is done in this process."""
+    if is_spark(data):
+        raise EventDataError(
+            f"{what} works on data of this process, and this is a Spark DataFrame.", hint="Use detect(…)."
+        )
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(v.plain(value), (str, int, float, Decimal, dt.date))
 
 
 def _no_such_input(role: str, name: object, there: Sequence[str]) -> EventDataError:
@@ -201,14 +218,14 @@ def pandas_null(value: Any) -> Any:
 
 
 def _event(stream: Events, event_type: str | None, row: Mapping[str, Any], names: Sequence[str], number: int) -> Event:
-    time = read_time(_column(row, stream.time, "time", number), number, stream.time)
-    kind = event_type if event_type is not None else v.plain(_column(row, stream.type, "type", number))
+    time = read_time(_column(stream, row, stream.time, "time", number), number, stream.time)
+    kind = event_type if event_type is not None else v.plain(_column(stream, row, stream.type, "type", number))
     if kind is not None and not isinstance(kind, str):
         kind = v.text(kind)
     attributes = {str(name): v.plain(value) for name, value in row.items()}
-    ranks = tuple(rank(v.plain(_column(row, name, "order_by", number))) for name in stream.order_by)
+    ranks = tuple(rank(v.plain(_column(stream, row, name, "order_by", number))) for name in stream.order_by)
     if stream.id:
-        identity = identity_of([v.plain(_column(row, name, "id", number)) for name in stream.id])
+        identity = identity_of([v.plain(_column(stream, row, name, "id", number)) for name in stream.id])
     else:
         identity = int(content_id(attributes, names))
     if event_type is not None:
@@ -216,16 +233,26 @@ def _event(stream: Events, event_type: str | None, row: Mapping[str, Any], names
     return Event(kind if isinstance(kind, str) else None, time, attributes, str(identity), 0, (0, *ranks, identity))
 
 
-def _column(row: Mapping[str, Any], name: str, role: str, number: int) -> Any:
+def _column(stream: Events, row: Mapping[str, Any], name: str, role: str, number: int) -> Any:
     if name not in row:
-        raise column_missing_in(number, name, role, list(map(str, row)))
+        raise column_missing_in(number, name, role, list(map(str, row)), index_names(stream.data))
     return row[name]
 
 
-def column_missing_in(number: int, name: str, role: str, there: Sequence[str]) -> EventDataError:
-    """The error for a row that lacks a column which was named for a role."""
+def index_names(data: Any) -> tuple[str, ...]:
+    """What the index of a pandas frame is called; nothing else has one."""
+    return tuple(str(name) for name in getattr(getattr(data, "index", None), "names", ()) if name is not None)
+
+
+def column_missing_in(
+    number: int, name: str, role: str, there: Sequence[str], index: Sequence[str] = ()
+) -> EventDataError:
+    """The error for a row that lacks a column which was named for a role; it may be in the index of its frame."""
     say = f"ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line"
-    return missing_column(f"Row {number}", name, f"{role} column", there, say)
+    error = missing_column(f"Row {number}", name, f"{role} column", there, say)
+    if name in index:
+        error.hint = "It is the index: df.reset_index()."
+    return error
 
 
 def read_time(value: Any, number: int, column: str) -> int:

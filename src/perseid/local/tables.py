@@ -62,6 +62,8 @@ class Table:
     """For columns that some dict lacks: the first such row, from 0, and what it has instead."""
     outside: dict[str, tuple[int, str]] = field(default_factory=dict)
     """For columns with moments outside the years 1 to 9999, which are null: the first such row, from 0, and value."""
+    index: tuple[str, ...] = ()
+    """What the index of a pandas frame is called: people look for a column there."""
 
 
 def read_table(data: Any, needed: Collection[str] | None = None) -> Table:
@@ -103,7 +105,7 @@ def require(table: Table, name: str, role: str) -> Column:
     if name not in table.columns:
         if not table.rows:
             return pa.nulls(0)  # no row lacks it
-        raise row_reader.column_missing_in(1, name, role, table.names)
+        raise row_reader.column_missing_in(1, name, role, table.names, table.index)
     if name in table.gaps:
         row, there = table.gaps[name]
         raise row_reader.column_missing_in(row + 1, name, role, there)
@@ -196,7 +198,8 @@ def _keep(table: Table, name: str, column: Column) -> None:
 
 
 def _from_pandas(data: Any, needed: Collection[str] | None) -> Table:
-    table = Table({}, len(data), tuple(str(name) for name in data.columns))
+    names = tuple(str(name) for name in data.columns)
+    table = Table({}, len(data), names, index=row_reader.index_names(data))
     for i, name in enumerate(table.names):
         if needed is None or name in needed:
             _keep(table, name, _from_series(data.iloc[:, i]))

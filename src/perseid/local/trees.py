@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from perseid.engines.contract import Unread
 from perseid.engines.hashing import identities
-from perseid.engines.trees.engine import BODY, NODE, STREAM, Trees, prepare, readings
+from perseid.engines.trees.engine import BODY, PLACE, STREAM, TYPE, Trees, prepare, readings
+from perseid.engines.trees.fields import NODE
 from perseid.engines.trees.match_layout import ELEMENT_BITS, O_ORDINAL, O_PATTERN
 from perseid.errors import DocumentError, EventDataError
 from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import return_names
 from perseid.local.documents import DOCUMENT, Asked, Documents, event_stream
+from perseid.local.namespaces import warn_of_namespaces
 from perseid.local.rows import Events
 from perseid.local.tables import Table, read_table
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from perseid.engines.trees.reader import Findings, Reader
 
 ERROR, PATTERN = "error", "pattern"
+_LEAVE_OUT = "Leave the row out. ps.trees(…).match(…) lists all that cannot be read, and detect(…) counts them."
 _WRONG = pa.struct([("what", pa.string()), ("line", pa.int64()), ("column", pa.int64())])
 
 
@@ -58,13 +62,15 @@ def error_column(refused: Sequence[Unread]) -> Any:
 
 def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
     """What tree patterns find in documents of this process, as an Arrow table; also what cannot be read."""
-    fields, pieces = result_fields(trees), []
+    fields, pieces, bodies = result_fields(trees), [], []
     for event_type, data in documents.inputs():
         table = read_table(data, None)
         documents.require(list(table.columns), event_type)
         documents.refuse_returned((field.name for field in fields), list(table.columns))
         kept = {name: _array(column) for name, column in table.columns.items() if name != documents.body}
-        for first, reader, findings in readings(trees, _bodies(documents, table), documents.body is None):
+        bodies.append(_bodies(documents, table))
+        pieces.append(_no_rows(kept, {field.name: field.type for field in fields}))
+        for first, reader, findings in readings(trees, bodies[-1], documents.body is None):
             refused = findings.refused_from(first)
             for at, columns in (
                 (findings.document[findings.firsts] + first, result_columns(names, reader, findings)),
@@ -73,7 +79,10 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
                 own = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(len(at), f.type) for f in fields]
                 of_documents = {name: column.take(pa.array(at)) for name, column in kept.items()}
                 pieces.append(pa.table({**of_documents, **dict(zip([f.name for f in fields], own, strict=True))}))
-    return pa.concat_tables(pieces, promote_options="permissive")
+    found = pa.concat_tables(pieces, promote_options="permissive")
+    if found[PATTERN].null_count == found.num_rows:
+        warn_of_namespaces(documents, bodies, [parse_tree(text).pattern for text in trees.texts])
+    return found
 
 
 def _bodies(documents: Documents, table: Table) -> Any:
@@ -94,32 +103,45 @@ def _is_readable(kind: Any) -> bool:
 
 def read_here(documents: Documents, asked: Asked) -> Events:
     """Documents that lie in tables of this process, as events; one that cannot be read is an error that names its row."""
-    tables = []
+    tables, bodies = [], []
     for event_type, data in documents.inputs():
         table = read_table(data, None)
         documents.require(list(table.columns), event_type)
         documents.require_time(list(table.columns))
         documents.refuse_returned(asked.variables, list(table.columns))
-        tables.append(_events_here(documents, asked, event_type, table))
-    return event_stream(documents, pa.concat_tables(tables, promote_options="permissive"))
+        bodies.append(_bodies(documents, table))
+        tables.append(_events_here(documents, asked, event_type, table, bodies[-1]))
+    events = pa.concat_tables(tables, promote_options="permissive")
+    if not {step.type for step in asked.steps}.intersection(pc.unique(events[TYPE]).to_pylist()):
+        warn_of_namespaces(documents, bodies, [step.tree for step in asked.steps])
+    return event_stream(documents, events)
 
 
-def _events_here(documents: Documents, asked: Asked, event_type: str | None, table: Table) -> Any:
+def _events_here(documents: Documents, asked: Asked, event_type: str | None, table: Table, bodies: Any) -> Any:
     columns = {name: _array(column) for name, column in table.columns.items()}
     kept = {name: column for name, column in columns.items() if name != documents.body}
     kept[DOCUMENT] = pa.array(identities([columns[name] for name in documents.events.id], columns))
-    given = {BODY: _bodies(documents, table)}
+    given = {BODY: bodies}
     if event_type is not None:
         given[STREAM] = pa.array([event_type] * table.rows, pa.string())
     elif documents.type is not None:
         given[STREAM] = columns[documents.type]
-    pieces = []
+    texts = dict.fromkeys(asked.variables, pa.string())
+    pieces = [_no_rows(kept, {TYPE: pa.string(), PLACE: pa.int64(), **texts})]
     for piece in prepare(asked.plan(documents), given):
         for bad in piece.bad:
-            raise DocumentError(f"Row {bad.row + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1)
+            raise DocumentError(
+                f"Row {bad.row + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
+            )
         rows = pa.array(piece.rows, pa.int64())
         pieces.append(pa.table({**{name: column.take(rows) for name, column in kept.items()}, **piece.columns}))
     return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def _no_rows(kept: Mapping[str, Any], ours: Mapping[str, Any]) -> Any:
+    """The columns of what is found, for tables without a document."""
+    of_documents = {name: column.slice(0, 0) for name, column in kept.items()}
+    return pa.table({**of_documents, **{name: pa.nulls(0, kind) for name, kind in ours.items()}})
 
 
 def _array(column: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from perseid.errors import BindingError, MeaningError
+from perseid.errors import BindingError, MeaningError, did_you_mean
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.semantics import core as c
@@ -178,7 +178,8 @@ def check_relations(patterns: Sequence[c.CorePattern], tables: Mapping[str, list
             for part in ex.walk(expr):
                 if isinstance(part, ex.InRelation) and part.relation not in tables:
                     raise BindingError(
-                        f"Pattern {pattern.name} asks for the relation {part.relation!r}, and none was given.",
+                        f"Pattern {pattern.name} asks for the relation {part.relation!r}, and none was given."
+                        + did_you_mean(part.relation, tables),
                         hint=f"Give it at use: relations={{{part.relation!r}: [(…), …]}}.",
                     )
                 if isinstance(part, ex.InRelation) and tables[part.relation]:

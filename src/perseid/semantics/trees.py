@@ -102,7 +102,7 @@ def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Ma
             raise UnknownNameError(
                 f"Nothing says which namespace {part.test.prefix!r} in {tp.print_name(part.test)} stands for."
                 + did_you_mean(part.test.prefix, namespaces),
-                hint="Name it: namespaces={'" + part.test.prefix + "': 'the URI of the namespace'}.",
+                hint=f"Name it: ps.documents(…, namespaces={{{part.test.prefix!r}: 'the URI of the namespace'}}).",
             )
     return known
 

@@ -7,12 +7,15 @@ from typing import Any
 
 from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.errors import EventDataError, UnsupportedError
+from perseid.local.rows import is_spark
 from perseid.spark.inputs import quoted
 from perseid.spark.worker import OURS
 
 MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND")
 NO_MERGE = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "_LEGACY_ERROR_TEMP_2096")
 """What Spark calls it where a table does not take MERGE; its first releases had no name for it."""
+WITHOUT_MERGE = ("parquet", "orc", "csv", "json", "text", "avro")
+"""Formats of Spark's own, none of which can take a row back."""
 
 
 def fold(changes: Any) -> Any:
@@ -31,6 +34,11 @@ def last_changes(changes: Any) -> Any:
     """Of each match the last that was said of it; rows that were rejected say nothing of one."""
     from pyspark.sql import functions as f
 
+    if not is_spark(changes):
+        raise EventDataError(
+            f"fold takes a Spark DataFrame of changes, and this is {type(changes).__name__}.",
+            hint="Of what is in hand make one first: spark.createDataFrame(…).",
+        )
     lacking = [name for name in (*NAMED_BY, OP, REVISION) if name not in changes.columns]
     if lacking:
         raise EventDataError(
@@ -52,6 +60,13 @@ class FoldInto:
     table: str
     using: str | None = None
     """The format in which to create the table where there is none."""
+
+    def __post_init__(self) -> None:
+        if self.using is not None and self.using.lower() in WITHOUT_MERGE:
+            raise UnsupportedError(
+                f"Tables in the format {self.using!r} do not take MERGE, and what was told may have to be taken back.",
+                hint="Fold into a table that does: ps.fold_into(…, using='delta').",
+            )
 
     def __call__(self, batch: Any, _number: int) -> None:
         # A batch that is asked for twice is searched, and counted, twice.

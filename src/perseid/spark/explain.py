@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 from perseid.compile.plan import PatternPlan, Plan, Predicate
 from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer
-from perseid.errors import NotYetError
+from perseid.errors import UnsupportedError
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr
 from perseid.local.narrow import Key
@@ -208,7 +208,10 @@ def collect_events(stream: Events, key: Key, most: int) -> list[Event] | None:
     inputs = inputs_of(stream)
     for one in inputs:
         if getattr(one.frame, "isStreaming", False):
-            raise NotYetError("why_not looks at finite data; this DataFrame is a stream.")
+            raise UnsupportedError(
+                "why_not looks at finite data; this DataFrame is a stream.",
+                hint="Read the same rows as a batch: spark.read in the place of spark.readStream.",
+            )
     found = _gathered(stream, inputs, key, most + 1)
     if not found and key:
         found = _gathered(stream, inputs, {}, _SAMPLE)  # to name keys that there are

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perseid.engines.contract import StateReport
-from perseid.engines.registry import engines
+from perseid.engines.registry import report_of
 from perseid.errors import StateError
 from perseid.semantics import values as v
-from perseid.spark.projection import ENGINE
 
 BUSIEST = 5
 
@@ -41,7 +40,7 @@ class Inspection:
         oldest = [r.oldest for r in self.reports if r.oldest is not None]
         lines = [
             f"{live} of {shards} shards keep {_some(events, 'event')} of {_some(keys, 'key')} in {size:,} bytes.",
-            f"Searched up to {_moment(max(horizons))}."
+            f"Searched up to {_moment(max(horizons))}. Shards that keep nothing may have gone on."
             if horizons
             else "Nothing was searched: there was no watermark yet.",
             f"{_some(waiting, 'event')} {'waits' if waiting == 1 else 'wait'} for the watermark; the oldest kept is from {_moment(min(oldest))}."
@@ -64,10 +63,11 @@ def inspect(session: Any, checkpoint: str) -> Inspection:
         rows = session.read.format("statestore").load(checkpoint).selectExpr("value.groupState.body as body").collect()
     except Exception as error:  # Spark has its own for every way in which a folder is no checkpoint
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise StateError(f"{checkpoint} cannot be read as the checkpoint of a stream: {first}") from None
-    report = engines()[ENGINE].report
-    assert report is not None
-    return Inspection(tuple(report(bytes(row.body)) for row in rows if row.body is not None))
+        raise StateError(
+            f"{checkpoint} cannot be read as the checkpoint of a stream of matches: {first}",
+            hint="It is the folder that the query was given as checkpointLocation, after its first batch.",
+        ) from None
+    return Inspection(tuple(report_of(bytes(row.body)) for row in rows if row.body is not None))
 
 
 def _some(count: int, what: str) -> str:

@@ -14,7 +14,7 @@ from perseid.engines.counters import OF_A_BATCH
 from perseid.engines.disorder.choice import chosen as chosen_strategy
 from perseid.engines.disorder.strategy import BUFFER, Buffer, Conservative, Strategy
 from perseid.engines.registry import engines
-from perseid.engines.sequence.engine import SequencePlan
+from perseid.engines.sequence.plan import SequencePlan
 from perseid.engines.sequence.schema import free_name, returned_type
 from perseid.errors import BindingError, TypeMismatchError, UnknownNameError, UnsupportedError, nearest
 from perseid.lang import ast
@@ -226,6 +226,7 @@ def _refuse(plan: Plan, relations: Mapping[str, list[tuple[Any, ...]]]) -> None:
 def _refuse_unknown(plan: Plan, inputs: Sequence[Input], spark_types: Mapping[str, st.DataType]) -> None:
     """A DataFrame's columns are known: one that nobody has is a slip of the pen, not null."""
     told = _told(plan)
+    steps = list(dict.fromkeys(step.name for one in plan.patterns for step in one.pattern.steps if step.name))
     for column in plan.columns:
         if column.name not in spark_types and column.name not in told:
             expressions = [expr for pattern in plan.patterns for expr in expressions_of(pattern.pattern)]
@@ -234,8 +235,8 @@ def _refuse_unknown(plan: Plan, inputs: Sequence[Input], spark_types: Mapping[st
                 f"No input has a column {column.name!r}." if len(inputs) > 1
                 else f"The DataFrame has no column {column.name!r}.",
                 span=span,
-                nearest=nearest(column.name, spark_types),
-                hint=f"There is: {', '.join(spark_types)}.",
+                nearest=nearest(column.name, [*spark_types, *steps]),
+                hint=f"There is: {', '.join(spark_types)}." + (f" Steps are called {', '.join(steps)}." if steps else ""),
             )  # fmt: skip
     for pattern in plan.patterns:
         kinds = [step.kind for step in pattern.pattern.steps]

@@ -26,6 +26,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from perseid.lang.ast import PatternFile
 from perseid.lang.parser import parse_file
 from perseid.semantics.binding import bind
 from perseid.semantics.detection import Match, Matcher, detect
@@ -33,6 +34,7 @@ from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 
 SECOND = 1_000_000
+_MATCH = re.compile(r"(?<!after )\bmatch\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,10 @@ class PatternCase:
     source: str = ""
 
 
-def read_cases(path: Path) -> list[PatternCase]:
+def read_cases(path: str | Path) -> list[PatternCase]:
     """All cases of a file."""
-    return parse_cases(path.read_text(encoding="utf-8"), str(path.name))
+    path = Path(path)
+    return parse_cases(path.read_text(encoding="utf-8"), path.name)
 
 
 def parse_cases(text: str, source: str = "") -> list[PatternCase]:
@@ -139,10 +142,9 @@ def _value(text: str) -> Any:
 
 def run_case(case: PatternCase, matcher: Matcher) -> list[str]:
     """What the case gives, written the way the case expects it."""
-    file = parse_file(case.text)
     bound = case.bound or {}
     patterns = []
-    for p in file.patterns:
+    for p in _parsed(case).patterns:
         mine = {k: v for k, v in bound.items() if k in {q.name for q in p.parameters}}
         patterns.append(resolve(bind(p, mine)))
     detection = detect(
@@ -160,12 +162,22 @@ def run_case(case: PatternCase, matcher: Matcher) -> list[str]:
     ]
 
 
+def _parsed(case: PatternCase) -> PatternFile:
+    """The patterns of a case, which has its own; the parser would only say that a text ends."""
+    if not _MATCH.search(case.text):
+        where = f"{case.source}, " if case.source else ""
+        raise ValueError(
+            f"{where}case {case.title!r} has no match clause: every case has a pattern of its own, above its events"
+        )
+    return parse_file(case.text)
+
+
 def picture(case: PatternCase, matcher: Matcher) -> str:
     """The case drawn: events along a line, and under them, a line a match, the steps they stand at.
 
     A bar marks a match's end where it lies behind its last event.
     """
-    patterns = [resolve(bind(p, case.bound if p.parameters else None)) for p in parse_file(case.text).patterns]
+    patterns = [resolve(bind(p, case.bound if p.parameters else None)) for p in _parsed(case).patterns]
     detection = detect(
         patterns,
         case.events,

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from perseid.compile.plan import OPEN_CAP, PatternPlan, Plan
-from perseid.engines.disorder.engine import DisorderPlan
+from perseid.engines.disorder.plan import DisorderPlan
 from perseid.engines.disorder.slots import slots_in
 from perseid.engines.disorder.strategy import Assemble
-from perseid.engines.sequence.engine import SequencePlan, make_plan
-from perseid.engines.sequence.plan import MATCH_CAP, Numbered
+from perseid.engines.sequence.numbered import MATCH_CAP, Numbered
+from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr, print_kind
 from perseid.semantics import types as t

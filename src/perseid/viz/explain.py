@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perseid.compile.plan import PatternPlan, Plan
-from perseid.lang.ast import Contiguity
+from perseid.lang.ast import Contiguity, Metadata
 from perseid.lang.printer import print_duration, print_expr, print_kind, print_window
 from perseid.semantics import core as c
 from perseid.semantics.core_text import hop_text
@@ -26,12 +26,15 @@ _SKIP = {
     "to last": "after a match the next attempt starts at the last event of",
 }
 
+_NOTHING = Metadata()
 
-def explain(plan: Plan, name: str) -> str:
-    """One pattern of a plan, in words."""
+
+def explain(plan: Plan, name: str, metadata: Metadata = _NOTHING) -> str:
+    """One pattern of a plan, in words; its metadata is no part of the plan."""
     own = next(pattern for pattern in plan.patterns if pattern.name == name)
     pattern, facts = own.pattern, own.facts
     out = [f"pattern {name}", ""]
+    out += _section("for people", _for_people(metadata))
     out += _section("steps", _steps(own))
     out += _section("conditions", _conditions(plan, own))
     out += _section(
@@ -73,6 +76,17 @@ def _section(title: str, rows: list[tuple[str, str]]) -> list[str]:
         return []
     width = max(len(key) for key, _ in rows)
     return [title, *(f"  {key:<{width}}  {text}".rstrip() for key, text in rows), ""]
+
+
+def _for_people(metadata: Metadata) -> list[tuple[str, str]]:
+    rows = [
+        ("description", metadata.description),
+        ("severity", metadata.severity),
+        ("owner", metadata.owner),
+        ("tags", ", ".join(metadata.tags)),
+    ]
+    # A text over several lines would break the block.
+    return [(key, " ".join(text.split())) for key, text in rows if text]
 
 
 def _steps(plan: PatternPlan) -> list[tuple[str, str]]:

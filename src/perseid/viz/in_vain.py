@@ -63,10 +63,10 @@ def _nothing_came(walk: Walk, ending: Ending, wait: th.Wait) -> Verdict:
             there = f"{walk.event_text(at)} would fit, but it came {gap}"
             details = (nothing, f"{there}: are the steps, or the times, in the wrong order?")
             return Verdict("too early", f"{kind} came only before it", details)
-    if ending.closing is not None:
-        window = _window_name(walk, wait, ending.closing)
-        return Verdict("no event", f"no {kind} came before {window} closed", (nothing,))
-    return Verdict("no event", f"no {kind} came", (nothing,))
+    if ending.closing is None:
+        return Verdict("no event", f"no {kind} came", (nothing,))
+    over = "the events ended" if ending.cause == "end" else f"{_window_name(walk, wait, ending.closing)} closed"
+    return Verdict("no event", f"no {kind} came before {over}", (nothing,))
 
 
 def _nearest(walk: Walk, wait: th.Wait, came: Sequence[int]) -> Refusal | None:

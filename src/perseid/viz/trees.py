@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from perseid.engines.trees.transducer import print_rules, translate
-from perseid.lang.tree_patterns import TreePattern, return_names
+from perseid.lang.tree_patterns import (
+    Axis,
+    Comparison,
+    Exists,
+    LastPosition,
+    Position,
+    SiblingExpr,
+    TreeNode,
+    TreePattern,
+    TreePredicate,
+    print_name,
+    print_tree,
+    return_names,
+)
 
 
-def explain_tree(title: str, pattern: TreePattern) -> str:
-    """What it returns, when that is told, what is kept until then, and its rules."""
+def explain_tree(title: str, pattern: TreePattern, *, rules: bool = False) -> str:
+    """What it asks for and returns, when that is told, what is kept until then, and on request its rules."""
     names = return_names(pattern)
     told = (
         f"a result is told as soon as it is decided; it returns {', '.join(names)}"
@@ -16,10 +29,68 @@ def explain_tree(title: str, pattern: TreePattern) -> str:
     )
     lines = [
         f"tree {title}",
+        f"  asks for: {_asked(pattern.root)}",
         "  engine: trees, one pass over the document",
         f"  told: {told}",
         "  kept: candidates of the elements that are open, and what they have found",
-        "  rules:",
-        *(f"    {line}" for line in print_rules(translate(pattern))),
     ]
+    if rules:
+        lines += ["  rules:", *(f"    {line}" for line in print_rules(translate(pattern)))]
     return "\n".join(lines)
+
+
+def _asked(expr: SiblingExpr) -> str:
+    if not isinstance(expr, TreeNode):
+        return f"the root as {_printed(expr)}"
+    if expr.is_attribute:
+        return _with_demands(f"any attribute{_named(expr)}", expr)
+    name = _named(expr) or " element"
+    return _with_demands(f"{'the root' if expr.axis is Axis.CHILD else 'any'}{name}", expr)
+
+
+def _below(node: TreeNode) -> str:
+    """A step from the node before it, and the rest of its path."""
+    if node.is_attribute:
+        where = "" if node.axis is Axis.CHILD else " (its own, or of any element below)"
+        return _with_demands(f"an attribute{_named(node)}{where}", node)
+    return _with_demands(f"a {'child' if node.axis is Axis.CHILD else 'descendant'}{_named(node)}", node)
+
+
+def _named(node: TreeNode) -> str:
+    return "" if node.test.is_wildcard and node.test.prefix is None else f" {print_name(node.test)}"
+
+
+def _with_demands(said: str, node: TreeNode) -> str:
+    said += "" if node.returns is None else f" (->{node.returns})"
+    demands = [_demand(one) for one in node.predicates]
+    if node.siblings is not None:
+        demands.append(f"has children as {_printed(node.siblings)}")
+    if demands:
+        said += " that " + " and ".join(demands)
+    return said if node.next is None else f"{said}; of it {_below(node.next)}"
+
+
+def _demand(predicate: TreePredicate) -> str:
+    match predicate:
+        case Exists():
+            return f"has {_has(predicate.expr)}"
+        case Comparison():
+            what = "text" if predicate.path is None else _has(predicate.path)
+            value = f"'{predicate.value}'" if isinstance(predicate.value, str) else predicate.value
+            return f"has {what} {predicate.op} {value}"
+        case Position():
+            return f"is number {predicate.index} of its name"
+        case LastPosition():
+            return "is the last of its name"
+
+
+def _has(expr: SiblingExpr) -> str:
+    """A single step in words; what is longer is clearer as it is written."""
+    if not isinstance(expr, TreeNode):
+        return f"children as {_printed(expr)}"
+    is_single = not expr.predicates and expr.siblings is None and expr.next is None
+    return _below(expr) if is_single else _printed(expr)
+
+
+def _printed(expr: SiblingExpr) -> str:
+    return print_tree(TreePattern(expr))

@@ -19,7 +19,7 @@ from perseid.engines.disorder.state import BARS, PARTS, Delays, read_state, writ
 from perseid.engines.sequence.stream import Shard, newest_before, run
 
 if TYPE_CHECKING:
-    from perseid.engines.disorder.engine import DisorderPlan
+    from perseid.engines.disorder.plan import DisorderPlan
     from perseid.engines.disorder.strategy import Adaptive
 
 ENOUGH = 200

@@ -28,7 +28,7 @@ from perseid.engines.sequence.stream import newest_before, run
 from perseid.errors import LimitError, StateError
 
 if TYPE_CHECKING:
-    from perseid.engines.disorder.engine import DisorderPlan
+    from perseid.engines.disorder.plan import DisorderPlan
 
 
 def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:

@@ -20,14 +20,15 @@ from perseid.engines.disorder.slots import slots_in, steps_of, word_of
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, kernel_arrays
+from perseid.engines.sequence.numbered import Numbered
 from perseid.engines.sequence.output import Found
-from perseid.engines.sequence.plan import Numbered
-from perseid.engines.sequence.run import Raw, evaluator, gather, make_space, plain
+from perseid.engines.sequence.raw import Raw
+from perseid.engines.sequence.run import evaluator, gather, make_space, plain
 from perseid.engines.sequence.stream import Placed, Shard, chosen_of, newest_before, run
 from perseid.engines.space import lay_out
 
 if TYPE_CHECKING:
-    from perseid.engines.disorder.engine import DisorderPlan
+    from perseid.engines.disorder.plan import DisorderPlan
 
 
 def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:

@@ -22,11 +22,11 @@ from perseid.engines.order import arrange
 from perseid.engines.rows import join_rows, take_rows, whole
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence import state as events
-from perseid.engines.sequence.engine import comparable
+from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.stream import Shard, newest_before, next_wake, run
 
 if TYPE_CHECKING:
-    from perseid.engines.disorder.engine import DisorderPlan
+    from perseid.engines.disorder.plan import DisorderPlan
     from perseid.engines.disorder.strategy import Conservative
 
 NONE = y.NONE

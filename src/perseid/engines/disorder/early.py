@@ -24,7 +24,7 @@ from perseid.engines.sequence.output import joined
 from perseid.engines.sequence.stream import newest_before, run
 
 if TYPE_CHECKING:
-    from perseid.engines.disorder.engine import DisorderPlan
+    from perseid.engines.disorder.plan import DisorderPlan
 
 TOLD, RETRACTED = 1, 2
 """The revisions a match can have."""

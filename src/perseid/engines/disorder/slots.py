@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.plan import Numbered
+from perseid.engines.sequence.numbered import Numbered
 from perseid.errors import UnsupportedError
 from perseid.lang.ast import Contiguity, CountWindow
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from perseid.engines.disorder.schema import NAMED_BY
 from perseid.engines.sequence.state import repeats
-from perseid.engines.state import Sealed, check_owner, check_shards, is_time, seal, unseal
+from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
 
 if TYPE_CHECKING:
-    from perseid.engines.disorder.engine import DisorderPlan
+    from perseid.engines.disorder.plan import DisorderPlan
 
 ENGINE = "disorder"
 VERSION = 1
@@ -90,7 +90,7 @@ def read_state(plan: DisorderPlan, state: bytes | None) -> Kept:
         raise StateError(
             f"The checkpoint was made with disorder={facts['strategy'][:60]!r}, and the query now has "
             f"{plan.strategy.name!r}.",
-            hint="Keep the strategy, or start anew with an empty checkpoint.",
+            hint=f"Keep the strategy. {GO_BACK}",
         )
     check_shards(sealed, plan.shards)
     body, *told = sealed.tables

@@ -117,10 +117,15 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
-def strategy_of(given: str | Strategy) -> Strategy:
+def strategy_of(given: str | Strategy | type[Strategy]) -> Strategy:
     """A strategy by its name, with the settings it has by itself, or as it is given."""
     if isinstance(given, Strategy):
         return given
+    if isinstance(given, type) and issubclass(given, Strategy):
+        raise EventDataError(
+            f"disorder=ps.{given.__name__} is a kind of strategy, and none yet.",
+            hint=f"Write disorder=ps.{given.__name__}(), or disorder={given.name!r}.",
+        )
     if given not in STRATEGIES:
         raise EventDataError(
             f"disorder={given!r} is no strategy." + did_you_mean(str(given), STRATEGIES),

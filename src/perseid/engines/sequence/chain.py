@@ -21,7 +21,7 @@ from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import arrow_type
-from perseid.engines.sequence.plan import Numbered, number
+from perseid.engines.sequence.numbered import Numbered, number
 from perseid.engines.sequence.schema import STANDARD, arrow_of, join_schemas, key_name, output_schema, returned_name
 from perseid.errors import TypeMismatchError, UnsupportedError
 from perseid.lang import expressions as ex
@@ -30,7 +30,7 @@ from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 
 if TYPE_CHECKING:
-    from perseid.engines.sequence.engine import Link, SequencePlan
+    from perseid.engines.sequence.plan import Link, SequencePlan
 
 MATCH_ID = "match_id"
 
@@ -42,7 +42,7 @@ def make_chain(
     plan: Plan, types: Mapping[str, t.Type], arrow: Mapping[str, Any], strictly_later: bool
 ) -> tuple[tuple[Numbered, ...], pa.Schema, tuple[Link, ...]]:
     """Every pattern in numbers, the schema of their matches, and the links in the order in which they are searched."""
-    from perseid.engines.sequence.engine import Link
+    from perseid.engines.sequence.plan import Link
 
     by_name = {pattern.name: pattern for pattern in plan.patterns}
     groups: dict[tuple[str, ...], list[PatternPlan]] = {}

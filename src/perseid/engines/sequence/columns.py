@@ -17,7 +17,7 @@ from perseid.engines.sequence.conditions import ask
 from perseid.engines.sequence.formulas import Column
 from perseid.engines.sequence.jumps import index_blocks
 from perseid.engines.sequence.layout import Arrays, Codes, Ints
-from perseid.engines.sequence.plan import Numbered, Posting
+from perseid.engines.sequence.numbered import Numbered, Posting
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t

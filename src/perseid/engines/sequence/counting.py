@@ -17,7 +17,7 @@ import numpy as np
 from perseid.compile import program as p
 from perseid.engines.jit import jit
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.plan import Numbered
+from perseid.engines.sequence.numbered import Numbered
 from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Ref
 

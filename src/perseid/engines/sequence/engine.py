@@ -5,74 +5,20 @@ A driver only plans: what is compiled is imported where it runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.contract import WATERMARK, Clock, Engine, Rows, StateReport, Step
-from perseid.engines.sequence.plan import Numbered, number
-from perseid.engines.sequence.schema import output_schema
+from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
+from perseid.engines.sequence.arrangement import arranged, wanted_rows
+from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.semantics import types as t
-from perseid.semantics import values as v
 
 if TYPE_CHECKING:
     from perseid.engines.sequence.output import Found
-
-
-@dataclass(frozen=True)
-class SequencePlan:
-    """A compiled set in the numbers of its kernels, for columns of known types."""
-
-    plan: Plan
-    patterns: tuple[Numbered, ...]
-    schema: Any
-    """The Arrow schema of the rows that come out."""
-    strictly_later: bool = False
-    order: str = WATERMARK
-    """What a stream is searched by: the watermark, or the order in which events of a key arrive."""
-    delay: int = 0
-    """Microseconds that the watermark is behind the newest event."""
-    shards: int = 1
-    max_state: int = 1 << 28
-    """Bytes of state that one shard may have."""
-    links: tuple[Link, ...] = ()
-    """Where patterns take matches of others: what is searched after what."""
-
-    def types_of_matches(self, pattern: Numbered) -> dict[str, t.Type]:
-        """The types of the columns that matches have which a pattern takes."""
-        from perseid.engines.sequence.columns import arrow_type
-
-        columns = next((link.columns for link in self.links if pattern in link.patterns), {})
-        return {name: arrow_type(kind) for name, kind in columns.items()}
-
-
-@dataclass(frozen=True)
-class Link:
-    """Patterns that take matches of the same patterns."""
-
-    plan: Plan
-    patterns: tuple[Numbered, ...]
-    takes: tuple[str, ...]
-    columns: Mapping[str, Any]
-    """What matches have as events, with their types."""
-    label: str
-    """What it is in a state: empty for patterns that take no matches, else what those mean that it takes."""
-
-
-def make_plan(
-    plan: Plan,
-    types: Mapping[str, t.Type],
-    *,
-    arrow: Mapping[str, Any] | None = None,
-    strictly_later: bool = False,
-) -> SequencePlan:
-    """Number every pattern, each on its own; ``arrow`` has the exact types of columns that are returned as they are."""
-    numbered = tuple(number(plan, pattern, types, strictly_later) for pattern in plan.patterns)
-    return SequencePlan(plan, numbered, output_schema(numbered, types, arrow or {}), strictly_later)
 
 
 def make_linked_plan(
@@ -89,19 +35,6 @@ def make_linked_plan(
 
     numbered, schema, links = make_chain(plan, types, arrow or {}, strictly_later)
     return SequencePlan(plan, numbered, schema, strictly_later, links=links)
-
-
-def wanted_rows(plan: SequencePlan, rows: Rows) -> Any:
-    """True for rows some step may want, where events that fit no step may be dropped; None for all."""
-    if plan.plan.event_types is None or len(rows.kind_names) == 0:
-        return None
-    hits = are_of(plan.plan.event_types, rows.kinds, rows.kind_names)
-    return None if hits.all() else hits
-
-
-def are_of(types: Collection[str], kinds: Any, kind_names: Sequence[str]) -> Any:
-    """Which rows are of one of these types, by the codes of theirs."""
-    return np.array([*(name in types for name in kind_names), False])[kinds]  # -1, null, is the last place
 
 
 def find_all(
@@ -131,36 +64,6 @@ def find_all(
         raw, arrays = find(numbered, batch, offsets, horizon=horizon, threads=threads, compiled=compiled)
         out.append(Found(numbered, raw, batch, offsets, occurrence, arrays, duplicates))
     return out
-
-
-def arranged(rows: Rows, route: int, chosen: Any) -> tuple[Any, Any, Any, int]:
-    """Row numbers in order, where partitions begin, occurrence numbers and how many rows were duplicates."""
-    from perseid.engines.order import arrange
-
-    if rows.route is not None:
-        mine = np.flatnonzero(rows.route == route)
-        chosen = mine if chosen is None else np.intersect1d(mine, chosen, assume_unique=True)
-    keys = [comparable(key) for key in rows.keys[route].values()]
-    time, identity, ranks = rows.time, rows.identity, list(rows.ranks)
-    if chosen is not None:
-        keys = [key.take(pa.array(chosen)) for key in keys]
-        time, identity = time[chosen], identity[chosen]
-        ranks = [rank.take(pa.array(chosen)) for rank in ranks]
-    arrangement = arrange(keys, time, ranks, identity)
-    order = arrangement.order if chosen is None else chosen[arrangement.order]
-    if rows.dedupe and arrangement.occurrence is not None:
-        once = arrangement.occurrence == 0
-        before = np.concatenate([[0], np.cumsum(once)])
-        return order[once], before[arrangement.offsets], None, len(order) - int(before[-1])
-    return order, arrangement.offsets, arrangement.occurrence, 0
-
-
-def comparable(key: Any) -> Any:
-    """A key whose values are of several kinds as a number for each distinct one."""
-    if not isinstance(key, list):
-        return key
-    codes: dict[object, int] = {}
-    return pa.array([codes.setdefault(v.identity(v.plain(value)), len(codes)) for value in key], pa.int64())
 
 
 def step(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from perseid.compile.plan import Plan
 from perseid.engines.sequence.columns import Batch, unified_values
-from perseid.engines.sequence.plan import number
+from perseid.engines.sequence.numbered import number
 from perseid.engines.sequence.run import find
 from perseid.engines.sequence.schema import MOMENT
 from perseid.semantics.core import CorePattern

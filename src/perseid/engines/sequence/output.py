@@ -16,8 +16,9 @@ from perseid.engines.hashing import hex_ids, id_bytes, key_words, match_words
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, unified_values, value_at
 from perseid.engines.sequence.measures import last_of_step, measure
-from perseid.engines.sequence.plan import Numbered
-from perseid.engines.sequence.run import Raw, make_space
+from perseid.engines.sequence.numbered import Numbered
+from perseid.engines.sequence.raw import Raw
+from perseid.engines.sequence.run import make_space
 from perseid.engines.sequence.schema import ARROW, MOMENT, STANDARD, key_name, returned_name
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern

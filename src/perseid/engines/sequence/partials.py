@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.plan import Numbered
+from perseid.engines.sequence.numbered import Numbered
 from perseid.errors import StateError
 from perseid.semantics import values as v
-
-if TYPE_CHECKING:
-    from perseid.engines.sequence.run import Raw
 
 
 @dataclass(frozen=True)
@@ -148,46 +145,6 @@ def put_down(numbered: Numbered, counts: Any, steps: Any, positions: Any, went_o
         went_on=went_on != 0,
         ends=np.full(len(went_on), y.NONE, np.int64),
     )
-
-
-# matches that wait to be told
-
-
-def waiting(raw: Raw) -> Partials:
-    """Matches as they are kept; how each came about does not matter any more."""
-    none = np.zeros(len(raw), bool)
-    return Partials(raw.offsets, raw.positions, raw.steps, np.zeros(len(raw.steps), np.int64), none, raw.end)
-
-
-def with_waiting(numbered: Numbered, raw: Raw, decided: Partials, partition: Any) -> Raw:
-    """What was found, and before it what was found earlier and has not been told."""
-    if not len(decided):
-        return raw
-    return replace(
-        raw,
-        partition=np.concatenate([partition[decided.starts], raw.partition]),
-        timed_out=np.concatenate([decided.went_on, raw.timed_out]),
-        end=np.concatenate([decided.ends, raw.end]),
-        offsets=np.concatenate([decided.offsets[:-1], raw.offsets + decided.offsets[-1]]),
-        steps=np.concatenate([decided.steps, raw.steps]),
-        positions=np.concatenate([decided.events, raw.positions]),
-        unified=np.concatenate([_unified(numbered, decided), raw.unified]),
-    )
-
-
-def _unified(numbered: Numbered, decided: Partials) -> Any:
-    """By match and unified name: the position and the column that bound it, the first that could."""
-    tables = numbered.tables
-    found = np.full((len(decided), 2 * int(tables[y.S_UNIFIED_COUNT])), -1, np.int64)
-    for i in range(len(decided) if found.shape[1] else 0):
-        for k in range(decided.offsets[i], decided.offsets[i + 1]):
-            row = tables[y.S_STEP_TABLE] + decided.steps[k] * y.STEP_WIDTH
-            first = tables[row + y.ST_UNIFY]
-            for n in range(first, first + 2 * tables[row + y.ST_UNIFY_COUNT], 2):
-                name = 2 * tables[n]
-                if found[i, name] < 0:
-                    found[i, name : name + 2] = decided.events[k], tables[n + 1]
-    return found
 
 
 # in a state

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from types import FunctionType, ModuleType
@@ -16,11 +15,11 @@ from perseid.engines.jit import COMPILED
 from perseid.engines.sequence import conditions, endings, frames, jumps, kernel, options, search, seen
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
-from perseid.engines.sequence.partials import Partials, put_down
-from perseid.engines.sequence.plan import Numbered
+from perseid.engines.sequence.numbered import Numbered
+from perseid.engines.sequence.partials import put_down
+from perseid.engines.sequence.raw import Raw
 from perseid.engines.space import lay_out
 from perseid.semantics import core as c
-from perseid.semantics.contexts import END_OF_TIME
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope
@@ -33,47 +32,6 @@ MOST_AT_FIRST = 1 << 24
 """Words of output that a search is given room for before it has found anything."""
 MOST_OUT = 64
 """Room for output grows fast up to this scale, then as the rest does."""
-
-
-@dataclass(frozen=True)
-class Raw:
-    """What a run found, in numbers: one row for each match, and its events in flat arrays."""
-
-    partition: Any
-    timed_out: Any
-    end: Any
-    offsets: Any
-    steps: Any
-    positions: Any
-    unified: Any
-    """(position, column) for each unified name, -1 where it has none."""
-    frontiers: Any
-    capped: int
-    wake: int = y.FOREVER
-    """The first time at which an open attempt may be decided without a further event."""
-    partials: Partials | None = None
-    """What a later call takes up again, under a context that needs it."""
-
-    def __len__(self) -> int:
-        return len(self.partition)
-
-    @property
-    def starts(self) -> Any:
-        """The position of each match's first event."""
-        return self.positions[self.offsets[:-1]]
-
-    def taken(self, i: int) -> list[tuple[int, int]]:
-        """The events of a match: step and position of each."""
-        span = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
-        return list(zip(self.steps[span].tolist(), self.positions[span].tolist(), strict=True))
-
-    def ends(self, i: int) -> int:
-        """When a match ends."""
-        end = int(self.end[i])
-        return END_OF_TIME if end == y.FOREVER else end
-
-    def kind(self, i: int) -> str:
-        return "timed out" if self.timed_out[i] else "match"
 
 
 def make_space(numbered: Numbered, scale: int = 1, words: int = 0) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.formulas import ColumnTypes
-from perseid.engines.sequence.plan import Numbered
+from perseid.engines.sequence.numbered import Numbered
 from perseid.errors import PatternError, TypeMismatchError
 from perseid.lang import expressions as ex
 from perseid.semantics import types as t

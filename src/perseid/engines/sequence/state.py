@@ -25,7 +25,7 @@ from perseid.engines.sequence.partials import (
     partials_table,
     read_partials,
 )
-from perseid.engines.state import Sealed, check_owner, check_shards, is_time, seal, shown, unseal
+from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, shown, unseal
 from perseid.errors import StateError
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
@@ -276,7 +276,7 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
     if facts.get("order") != order:
         raise StateError(
             f"The checkpoint was made with order={shown(facts.get('order'))}, and the query now has order={order!r}.",
-            hint="Keep the order, or start anew with an empty checkpoint.",
+            hint=f"Keep the order. {GO_BACK}",
         )
     reader = _Reader(table, facts, plan, shape)
     rows = reader.rows()

@@ -24,6 +24,7 @@ from perseid.engines.order import arrange
 from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, batch_in
+from perseid.engines.sequence.numbered import Numbered
 from perseid.engines.sequence.output import Found, joined, match_tables
 from perseid.engines.sequence.partials import (
     Partials,
@@ -32,16 +33,14 @@ from perseid.engines.sequence.partials import (
     carries,
     no_partials,
     placed_partials,
-    waiting,
-    with_waiting,
 )
-from perseid.engines.sequence.plan import Numbered
-from perseid.engines.sequence.run import Raw, find
+from perseid.engines.sequence.raw import Raw, waiting, with_waiting
+from perseid.engines.sequence.run import find
 from perseid.engines.sequence.state import Kept, Memory, nothing, read_state, write_state
 from perseid.errors import LimitError
 
 if TYPE_CHECKING:
-    from perseid.engines.sequence.engine import SequencePlan
+    from perseid.engines.sequence.plan import SequencePlan
 
 _BEFORE_ALL = y.NONE
 
@@ -263,7 +262,7 @@ class Shard:
         return since
 
     def _place(self, route: int, since: int | None) -> Placed:
-        from perseid.engines.sequence.engine import arranged, wanted_rows
+        from perseid.engines.sequence.arrangement import arranged, wanted_rows
 
         rows = self.rows
         chosen = self.ready if since is None else self.ready & (rows.time > since)

@@ -24,14 +24,6 @@ BODY, STREAM = "body", "stream"
 """The columns that ``prepare`` is given: documents, or paths of them, and which stream each is of, where that is said."""
 TYPE, PLACE = "_type", "_place"
 """The columns of an event that are ours: of which pattern it is a result, and where in the document."""
-NODE = (
-    pa.field("variable", pa.string()),
-    pa.field("level", pa.int32()),
-    pa.field("uri", pa.string()),
-    pa.field("name", pa.string()),
-    pa.field("text", pa.string()),
-)
-"""A node of a result: its return name (null for a run), how deep in the result, its name, and its text."""
 PIECE = 1 << 24
 """Bytes of documents that are read before what was found in them goes on."""
 

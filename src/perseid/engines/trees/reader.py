@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from perseid.engines.contract import Unread
 from perseid.engines.trees import match_layout as y
-from perseid.engines.trees.engine import NODE
+from perseid.engines.trees.fields import NODE
 from perseid.engines.trees.limits import MOST_NAMES
 from perseid.engines.trees.matcher import Matcher, Told
 from perseid.engines.trees.plan import tree_plan

@@ -1,0 +1,47 @@
+"""What an engine for streams out of order is handed: a plan of the sequence engine, and a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from perseid.compile.plan import Plan
+from perseid.engines.disorder.schema import with_changes
+from perseid.engines.disorder.slots import refuse_unassembled
+from perseid.engines.disorder.strategy import BUFFER, Assemble, Strategy
+from perseid.engines.sequence.engine import make_linked_plan
+from perseid.engines.sequence.plan import SequencePlan
+from perseid.semantics import types as t
+
+
+@dataclass(frozen=True)
+class DisorderPlan(SequencePlan):
+    """A plan of the sequence engine, and how a stream that is out of order is searched with it."""
+
+    strategy: Strategy = BUFFER
+
+    def searched(self, **changes: Any) -> SequencePlan:
+        """What the sequence engine is given, changed in this."""
+        return SequencePlan(**{**_shared(self), **changes})
+
+
+def make_plan(
+    plan: Plan,
+    types: Mapping[str, t.Type],
+    *,
+    strategy: Strategy,
+    arrow: Mapping[str, Any] | None = None,
+    strictly_later: bool = False,
+) -> DisorderPlan:
+    """Number every pattern as for any stream; where matches may be taken back their rows say so."""
+    if isinstance(strategy, Assemble):
+        for pattern in plan.patterns:
+            refuse_unassembled(pattern)
+    numbered = make_linked_plan(plan, types, arrow=arrow, strictly_later=strictly_later)
+    schema = with_changes(numbered.schema) if strategy.retracts else numbered.schema
+    return DisorderPlan(**{**_shared(numbered), "schema": schema}, strategy=strategy)
+
+
+def _shared(plan: SequencePlan) -> dict[str, Any]:
+    return {field.name: getattr(plan, field.name) for field in fields(SequencePlan)}

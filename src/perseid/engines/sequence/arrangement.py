@@ -1,0 +1,56 @@
+"""The rows of a shard that a search wants, in the order of one way of partitioning."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Rows
+from perseid.engines.sequence.plan import SequencePlan
+from perseid.semantics import values as v
+
+
+def wanted_rows(plan: SequencePlan, rows: Rows) -> Any:
+    """True for rows some step may want, where events that fit no step may be dropped; None for all."""
+    if plan.plan.event_types is None or len(rows.kind_names) == 0:
+        return None
+    hits = are_of(plan.plan.event_types, rows.kinds, rows.kind_names)
+    return None if hits.all() else hits
+
+
+def are_of(types: Collection[str], kinds: Any, kind_names: Sequence[str]) -> Any:
+    """Which rows are of one of these types, by the codes of theirs."""
+    return np.array([*(name in types for name in kind_names), False])[kinds]  # -1, null, is the last place
+
+
+def arranged(rows: Rows, route: int, chosen: Any) -> tuple[Any, Any, Any, int]:
+    """Row numbers in order, where partitions begin, occurrence numbers and how many rows were duplicates."""
+    from perseid.engines.order import arrange
+
+    if rows.route is not None:
+        mine = np.flatnonzero(rows.route == route)
+        chosen = mine if chosen is None else np.intersect1d(mine, chosen, assume_unique=True)
+    keys = [comparable(key) for key in rows.keys[route].values()]
+    time, identity, ranks = rows.time, rows.identity, list(rows.ranks)
+    if chosen is not None:
+        keys = [key.take(pa.array(chosen)) for key in keys]
+        time, identity = time[chosen], identity[chosen]
+        ranks = [rank.take(pa.array(chosen)) for rank in ranks]
+    arrangement = arrange(keys, time, ranks, identity)
+    order = arrangement.order if chosen is None else chosen[arrangement.order]
+    if rows.dedupe and arrangement.occurrence is not None:
+        once = arrangement.occurrence == 0
+        before = np.concatenate([[0], np.cumsum(once)])
+        return order[once], before[arrangement.offsets], None, len(order) - int(before[-1])
+    return order, arrangement.offsets, arrangement.occurrence, 0
+
+
+def comparable(key: Any) -> Any:
+    """A key whose values are of several kinds as a number for each distinct one."""
+    if not isinstance(key, list):
+        return key
+    codes: dict[object, int] = {}
+    return pa.array([codes.setdefault(v.identity(v.plain(value)), len(codes)) for value in key], pa.int64())

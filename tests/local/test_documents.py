@@ -1,0 +1,119 @@
+"""Documents of this process: what is said where nothing is found, and of those that cannot be read."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import perseid as ps
+from perseid.errors import DocumentError, PerseidWarning, UnknownNameError
+from perseid.local import namespaces
+
+ATOM = "http://www.w3.org/2005/Atom"
+FEED = f'<feed xmlns="{ATOM}"><entry><title>one</title></entry></feed>'
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def documents(*bodies: str | bytes | None, **more: Any) -> ps.Documents:
+    return ps.documents(pa.table({"ts": [AT] * len(bodies), "xml": list(bodies)}), body="xml", time="ts", **more)
+
+
+def warned(found: pytest.WarningsRecorder) -> str:
+    (one,) = found
+    assert one.filename == __file__
+    return str(one.message)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        FEED,
+        FEED.encode(),
+        FEED.encode("utf-16"),
+        FEED.replace("feed", "a:feed").replace("entry", "a:entry").replace("xmlns=", "xmlns:a="),
+        f"<?xml version='1.0' encoding='ISO-8859-1'?>{FEED}",
+    ],
+)
+def test_a_name_that_is_in_a_namespace_is_not_missed_in_silence(body: str | bytes) -> None:
+    with pytest.warns(PerseidWarning) as found:
+        assert ps.trees("//entry->entry").match(documents(body)).num_rows == 0
+    said = warned(found)
+    assert f"'entry' is asked for in no namespace, and documents have it in '{ATOM}'" in said
+    assert f"namespaces={{'': '{ATOM}'}}" in said
+
+
+def test_what_the_warning_says_helps() -> None:
+    table = ps.trees("//entry/title->title").match(documents(FEED, namespaces={"": ATOM}))
+    assert table["title"].to_pylist() == [["one"]]
+
+
+def test_a_sequence_says_it_too() -> None:
+    asked = ps.pattern("pattern p match Feed << //entry->entry >> e return e.entry")
+    with pytest.warns(PerseidWarning, match="'entry' is asked for in no namespace") as found:
+        assert len(asked.match(documents(FEED))) == 0
+    warned(found)
+
+
+def test_files_say_it_too(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(FEED)
+    paths = ps.documents([{"file": str(tmp_path / name)} for name in ("none.xml", "a.xml")], path="file")
+    with pytest.warns(PerseidWarning, match="'entry' is asked for in no namespace"):
+        ps.trees("//entry->entry").match(paths)
+
+
+@pytest.mark.parametrize(
+    ("tree", "bodies", "more"),
+    [
+        ("//entry", [FEED, "<entry/>"], {}),
+        ("//entry[/a]", [FEED, "<entry/>"], {}),
+        ("//item->item", [FEED], {}),
+        ("//*[/@entry]", [FEED], {}),
+        ("//a:item", [FEED], {"namespaces": {"a": ATOM}}),
+        ("//entry", [FEED], {"namespaces": {"": "urn:another"}}),
+        ("//b", ["<a xmlns:n='urn:n' n:b='1'/>"], {}),
+        ("//b", [None, "", "<b", "<!DOCTYPE a [<!ENTITY e 'e'>]><b xmlns='urn:b'/>"], {}),
+    ],
+)
+def test_nothing_is_said_where_it_would_not_help(tree: str, bodies: list[Any], more: dict[str, Any]) -> None:
+    table = pa.table({"xml": pa.array(bodies, pa.string())})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ps.trees(tree).match(ps.documents(table, body="xml", **more))
+
+
+def test_only_the_first_documents_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespaces, "LOOKED_AT", 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ps.trees("//entry").match(documents("<a>" + " " * 20 + "</a>", FEED))
+
+
+def test_a_sequence_says_what_to_do_with_a_document_that_cannot_be_read() -> None:
+    asked = ps.pattern("pattern p match D << //a->x >> o return o.x")
+    for ask in (asked.match, asked.why_not):
+        with pytest.raises(DocumentError, match="Row 2: Mismatched tag") as found:
+            ask(documents("<a/>", "<a><b></a>"))
+        assert found.value.hint is not None
+        assert "Leave the row out" in found.value.hint
+    table = ps.trees("//a->x").match(documents("<a/>", "<a><b></a>"))
+    assert [one is None for one in table["error"].to_pylist()] == [True, False]
+
+
+def test_a_prefix_that_nothing_names_says_where_it_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="which namespace 'a' in a:entry") as found:
+        ps.trees("//a:entry->e").match(documents(FEED))
+    assert found.value.hint == "Name it: ps.documents(…, namespaces={'a': 'the URI of the namespace'})."
+
+
+def test_no_document_at_all() -> None:
+    none = ps.documents(
+        pa.table({"ts": pa.array([], pa.timestamp("us", "UTC")), "xml": pa.array([], pa.string())}), body="xml"
+    )
+    table = ps.trees("//a->x").match(none)
+    assert (table.num_rows, table.column_names) == (0, ["ts", "pattern", "place", "x", "nodes", "error"])
+    assert len(ps.pattern("pattern p match D << //a->x >> o return o.x").match(none)) == 0

@@ -1,0 +1,51 @@
+"""Help for testing patterns: what it says when a test is wrong or fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import perseid as ps
+from perseid.semantics.detection import oracle_matcher
+from perseid.testing import assert_matches
+from perseid.testing.cases import parse_cases, picture, read_cases, run_case
+
+CASE = """== one A
+match A a
+events
+  a1 A 1
+gives
+  a=a1
+why it is there
+"""
+PAIR = ps.pattern("pattern pair match A a -> B b within 1 minute")
+ROWS = [{"ts": 0, "type": "A"}, {"ts": 61, "type": "B"}]
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_cases_are_read_from_a_path_of_either_kind(tmp_path: Path, kind: type) -> None:
+    (tmp_path / "one.cases").write_text(CASE, encoding="utf-8")
+    (case,) = read_cases(kind(tmp_path / "one.cases"))
+    assert (case.title, case.source) == ("one A", "one.cases")
+
+
+@pytest.mark.parametrize("instead", ["", "after match skip past last"])
+def test_a_case_without_a_pattern_says_so(instead: str) -> None:
+    (case,) = parse_cases(CASE.replace("match A a", instead), "one.cases")
+    for use in (run_case, picture):
+        with pytest.raises(ValueError, match=r"one\.cases, case 'one A' has no match clause: every case has a pattern"):
+            use(case, oracle_matcher())
+
+
+def test_too_few_matches_say_why() -> None:
+    assert_matches(PAIR, ROWS, 0)
+    with pytest.raises(AssertionError, match=r"1 expected, and found:\n0 matches\n(.|\n)*B came after the window"):
+        assert_matches(PAIR, ROWS, 1)
+
+
+def test_too_many_matches_are_shown() -> None:
+    with pytest.raises(AssertionError) as raised:
+        assert_matches(PAIR, [ROWS[0], {"ts": 5, "type": "B"}], 0)
+    assert "1 match\n  pair" in str(raised.value)
+    assert "candidate start" not in str(raised.value)
