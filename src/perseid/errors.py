@@ -7,6 +7,8 @@ with a caret; the same facts are attributes, for tools.
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -194,3 +196,11 @@ def missing_column(where: str, name: str, role: str, there: Sequence[str], say: 
         f"{where} has no column {name!r}, which is to be the {role}.{did_you_mean(name, there)}",
         hint=f"It has: {', '.join(there) or 'nothing'}. Say which: {say}.",
     )
+
+
+def warn(message: str) -> None:
+    """Warn of something at the line that called us, however many functions of ours lie between."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("perseid."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, PerseidWarning, stacklevel=level)

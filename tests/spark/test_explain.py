@@ -119,5 +119,5 @@ def test_why_not_of_several_inputs(frame: DataFrame) -> None:
 
 def test_a_stream_is_not_finite(spark: SparkSession) -> None:
     rate = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'A' as type")
-    with pytest.raises(ps.NotYetError):
+    with pytest.raises(ps.UnsupportedError, match=r"in the place of spark\.readStream"):
         ps.pattern("pattern p match A").why_not(ps.events(rate))

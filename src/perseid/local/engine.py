@@ -26,7 +26,7 @@ from perseid.engines.sequence.output import (
 )
 from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.engines.sequence.schema import STANDARD, common_type
-from perseid.local.inputs import CALLERS, row_pieces
+from perseid.local.inputs import row_pieces
 from perseid.local.matches import Matches
 from perseid.local.notes import notes, warn_of_keys
 from perseid.local.rows import Events, read_events
@@ -60,7 +60,7 @@ def match_here(
         )
         there = {name for e in events for name in e.attributes}
         if events:
-            warn_of_keys(plan, there, CALLERS - 1)
+            warn_of_keys(plan, there)
         said = notes(plan, {e.type for e in events if e.type}, there)
         return Matches(detection.matches, detection.counters(), reported, columns, said if events else [])
     check_relations([pattern.pattern for pattern in plan.patterns], relations)

@@ -35,8 +35,6 @@ from perseid.semantics.hashing import hash_values, identity_of
 
 MEMORY_SHARE = 4
 """Parquet that would fill more than one part in so many of the machine's memory is read in pieces."""
-CALLERS = 5
-"""From rows to the line that asks for matches: a run, the pattern's method, and what looks at its keywords."""
 
 
 def row_pieces(
@@ -46,7 +44,7 @@ def row_pieces(
     warned = False
     for rows, names in _row_pieces(plan, stream, relations, memory_limit):
         if len(rows) and not warned:  # every piece has the same columns
-            warn_of_keys(plan, names, CALLERS)
+            warn_of_keys(plan, names)
             warned = True
         yield rows, names
 

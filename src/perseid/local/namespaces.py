@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -11,7 +9,7 @@ from xml.parsers import expat
 
 import pyarrow as pa
 
-from perseid.errors import PerseidError, PerseidWarning
+from perseid.errors import PerseidError, warn
 from perseid.lang.tree_patterns import TreeNode, TreePattern, walk
 from perseid.local.documents import Documents
 from perseid.semantics.documents import Name
@@ -34,21 +32,11 @@ def warn_of_namespaces(documents: Documents, bodies: Iterable[Any], patterns: It
     for name in _asked(patterns):
         if name in spaces and ("", name) not in seen:
             uri = spaces[name][:_LONG_URI]
-            warnings.warn(
+            warn(
                 f"Nothing was found: {name!r} is asked for in no namespace, and documents have it in {uri!r}. "
-                f"Say which one names without a prefix are in: ps.documents(…, namespaces={{'': {uri!r}}}).",
-                PerseidWarning,
-                stacklevel=_outside(),
+                f"Say which one names without a prefix are in: ps.documents(…, namespaces={{'': {uri!r}}})."
             )
             return
-
-
-def _outside() -> int:
-    """How far up the stack the code is that called us: the line that the warning is about."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("perseid."):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _asked(patterns: Iterable[TreePattern]) -> Iterator[str]:

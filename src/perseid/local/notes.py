@@ -6,11 +6,10 @@ events are at hand, and silence can be explained.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Set
 
 from perseid.compile.plan import Plan
-from perseid.errors import PerseidWarning, nearest
+from perseid.errors import nearest, warn
 from perseid.lang import ast
 
 
@@ -22,13 +21,12 @@ def notes(plan: Plan, types: Set[str], columns: Set[str]) -> list[str]:
     return out + [_note(f"no event has a column {name!r}", name, columns) for name in _nowhere(plan, columns)]
 
 
-def warn_of_keys(plan: Plan, columns: Set[str], callers: int) -> None:
+def warn_of_keys(plan: Plan, columns: Set[str]) -> None:
     """Warn of keys that no event has: all events are of one key then, and match across what should keep them apart."""
     keys = {path[0] for route in plan.routes for path in route.paths}
     for name in _nowhere(plan, columns):
         if name in keys:
-            said = _note(f"All events are of one key: no event has a column {name!r}", name, columns)
-            warnings.warn(said, PerseidWarning, stacklevel=callers + 1)
+            warn(_note(f"All events are of one key: no event has a column {name!r}", name, columns))
 
 
 def _nowhere(plan: Plan, columns: Set[str]) -> list[str]:

@@ -7,7 +7,6 @@ time there is empty; the true watermark is the one the caller set below it.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +19,7 @@ from perseid.compile.plan import Plan
 from perseid.engines.contract import ARRIVAL, Passes
 from perseid.engines.counters import COUNTERS
 from perseid.engines.disorder.strategy import OF_ALL, OF_KEY, Conservative
-from perseid.errors import EventDataError, PerseidWarning, UnsupportedError
+from perseid.errors import EventDataError, UnsupportedError, warn
 from perseid.local.rows import Events
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.inputs import DELAY, Input, delay_of, longest_delay, of_type_text, quoted, time_field
@@ -319,10 +318,8 @@ def _warn(session: Any, shards: int) -> None:
     """Every partition is a task of every trigger, and a checkpoint keeps their number for good."""
     partitions = int(session.conf.get("spark.sql.shuffle.partitions"))
     if partitions > max(shards, MANY_PARTITIONS):
-        warnings.warn(
+        warn(
             f"spark.sql.shuffle.partitions is {partitions}, and there are {shards} shards: most partitions stay empty and "
             "every trigger waits for all of them. Set it before the first start, the checkpoint keeps it: "
-            f'spark.conf.set("spark.sql.shuffle.partitions", {shards})',
-            PerseidWarning,
-            stacklevel=6,
+            f'spark.conf.set("spark.sql.shuffle.partitions", {shards})'
         )
