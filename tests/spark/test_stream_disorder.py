@@ -6,16 +6,19 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
+from perseid.engines import registry
+from perseid.engines.contract import Passes
 from perseid.semantics.detection import Match
-from tests.contract.toy import Toy
+from tests.contract.toy import TOY, Toy
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids, seconds
 
 pytestmark = pytest.mark.xdist_group("streams")
@@ -61,6 +64,12 @@ within 20 seconds
 partition by user
 """)
 CLOSING = {"ts": at(FAR), "type": "Z"}
+
+
+class Backward(Toy):
+    """A strategy whose engine needs the end first."""
+
+    name: ClassVar[str] = "backward"
 
 
 def batches_of(chance: random.Random, delay: float, kinds: str = "OOPPC") -> list[list[dict[str, Any]]]:
@@ -270,6 +279,17 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         ps.fold(spark.range(1))
     with pytest.raises(ps.UnsupportedError, match="has no last change"):
         ps.fold(PATTERNS.detect(ps.events(stream, disorder="aggressive")))
+
+
+def test_an_engine_that_goes_against_time_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a stream there is no end to begin at."""
+    back = replace(TOY, name=Backward.name, passes=Passes.BACKWARD)
+    monkeypatch.setattr(registry, "_others", [*registry._others, back])
+    stream = Streams(spark, tmp_path).stream(SCHEMA, [CLOSING], delay="10 seconds")
+    with pytest.raises(ps.UnsupportedError, match="The engine 'backward' also goes against time"):
+        PATTERNS.detect(ps.events(stream, disorder=Backward()))
 
 
 def test_another_strategy_does_not_read_the_state(spark: SparkSession, tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def try_command(
     loaded, relations = _given("try", file, events, relation)
     with _told(file, events, loaded):
         rules = loaded.bind(**_values(values or [], loaded))
-        stream = ps.events(list(_read(events)), time=time, type=type, id=id or (), order_by=order_by or ())
+        stream = _stream(events, time, type, id, order_by)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.PerseidWarning)  # it is among the notes
             found = rules.match(stream, relations=relations)
@@ -256,7 +256,7 @@ def why_not_command(
         raise _misuse(f"{file} has several patterns: {', '.join(loaded.names)}. Choose one with --pattern.")
     with _told(file, events, loaded):
         rule = _chosen(loaded.bind(**_values(values or [], loaded)), pattern or loaded.names[0])
-        stream = ps.events(list(_read(events)), time=time, type=type, id=id or (), order_by=order_by or ())
+        stream = _stream(events, time, type, id, order_by)
         typer.echo(str(rule.why_not(stream, key=_key(key or [], rule), relations=relations)))
 
 
@@ -277,6 +277,11 @@ def _given(
     for name, path in files:
         relations.setdefault(name, []).extend(_relation(path))
     return loaded, relations
+
+
+def _stream(events: Path, time: str, type: str, id: list[str] | None, order_by: list[str] | None) -> ps.Events:
+    """The events of a file, as its columns were named."""
+    return ps.events(list(_read(events)), time=time, type=type, id=id or (), order_by=order_by or ())
 
 
 @contextmanager
