@@ -23,6 +23,7 @@ from perseid.errors import (
     UnsupportedError,
     did_you_mean,
     nearest,
+    warn,
 )
 from perseid.lang import ast
 from perseid.lang import expressions as ex
@@ -38,6 +39,7 @@ from perseid.semantics.check import check
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import feeds
 from perseid.semantics.resolve import resolve
+from perseid.semantics.slips import slips
 from perseid.semantics.types import EventSchema
 from perseid.semantics.types import schema as make_schema
 from perseid.tree_api import check_trees
@@ -135,10 +137,13 @@ class PatternSet:
     def check(self, schema: EventSchema | Mapping[str, Any] | None = None) -> PatternSet:
         """Check names and types, against a schema where one is given; raises what is wrong, returns itself.
 
-        A schema is made by :func:`perseid.schema`, or given as the dict it takes.
+        A schema is made by :func:`perseid.schema`, or given as the dict it takes. Without one, what may be right and
+        reads like a slip of the pen is a warning.
         """
         declared = schema if schema is None or isinstance(schema, EventSchema) else make_schema(schema)
         self._located(lambda: check(ast.PatternFile((*self._tree.patterns, *self._producers)), declared))
+        for doubt in () if declared else (doubt for pattern in self._tree.patterns for doubt in slips(pattern)):
+            warn(doubt)
         return self
 
     def plan(self) -> Plan:
@@ -251,7 +256,13 @@ class PatternSet:
 
     @named_words
     def detect(
-        self, stream: Any, *, relations: Relations | None = None, observation: Any = None, rejected: bool = False
+        self,
+        stream: Any,
+        *,
+        relations: Relations | None = None,
+        observation: Any = None,
+        rejected: bool = False,
+        checkpoint: str | None = None,
     ) -> Any:
         """Find all matches of a Spark DataFrame, or of several: a DataFrame of matches, made when it is acted upon.
 
@@ -259,7 +270,9 @@ class PatternSet:
         matches are one too. ``relations`` are the tables that ``in Name`` asks for. What is counted beside the matches
         (events, bad rows, suppressed matches, …) goes to an ``Observation`` where one is given; of a stream,
         :func:`perseid.progress` has it. With ``rejected`` the late and bad rows of a stream are rows of the output, of the
-        kind ``late`` and ``bad``, with the ``reason`` as a sentence and all they hold as JSON in ``row``.
+        kind ``late`` and ``bad``, with the ``reason`` as a sentence and all they hold as JSON in ``row``. With the
+        ``checkpoint`` that a stream will go on from, what it keeps is looked at now: a stream that was declared otherwise
+        is refused before a batch has run.
         """
         over, declared = self._over(stream)
         streaming = _streaming(declared)
@@ -268,6 +281,8 @@ class PatternSet:
 
         tables = read_relations(_mapping(relations))
         if not streaming:
+            if checkpoint is not None:
+                raise UnsupportedError("A checkpoint is a stream's; this DataFrame is finished.", hint="Leave it out.")
             if rejected:
                 raise UnsupportedError(
                     "rejected=True is for streams: nothing of a finished DataFrame is late.",
@@ -283,7 +298,7 @@ class PatternSet:
             )
         from perseid.spark.stream import detect_stream
 
-        return self._located(lambda: detect_stream(plan, declared, tables, rejected))
+        return self._located(lambda: detect_stream(plan, declared, tables, rejected, checkpoint))
 
     @named_words
     def why_not(self, stream: Any, *, key: object = None, relations: Relations | None = None, shown: int = 3) -> WhyNot:
@@ -308,6 +323,7 @@ class PatternSet:
         narrow = {path: asked[name] for path, name in paths.items() if name in asked}
         if _is_spark(declared):
             from perseid.spark.explain import collect_events as few_events
+            from perseid.spark.explain import untimed
         else:
             from perseid.local.narrow import few_events
         found = few_events(declared, narrow, MAX_EVENTS)
@@ -322,6 +338,7 @@ class PatternSet:
             dedupe=declared.dedupe,
             relations=tables,
             shown=shown,
+            said=untimed(declared) if _is_spark(declared) else (),
         )
 
     def _plan_for(self, stream: Events) -> Plan:

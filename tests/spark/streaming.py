@@ -153,6 +153,9 @@ class Streams:
         self.add(name, schema, *batches)
         return self.read(name, schema, **options)
 
+    def checkpoint(self, name: str = "query") -> Path:
+        return self.folder / f"{name}.checkpoint"
+
     def start(self, matches: DataFrame, name: str = "query", **trigger: Any) -> Running:
         """Start a query; one of the same name goes on where the other stopped."""
         out = str(self.folder / f"{name}.out")
@@ -160,7 +163,7 @@ class Streams:
             matches.writeStream.format("parquet")
             .outputMode("append")
             .option("path", out)
-            .option("checkpointLocation", str(self.folder / f"{name}.checkpoint"))
+            .option("checkpointLocation", str(self.checkpoint(name)))
             .trigger(**(trigger or {"availableNow": True}))
             .start()
         )

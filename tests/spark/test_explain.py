@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,34 @@ def test_why_not_collects_one_key(frame: DataFrame) -> None:
     local = [row.asDict() for row in frame.where("ts is not null").collect()]
     for row, minute in zip(local, range(4), strict=True):
         row["ts"] = moment(minute)
-    assert repr(ps.pattern(PATTERN).why_not(local, key="ann")) == repr(asked)
+    (untimed,) = asked.notes
+    assert untimed.startswith("1 of 5 rows are left out")
+    assert repr(ps.pattern(PATTERN).why_not(local, key="ann")) == repr(replace(asked, notes=()))
 
 
 def test_why_not_of_all_keys_and_of_none(frame: DataFrame) -> None:
     assert ps.pattern(PATTERN).why_not(ps.events(frame)).partitions == 2
     assert "did you mean user = 'ann'?" in repr(ps.pattern(PATTERN).why_not(ps.events(frame), key="Ann"))
+
+
+def test_why_not_tells_of_rows_without_a_time(spark: SparkSession) -> None:
+    rows = [("01.03.2026 09:00", "Login"), ("2026-03-01T09:00:00Z", "Login"), (None, "Login")]
+    stream = ps.events(spark.createDataFrame(rows, "ts string, type string"))
+    told = ps.pattern("pattern p match Login a -> Log0ut b within 1 hour").why_not(stream)
+    assert told.notes[0].startswith("2 of 3 rows are left out: 'ts' is no time there, as '01.03.2026 09:00';")
+    assert "no event has the type 'Log0ut'" in told.notes[1]
+    logins = ps.events({"Login": spark.createDataFrame([(None, 1)], "ts string, n int")})
+    assert "1 of 1 rows of Login are left out: 'ts' is no time there, as null" in repr(
+        ps.pattern("pattern p match Login a").why_not(logins)
+    )
+
+
+def test_types_that_cannot_be_compared_are_refused(frame: DataFrame) -> None:
+    pattern = ps.pattern("pattern p match Login a -> Transfer t [amount > 'much'] within 1 hour")
+    with pytest.raises(ps.TypeMismatchError, match=r"cannot compare an? \w+ with a string(.|\n)*line 1, column"):
+        pattern.detect(ps.events(frame))
+    rows = [{"ts": 1, "type": "Login"}, {"ts": 2, "type": "Transfer", "amount": 3.5}]
+    assert pattern.match(rows).notes == ("p: '>' cannot compare a double with a string.",)
 
 
 def test_why_not_is_bounded(frame: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

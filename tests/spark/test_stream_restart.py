@@ -156,6 +156,10 @@ def test_a_checkpoint_that_cannot_be_gone_on_with(spark: SparkSession, tmp_path:
             streams.run(ps.patterns(PAIR).detect(stream))
 
     fails("The checkpoint was made with 2 shards, and the query now has 4", ps.events(frame, id="n", shards=4))
+    for words, said in (({"shards": 4}, "made with 2 shards"), ({"order": "arrival"}, "made with order='watermark'")):
+        declared: dict[str, Any] = {"shards": 2, **words}
+        with pytest.raises(ps.StateError, match=said):
+            ps.patterns(PAIR).detect(ps.events(frame, id="n", **declared), checkpoint=str(streams.checkpoint()))
     fails(
         "The checkpoint was made with order='watermark', and the query now has order='arrival'",
         ps.events(frame, id="n", shards=2, order="arrival"),
@@ -165,5 +169,20 @@ def test_a_checkpoint_that_cannot_be_gone_on_with(spark: SparkSession, tmp_path:
     fails("The state's column n is int64, and now it is list", ps.events(other, id="user", shards=2))
     other = frame.withColumn("user", frame["n"])
     fails("The state's key user is string, and now it is int64", ps.events(other, id="n", shards=2))
-    last = streams.run(ps.patterns(PAIR).detect(ps.events(frame, id="n", shards=2)))
-    assert matches(last.rows) == expected(PAIR, *batches)
+    goes_on = ps.patterns(PAIR).detect(ps.events(frame, id="n", shards=2), checkpoint=str(streams.checkpoint()))
+    assert matches(streams.run(goes_on).rows) == expected(PAIR, *batches)
+
+
+def test_a_refusal_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches of shards without a state would be written in the new way before one with a state is refused."""
+    streams = Streams(spark, tmp_path)
+    frame = streams.stream(EVENTS, batch(random.Random(5), 0), delay="15 seconds")
+    pair = ps.patterns(PAIR)
+    nothing_yet = pair.detect(ps.events(frame, id="n", shards=2), checkpoint=str(streams.checkpoint()))
+    streams.run(nothing_yet)
+    kept = {p: p.read_bytes() for p in streams.checkpoint().rglob("*") if p.is_file() and not p.name.startswith(".")}
+    with pytest.raises(ps.StateError, match="looks before anything runs"):
+        pair.detect(ps.events(frame, id="n", shards=8), checkpoint=str(streams.checkpoint()))
+    assert kept == {p: p.read_bytes() for p in kept}
+    with pytest.raises(ps.UnsupportedError, match="finished"):
+        pair.detect(ps.events(spark.createDataFrame([], frame.schema), id="n"), checkpoint=str(streams.checkpoint()))

@@ -38,6 +38,33 @@ def test_a_case_without_a_pattern_says_so(instead: str) -> None:
             use(case, oracle_matcher())
 
 
+def test_a_case_of_a_rule_that_stands_elsewhere() -> None:
+    text = CASE.replace("match A a", "of pair").replace("a1 A 1", "a1 A 1; b1 B 2").replace("a=a1", "a=a1 b=b1")
+    (case,) = parse_cases(text, rules=PAIR)
+    assert run_case(case, oracle_matcher()) == ["a=a1 b=b1"]
+    with pytest.raises(ValueError, match=r"no rule is called 'pair'; there are other"):
+        parse_cases(text, rules="pattern other match A a")
+    with pytest.raises(ValueError, match=r"no rules were handed over"):
+        parse_cases(text)
+
+
+def test_a_case_has_what_feeds_its_rule() -> None:
+    rules = ps.patterns("pattern twice match pair x -> pair y within 1 hour", PAIR, "pattern other match C c")
+    text = """== fed
+of twice
+events
+  a1 A 1; b1 B 2; a2 A 3; b2 B 4
+gives
+  in pair a=a1 b=b1
+  in pair a=a2 b=b2
+  in twice x=a1 y=a2
+why it takes matches of pair
+"""
+    (case,) = parse_cases(text, rules=rules)
+    assert "pattern other" not in case.text
+    assert len(run_case(case, oracle_matcher())) == 3
+
+
 def test_too_few_matches_say_why() -> None:
     assert_matches(PAIR, ROWS, 0)
     with pytest.raises(AssertionError, match=r"1 expected, and found:\n0 matches\n(.|\n)*B came after the window"):

@@ -147,12 +147,16 @@ def _pattern_files(path: Path) -> list[Path]:
 
 def _checked(file: Path) -> typer.Exit | None:
     """Say whether one file is right; what comes back says that it is not."""
-    try:
-        loaded = _load(file).check()
-    except ps.PerseidError as error:
-        return _fail(error, file)
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", ps.PerseidWarning)
+        try:
+            loaded = _load(file).check()
+        except ps.PerseidError as error:
+            return _fail(error, file)
     count = len(loaded)
     typer.echo(f"{file}: {count} pattern{'' if count == 1 else 's'}, all right: {', '.join(loaded.names)}")
+    for doubt in doubts:
+        typer.echo(f"note: {doubt.message}", err=True)
     return None
 
 

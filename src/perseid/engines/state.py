@@ -23,7 +23,10 @@ LAYOUT = 1
 _HEAD = struct.Struct("<4sHHIIQ")
 """Magic, layout, number of tables, checksum of all that follows it, bytes of facts, bytes of tables."""
 _LENGTH = struct.Struct("<Q")
-GO_BACK = "If batches have run since it was changed, go back to a copy of the checkpoint too; or start anew with an empty one."
+GO_BACK = (
+    "If batches have run since it was changed, go back to a copy of the checkpoint too; or start anew with an empty one. "
+    "detect(…, checkpoint=…) looks before anything runs."
+)
 """Only states that a batch asks for are looked at, so some may have been written in the new way before one was refused."""
 MAX_TABLES = 16
 MAX_FACTS = 1 << 24

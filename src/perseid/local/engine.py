@@ -30,6 +30,7 @@ from perseid.local.inputs import row_pieces
 from perseid.local.matches import Matches
 from perseid.local.notes import notes, warn_of_keys
 from perseid.local.rows import Events, read_events
+from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match, check_relations, detect, make_match
 
@@ -70,6 +71,7 @@ def match_here(
     names: set[str] = set()
     counted: Counter[str] = Counter()
     rows_seen = 0
+    known: dict[str, t.Type] = {}
     for rows, columns_here in row_pieces(plan, stream, tables, memory_limit):
         found = [one if one.compact else _compact(one) for one in found]
         rows_seen += len(rows)
@@ -78,7 +80,7 @@ def match_here(
         known = {name: column_type(column) for name, column in rows.columns.items()}
         numbered = make_plan(plan, known, strictly_later=stream.strictly_later)
         found.extend(_gather(numbered, rows, horizon, counted))
-    said = notes(plan, types, names) if rows_seen else []
+    said = notes(plan, types, names, known) if rows_seen else []
     return Matches(_Listed(found), counted, reported, columns, said)
 
 

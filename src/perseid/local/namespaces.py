@@ -9,6 +9,7 @@ from xml.parsers import expat
 
 import pyarrow as pa
 
+from perseid.engines.trees.judge import SEPARATOR, RefusedError, safe_parser
 from perseid.errors import PerseidError, warn
 from perseid.lang.tree_patterns import TreeNode, TreePattern, walk
 from perseid.local.documents import Documents
@@ -19,8 +20,6 @@ BEGINNING = 1 << 16
 LOOKED_AT = 1 << 18
 """Bytes of all documents that are looked at: it is only for a warning."""
 _LONG_URI = 200
-_SEPARATOR = "\x1f"
-"""No document can have it in a name."""
 
 
 def warn_of_namespaces(documents: Documents, bodies: Iterable[Any], patterns: Iterable[TreePattern]) -> None:
@@ -72,27 +71,19 @@ def _first_chunk(path: str) -> bytes:
         return b""  # a row of its own says what is wrong with it
 
 
-class _EnoughError(Exception):
-    """A document with declarations, which are not read."""
-
-
 def _names(sample: Iterable[tuple[bytes, str | None]]) -> dict[Name, None]:
     """The names of elements, each once, in the order in which they come; of what is broken those before that."""
     seen: dict[Name, None] = {}
 
     def element(name: str, _: object) -> None:
-        uri, _, local = name.rpartition(_SEPARATOR)
+        uri, _, local = name.rpartition(SEPARATOR)
         seen[uri, local] = None
 
-    def refuse(*_: object) -> None:
-        raise _EnoughError
-
     for data, encoding in sample:
-        parser = expat.ParserCreate(encoding, namespace_separator=_SEPARATOR)
+        parser = safe_parser(encoding)
         parser.StartElementHandler = element
-        parser.EntityDeclHandler = refuse
         try:
             parser.Parse(data, False)
-        except (expat.ExpatError, LookupError, ValueError, _EnoughError):
+        except (expat.ExpatError, LookupError, ValueError, RefusedError):
             continue
     return seen

@@ -6,19 +6,27 @@ events are at hand, and silence can be explained.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from perseid.compile.plan import Plan
-from perseid.errors import nearest, warn
+from perseid.engines.sequence.schema import conditions_checked
+from perseid.errors import PatternError, nearest, warn
 from perseid.lang import ast
+from perseid.semantics import types as t
 
 
-def notes(plan: Plan, types: Set[str], columns: Set[str]) -> list[str]:
-    """One sentence for each event type and column that no event has."""
+def notes(plan: Plan, types: Set[str], columns: Set[str], known: Mapping[str, t.Type] | None = None) -> list[str]:
+    """One sentence for each event type and column that no event has, and for conditions that columns' types forbid."""
     fed = {pattern.name for pattern in plan.patterns}
     wanted = {s.kind.name for p in plan.patterns for s in p.pattern.steps if isinstance(s.kind, ast.EventType)}
     out = [_note(f"no event has the type {name!r}", name, types) for name in sorted(wanted - types - fed)]
-    return out + [_note(f"no event has a column {name!r}", name, columns) for name in _nowhere(plan, columns)]
+    out += [_note(f"no event has a column {name!r}", name, columns) for name in _nowhere(plan, columns)]
+    for pattern in plan.patterns if known else ():
+        try:
+            conditions_checked(pattern.pattern, known or {})
+        except PatternError as error:
+            out.append(f"{pattern.name}: {error.message}")
+    return out
 
 
 def warn_of_keys(plan: Plan, columns: Set[str]) -> None:

@@ -29,6 +29,7 @@ from perseid.spark.worker import ROUTE
 from perseid.viz.detection import Row, all_needed, caps, engines, fed, kernels, routes, section
 
 _SQL = 160
+_LONGEST = 40
 _SAMPLE = 1_000
 
 
@@ -216,6 +217,23 @@ def collect_events(stream: Events, key: Key, most: int) -> list[Event] | None:
     if not found and key:
         found = _gathered(stream, inputs, {}, _SAMPLE)  # to name keys that there are
     return None if len(found) > most else found
+
+
+def untimed(stream: Events) -> list[str]:
+    """A sentence for each input with rows that are left out because nothing says when they happened."""
+    said = []
+    for one in inputs_of(stream):
+        read = time_text(one)
+        rows, without, example = one.frame.selectExpr(
+            "count(*)", f"count_if(({read}) is null)", f"first(if(({read}) is null, {quoted(one.time)}, null), true)"
+        ).collect()[0]
+        if without:
+            shown = "null" if example is None else repr(str(example)[:_LONGEST])
+            said.append(
+                f"{without} of {rows} rows{f' of {one.event_type}' if one.event_type else ''} are left out: "
+                f"{one.time!r} is no time there, as {shown}; texts are read as ISO 8601, others parse first."
+            )
+    return said
 
 
 def _gathered(stream: Events, inputs: list[Input], key: Key, most: int) -> list[Event]:

@@ -58,16 +58,32 @@ class Inspection:
 
 def inspect(session: Any, checkpoint: str) -> Inspection:
     """Read the states in a checkpoint; no query needs to run, and none is disturbed."""
+    found = states(session, checkpoint)
+    if found is None:
+        raise _unreadable(checkpoint, "no batch of it has ended")
+    return Inspection(tuple(map(report_of, found)))
+
+
+def states(session: Any, checkpoint: str) -> list[bytes] | None:
+    """What the shards of a stream keep; None where no batch has ended yet, so that there is nothing to read."""
     try:
         _ = session.streams.active  # a session that never had a stream cannot read state until somebody asks for them
         rows = session.read.format("statestore").load(checkpoint).selectExpr("value.groupState.body as body").collect()
     except Exception as error:  # Spark has its own for every way in which a folder is no checkpoint
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise StateError(
-            f"{checkpoint} cannot be read as the checkpoint of a stream of matches: {first}",
-            hint="It is the folder that the query was given as checkpointLocation, after its first batch.",
-        ) from None
-    return Inspection(tuple(report_of(bytes(row.body)) for row in rows if row.body is not None))
+        if _NO_BATCH in str(error):
+            return None
+        raise _unreadable(checkpoint, next(iter(str(error).strip().splitlines()), type(error).__name__)) from None
+    return [bytes(row.body) for row in rows if row.body is not None]
+
+
+_NO_BATCH = "STDS_COMMITTED_BATCH_UNAVAILABLE"
+
+
+def _unreadable(checkpoint: str, why: str) -> StateError:
+    return StateError(
+        f"{checkpoint} cannot be read as the checkpoint of a stream of matches: {why}",
+        hint="It is the folder that the query was given as checkpointLocation, after its first batch.",
+    )
 
 
 def _some(count: int, what: str) -> str:

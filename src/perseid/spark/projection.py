@@ -15,7 +15,7 @@ from perseid.engines.disorder.choice import chosen as chosen_strategy
 from perseid.engines.disorder.strategy import BUFFER, Buffer, Conservative, Strategy
 from perseid.engines.registry import engines
 from perseid.engines.sequence.plan import SequencePlan
-from perseid.engines.sequence.schema import free_name, returned_type
+from perseid.engines.sequence.schema import conditions_checked, free_name, returned_type
 from perseid.errors import BindingError, TypeMismatchError, UnknownNameError, UnsupportedError, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
@@ -102,7 +102,7 @@ def project(
     numbered: SequencePlan = engine.plan(
         undecided, types, arrow=arrow, strictly_later=stream.strictly_later, **settings
     )
-    _refuse_mistyped(numbered, types)
+    _refuse_mistyped(plan, numbered, types)
     output = _output(numbered.schema, arrow)
     if rejected:
         for name in ("reason", "row"):
@@ -277,11 +277,12 @@ def _told(plan: Plan) -> set[str]:
     return told - {part for ref in _refs(plain) for part in ref.parts[:2]}
 
 
-def _refuse_mistyped(numbered: SequencePlan, types: Mapping[str, t.Type]) -> None:
+def _refuse_mistyped(plan: Plan, numbered: SequencePlan, types: Mapping[str, t.Type]) -> None:
     """A DataFrame's types are known: what they leave uncomputable is a slip of the pen too, not null."""
-    for pattern in numbered.patterns:
+    for given, pattern in zip(plan.patterns, numbered.patterns, strict=True):
         core = pattern.pattern.pattern
         known = {**types, **numbered.types_of_matches(pattern)}
+        conditions_checked(given.pattern, known)
         for (name, formula, _), (_, expr) in zip(pattern.outputs, core.returns, strict=True):
             if formula is None and name not in pattern.output_columns:
                 returned_type(expr, core, known)

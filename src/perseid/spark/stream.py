@@ -23,6 +23,7 @@ from perseid.errors import EventDataError, UnsupportedError, warn
 from perseid.local.rows import Events
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.inputs import DELAY, Input, delay_of, longest_delay, of_type_text, quoted, time_field
+from perseid.spark.inspection import states
 from perseid.spark.projection import Projection, project, routed, shielded, spark_schema
 from perseid.spark.shards import labels
 from perseid.spark.sql.times import DAY
@@ -55,9 +56,13 @@ MAX_NULLS = 60
 
 
 def detect_stream(
-    plan: Plan, stream: Events, relations: Mapping[str, list[tuple[Any, ...]]], rejected: bool = False
+    plan: Plan,
+    stream: Events,
+    relations: Mapping[str, list[tuple[Any, ...]]],
+    rejected: bool = False,
+    checkpoint: str | None = None,
 ) -> Any:
-    """The streaming DataFrame of matches."""
+    """The streaming DataFrame of matches; where a checkpoint is named, only if it can go on from there."""
     from pyspark.sql import functions as f
 
     _refuse(plan, stream)
@@ -92,6 +97,9 @@ def detect_stream(
         about=about,
         flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
     )
+    if checkpoint is not None:
+        for state in states(session, checkpoint) or ():
+            job.check(state)
     shard = _shard(projection, stream.shards)
     named = f"array({', '.join(map(str, labels(stream.shards)))})"
     label = f"element_at({named}, {shard} + 1)"

@@ -169,6 +169,10 @@ class StreamJob(Sent):
             row[0, -1] = counts if at == 0 else None
             yield pd.DataFrame(row, columns=[*some.column_names, COUNTS], copy=False)
 
+    def check(self, state: bytes) -> None:
+        """Raise what a step would raise of a state: without rows, and without time, it does no more than read it."""
+        self._stepped(self.crossing.empty_table(), state, None, 0)
+
     def _received(self, frames: Iterable[Any]) -> tuple[pa.Table, int]:
         """The rows of a call, and the newest tick of the clock among them."""
         tables = [self.crossing.empty_table()]

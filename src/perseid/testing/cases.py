@@ -14,7 +14,8 @@
 Times are seconds. A line under ``gives`` lists the events of each named step, optionally ``end=`` (seconds),
 ``kind=timed_out``, ``key=`` and, behind a bar, returned columns; ``none`` is no match at all. Before ``events`` may
 stand ``horizon 5``, ``strictly later``, ``relation Office (ann, 220) (bob, 221)`` and ``bind threshold=5``. A case
-with several patterns writes out each ``pattern NAME`` line and says ``in NAME`` on each expected line.
+with several patterns writes out each ``pattern NAME`` line and says ``in NAME`` on each expected line. A case of a rule
+that stands elsewhere says ``of NAME`` in place of a pattern, and whoever reads it hands over the rules.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from perseid.lang.ast import PatternFile
+from perseid.lang.ast import EventType, Pattern, PatternFile, steps
 from perseid.lang.parser import parse_file
+from perseid.lang.printer import print_pattern
 from perseid.semantics.binding import bind
 from perseid.semantics.detection import Match, Matcher, detect
 from perseid.semantics.events import Event
@@ -54,24 +56,25 @@ class PatternCase:
     source: str = ""
 
 
-def read_cases(path: str | Path) -> list[PatternCase]:
-    """All cases of a file."""
+def read_cases(path: str | Path, rules: object = "") -> list[PatternCase]:
+    """All cases of a file; ``rules`` are the patterns that ``of NAME`` asks for, as text or as what prints as one."""
     path = Path(path)
-    return parse_cases(path.read_text(encoding="utf-8"), path.name)
+    return parse_cases(path.read_text(encoding="utf-8"), path.name, rules)
 
 
-def parse_cases(text: str, source: str = "") -> list[PatternCase]:
+def parse_cases(text: str, source: str = "", rules: object = "") -> list[PatternCase]:
+    known = {pattern.name: pattern for pattern in parse_file(str(rules)).patterns} if str(rules) else {}
     out = []
     for number, block in enumerate(re.split(r"(?m)^== ", text)[1:], 1):
         title, _, body = block.partition("\n")
         try:
-            out.append(_case(title.strip(), body, source))
+            out.append(_case(title.strip(), body, source, known))
         except (ValueError, IndexError) as error:
             raise ValueError(f"{source}, case {number} ({title.strip()}): {error}") from error
     return out
 
 
-def _case(title: str, body: str, source: str) -> PatternCase:
+def _case(title: str, body: str, source: str, rules: Mapping[str, Pattern]) -> PatternCase:
     options: dict[str, Any] = {}
     sections: dict[str, list[str]] = {"pattern": [], "events": [], "gives": [], "why": []}
     section = "pattern"
@@ -87,6 +90,8 @@ def _case(title: str, body: str, source: str) -> PatternCase:
             name, _, rows = rest.partition(" ")
             table = tuple(tuple(map(_value, _split(row))) for row in re.findall(r"\(([^)]*)\)", rows))
             options.setdefault("relations", {})[name] = table
+        elif section == "pattern" and word == "of":
+            sections["pattern"] += [print_pattern(pattern) for pattern in _needed(rest, rules)]
         elif section == "pattern" and word == "bind":
             options["bound"] = {k: _value(v) for k, _, v in (part.partition("=") for part in rest.split())}
         elif word in ("events", "gives", "why"):
@@ -106,6 +111,18 @@ def _case(title: str, body: str, source: str) -> PatternCase:
     written = [part.strip() for line in sections["events"] for part in line.split(";") if part.strip()]
     events = tuple(_event(part, i) for i, part in enumerate(written))
     return PatternCase(title, pattern, events, tuple(expected), " ".join(sections["why"]), source=source, **options)
+
+
+def _needed(name: str, rules: Mapping[str, Pattern]) -> list[Pattern]:
+    """A rule, behind those whose matches it takes: they are part of what it means."""
+    if name not in rules:
+        there = f"there are {', '.join(rules)}" if rules else "no rules were handed over: read_cases(path, rules=…)"
+        raise ValueError(f"no rule is called {name!r}; {there}")
+    wanted = [name]
+    for one in wanted:
+        kinds = [step.kind for step in steps(rules[one].match)]
+        wanted += [k.name for k in kinds if isinstance(k, EventType) and k.name in rules and k.name not in wanted]
+    return [pattern for pattern in rules.values() if pattern.name in wanted]
 
 
 def _event(row: str, number: int) -> Event:
@@ -167,7 +184,7 @@ def _parsed(case: PatternCase) -> PatternFile:
     if not _MATCH.search(case.text):
         where = f"{case.source}, " if case.source else ""
         raise ValueError(
-            f"{where}case {case.title!r} has no match clause: every case has a pattern of its own, above its events"
+            f"{where}case {case.title!r} has no match clause: every case has a pattern above its events, or says 'of' which rule"
         )
     return parse_file(case.text)
 

@@ -148,8 +148,9 @@ def why_not(
     relations: Mapping[str, Any] | None = None,
     shown: int = SHOWN,
     max_work: int = MAX_WORK,
+    said: Sequence[str] = (),
 ) -> WhyNot:
-    """Follow every start of one pattern of a plan, over events in hand."""
+    """Follow every start of one pattern of a plan, over events in hand; ``said`` is known of the data beforehand."""
     own = next(pattern for pattern in plan.patterns if pattern.name == name)
     wanted = key_of(own.pattern, key)
     if len(events) > MAX_EVENTS:
@@ -174,7 +175,7 @@ def why_not(
         partitions=asked.partitions,
         attempts=tuple(attempts),
         funnel=_funnel(own, attempts, asked.reached),
-        notes=tuple(asked.notes()),
+        notes=(*said, *asked.notes()),
         steps=len([s for s in own.pattern.steps if not s.negated]),
         columns=_asked_columns(own),
         shown=shown,

@@ -13,7 +13,7 @@ from perseid.engines.sequence.numbered import Numbered
 from perseid.errors import PatternError, TypeMismatchError
 from perseid.lang import expressions as ex
 from perseid.semantics import types as t
-from perseid.semantics.core import CorePattern
+from perseid.semantics.core import CorePattern, guards_of
 from perseid.semantics.typing import infer
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -172,6 +172,15 @@ def returned_type(expr: ex.Expr, core: CorePattern, types: Mapping[str, t.Type])
         found = ColumnTypes(types).ref(path)
         unified[name] = t.wider(unified.get(name, found), found) or t.Unknown()
     return infer(expr, ColumnTypes({**types, **unified}, {s.name for s in core.steps if s.name is not None}))
+
+
+def conditions_checked(core: CorePattern, types: Mapping[str, t.Type]) -> None:
+    """Raise what is wrong with a condition, as types go: it could never hold, whatever the events."""
+    for step in core.steps:
+        for expr in (*(condition.expr for condition in step.choose), *step.must):
+            returned_type(expr, core, types)
+    for expr in guards_of(core):
+        returned_type(expr, core, types)
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

@@ -13,6 +13,18 @@ PIECE = 1 << 16
 """Bytes that expat gets at once: what it keeps for them, at most forty times as much, is small before limits are asked."""
 
 
+SEPARATOR = "\x1f"
+"""Between a namespace and a name. Expat refuses namespaces that have it in them; this one no document can have."""
+
+
+def safe_parser(encoding: str | None = None) -> Any:
+    """An expat that loads and expands nothing: it raises :class:`RefusedError` where a document wants it to."""
+    parser = expat.ParserCreate(encoding, namespace_separator=SEPARATOR)
+    parser.StartDoctypeDeclHandler = _refuse_subset
+    parser.EntityDeclHandler = _refuse_entities
+    return parser
+
+
 def judge(chunks: Iterable[bytes], encoding: str | None = None) -> None:
     """Say nothing, or raise a :class:`DocumentError` with the place of what is wrong."""
     for _ in judged(chunks, encoding):
@@ -21,10 +33,7 @@ def judge(chunks: Iterable[bytes], encoding: str | None = None) -> None:
 
 def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[bytes]:
     """The same bytes, each after expat has seen it; a :class:`DocumentError` where it finds something wrong."""
-    # Expat refuses namespaces that have the separator in them; this one no document can have.
-    parser = expat.ParserCreate(encoding, namespace_separator="\x1f")
-    parser.StartDoctypeDeclHandler = _refuse_subset
-    parser.EntityDeclHandler = _refuse_entities
+    parser = safe_parser(encoding)
     seen, held, size, wait = 0, [], 0, 0
     try:
         for piece in _pieces(chunks):
@@ -39,7 +48,7 @@ def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[byt
             pending = seen - parser.CurrentByteIndex
             wait = min(pending, LONGEST_JUDGED - pending)
             if pending > LONGEST_JUDGED:
-                raise _RefusedError(f"A tag, a comment or an instruction has more than {LONGEST_JUDGED:,} bytes")
+                raise RefusedError(f"A tag, a comment or an instruction has more than {LONGEST_JUDGED:,} bytes")
             yield data
         data = b"".join(held)
         parser.Parse(data, True)
@@ -47,7 +56,7 @@ def judged(chunks: Iterable[bytes], encoding: str | None = None) -> Iterator[byt
             yield data
     except expat.ExpatError as error:
         raise DocumentError(_said(error), line=error.lineno, column=error.offset + 1) from None
-    except _RefusedError as error:
+    except RefusedError as error:
         raise _at(parser, str(error)) from None
     except (LookupError, ValueError):  # what Python says of an encoding that expat asks it for
         raise _at(parser, "The encoding is not read: UTF-8, UTF-16 and those of one byte a character are") from None
@@ -62,7 +71,7 @@ def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
             yield chunk[begin : begin + PIECE]
 
 
-class _RefusedError(Exception):
+class RefusedError(Exception):
     """Raised through expat, which cannot raise ours: where it stands is known outside."""
 
 
@@ -72,11 +81,11 @@ def _at(parser: Any, message: str) -> DocumentError:
 
 def _refuse_subset(name: str, system: str | None, public: str | None, subset: int) -> None:
     if subset:
-        raise _RefusedError("A document type with declarations of its own is not read")
+        raise RefusedError("A document type with declarations of its own is not read")
 
 
 def _refuse_entities(*_: Any) -> None:
-    raise _RefusedError("Entities that a document declares are not read")
+    raise RefusedError("Entities that a document declares are not read")
 
 
 def _said(error: expat.ExpatError) -> str:
