@@ -277,7 +277,7 @@ def print_name(test: NameTest) -> str:
 def _print_expr(expr: SiblingExpr) -> str:
     match expr:
         case TreeNode():
-            return _print_path(expr)
+            return print_path(expr)
         case SiblingRepeat():
             return _print_inside(expr.item, TreeNode) + _print_bounds(expr.low, expr.high)
         case SiblingSequence():
@@ -302,7 +302,7 @@ def _print_bounds(low: int, high: int | None) -> str:
     return f"{{{low},{'' if high is None else high}}}"
 
 
-def _print_path(first: TreeNode) -> str:
+def print_path(first: TreeNode) -> str:
     texts: list[str] = []
     node: TreeNode | None = first
     while node is not None:
@@ -324,15 +324,15 @@ def _print_predicate(predicate: TreePredicate) -> str:
         case Exists():
             return _print_expr(predicate.expr)
         case Comparison():
-            path = "." if predicate.path is None else _print_path(predicate.path)
-            return f"{path} {predicate.op} {_print_constant(predicate.value)}"
+            path = "." if predicate.path is None else print_path(predicate.path)
+            return f"{path} {predicate.op} {print_constant(predicate.value)}"
         case Position():
             return str(predicate.index)
         case LastPosition():
             return "last()"
 
 
-def _print_constant(value: Constant) -> str:
+def print_constant(value: Constant) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return str(value)

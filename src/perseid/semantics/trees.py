@@ -91,7 +91,7 @@ def find_trees(pattern: tp.TreePattern, root: Element, namespaces: Mapping[str, 
     ``namespaces`` says what prefixes stand for; the empty prefix is that of names without one.
     """
     known = known_prefixes(pattern, namespaces or {})
-    return _Reading(root, known, pattern).expression(pattern.root, Place((root,)))
+    return Reading(root, known, pattern).expression(pattern.root, Place((root,)))
 
 
 def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Mapping[str, str]:
@@ -107,7 +107,9 @@ def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Ma
     return known
 
 
-class _Reading:
+class Reading:
+    """A document being asked for the parts of one pattern."""
+
     def __init__(self, root: Element, namespaces: Mapping[str, str], pattern: tp.TreePattern) -> None:
         self.root, self.namespaces = root, namespaces
         parts = [part for part, _ in tp.walk(pattern)]
@@ -132,18 +134,19 @@ class _Reading:
 
     def path(self, step: tp.TreeNode, place: Place, judge: Callable[[str], bool] | None = None) -> Results | None:
         """Every node that a path leads to, the same result once; ``judge`` decides about the text of those at its end."""
-        nodes: Iterable[Element | Attribute]
-        if step.is_attribute:
-            nodes = (
-                Attribute(owner, name)
-                for owner in place.owners(step.axis)
-                for name in owner.attributes
-                if self.named(step.test, name, attribute=True)
-            )
-        else:
-            nodes = (one for one in place.elements(step.axis) if self.named(step.test, one.name))
+        nodes = self.candidates(step, place)
         found = [below for node in nodes if (below := self.node(step, node, judge)) is not None]
         return self.ordered(chain.from_iterable(found)) if found else None
+
+    def candidates(self, step: tp.TreeNode, place: Place) -> Iterator[Element | Attribute]:
+        """Nodes in a place that pass a step's test."""
+        if not step.is_attribute:
+            yield from (one for one in place.elements(step.axis) if self.named(step.test, one.name))
+            return
+        for owner in place.owners(step.axis):
+            for name in owner.attributes:
+                if self.named(step.test, name, attribute=True):
+                    yield Attribute(owner, name)
 
     def ordered(self, results: Iterable[Result]) -> Results:
         """Each result once, in document order; of those that begin with the same node, that which the pattern has first."""
@@ -195,7 +198,7 @@ class _Reading:
             case tp.Exists():
                 return self.expression(predicate.expr, Place.below(node))
             case tp.Comparison():
-                judge = _judge(predicate.op, predicate.value)
+                judge = compares(predicate.op, predicate.value)
                 if predicate.path is not None:
                     return self.path(predicate.path, Place.below(node), judge)
                 return () if judge(node.text) else None
@@ -273,7 +276,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _judge(op: tp.ComparisonOp, value: tp.Constant) -> Callable[[str], bool]:
+def compares(op: tp.ComparisonOp, value: tp.Constant) -> Callable[[str], bool]:
     """Does a text compare so? With a number as doubles do, what is none being NaN; with a text by code points."""
     compare = _OPERATORS[op]
     if isinstance(value, str):

@@ -1,0 +1,199 @@
+"""Subscriptions as the kernels know them: the relation RT of every template, as a tree of hashed choices.
+
+Subscriptions that ask for the same chains and constants are one *group* and end at one prefix; there they lie by window,
+the widest first, so that those a pair of documents is due to are the first so many. Nothing is scanned to find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.joins import layout as y
+from perseid.engines.joins.graph import Asked, Chain, Edge, Kind, Row, Template
+from perseid.engines.joins.kernel import Index, put, put_again, put_paths
+from perseid.engines.joins.values import Values
+from perseid.errors import LimitError
+
+ENDLESS = 1 << 62
+"""The window of those that have none."""
+
+
+@dataclass
+class Subscriptions:
+    """A set of subscriptions that can grow and shrink; ``values`` are shared with the documents."""
+
+    values: Values
+    chains: dict[Chain, int] = field(default_factory=dict)
+    templates: dict[Template, int] = field(default_factory=dict)
+    roots: list[int] = field(default_factory=list)
+    numbers: list[object] = field(default_factory=list)
+    """By entry: whose it is."""
+    prefixes: int = 0
+    _ends: list[Any] = field(default_factory=list)
+    _windows: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.keys = np.zeros((1024, 3), np.int32)
+        self.children = np.full(1024, -1, np.int32)
+        self.asks = np.zeros(1024, np.int32)
+        """By prefix: the edge it asks next."""
+
+    def add(self, given: Iterable[tuple[object, Row]]) -> None:
+        """Add rows, each with whose it is."""
+        rows = list(given)
+        width = max((len(row.asked) for _, row in rows), default=1)
+        paths = np.zeros((len(rows), width, 2), np.int64)
+        roots = np.zeros(len(rows), np.int64)
+        lengths = np.zeros(len(rows), np.int64)
+        windows = np.zeros(len(rows), np.int64)
+        for i, (whose, row) in enumerate(rows):
+            roots[i] = self.roots[self._template(row.template)]
+            lengths[i] = len(row.asked)
+            windows[i] = ENDLESS if row.window is None else row.window
+            for e, (edge, asked) in enumerate(zip(row.template.edges, row.asked, strict=True)):
+                paths[i, e] = self._choice(edge, asked)
+            self.numbers.append(whose)
+        self.add_paths(roots, paths, lengths, windows)
+
+    def add_paths(self, roots: Any, paths: Any, lengths: Any, windows: Any) -> None:
+        """Add subscriptions as choices; whose they are is in ``numbers`` already."""
+        ends = np.zeros(len(roots), np.int64)
+        done = 0
+        while done < len(roots):
+            added, self.prefixes = put_paths(
+                self.keys,
+                self.children,
+                self.asks,
+                self.prefixes,
+                roots[done:],
+                paths[done:],
+                lengths[done:],
+                ends[done:],
+            )
+            done += added
+            if done < len(roots):
+                self._grow()
+        self._ends.append(ends)
+        self._windows.append(windows)
+
+    def _grow(self) -> None:
+        keys, children = np.zeros((2 * len(self.children), 3), np.int32), np.full(2 * len(self.children), -1, np.int32)
+        put_again(keys, children, self.keys, self.children)
+        self.keys, self.children = keys, children
+        self.asks = np.concatenate([self.asks, np.zeros_like(self.asks)])
+
+    def chain(self, chain: Chain) -> int:
+        return self.chains.setdefault(chain, len(self.chains))
+
+    def _template(self, template: Template) -> int:
+        number = self.templates.setdefault(template, len(self.templates))
+        if number == len(self.roots):
+            many = max((slot for edge in template.edges for slot in (*edge.older, *edge.newer)), default=0)
+            if many >= y.MAX_SLOTS or len(template.edges) > y.MAX_EDGES:
+                raise LimitError(
+                    f"A subscription relates at most {y.MAX_SLOTS} nodes of a document by at most {y.MAX_EDGES} comparisons.",
+                    hint="Ask for less, in several subscriptions.",
+                )
+            if self.prefixes + 1 > len(self.children) // 2:
+                self._grow()
+            self.roots.append(self.prefixes)
+            self.asks[self.prefixes] = sum(len(one.edges) for one in self.templates) - len(template.edges)
+            self.prefixes += 1
+        return number
+
+    def _choice(self, edge: Edge, asked: Asked) -> tuple[int, int]:
+        older, newer = (None if one is None else self.chain(one) for one in (asked.older, asked.newer))
+        if older is not None and newer is not None:
+            return older, newer
+        chain = newer if older is None else older
+        assert chain is not None
+        assert asked.value is not None
+        match edge.kind:
+            case Kind.NEWER_IS | Kind.OLDER_IS:
+                return chain, self.values.number(str(asked.value))
+            case Kind.NEWER_CONTAINS | Kind.OLDER_CONTAINS:
+                return chain, self.values.needle(str(asked.value))
+        return chain, self.values.threshold(asked.value)
+
+    # for the kernels
+
+    def compiled(self) -> Index:
+        """The arrays; they are good until something is added or removed."""
+        templates, edges, slots = _tables(list(self.templates), self.roots)
+        ends, windows = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (self._ends, self._windows))
+        # By group, the widest window first; those that were removed are in no group.
+        self.order = np.lexsort((-windows, ends))
+        self.order = self.order[ends[self.order] >= 0]
+        ends, windows = ends[self.order], windows[self.order]
+        groups, many = np.unique(ends, return_counts=True)
+        where = np.zeros((self.prefixes, 2), np.int64)
+        where[groups, 1] = np.cumsum(many)
+        where[groups, 0] = where[groups, 1] - many
+        used = np.flatnonzero(self.children >= 0)
+        kinds = edges[self.asks[self.keys[used, 0]], y.E_KIND] if len(edges) else used[:0]
+        newer = np.zeros(len(self.chains), np.bool_)
+        newer[self.keys[used[kinds == y.EQUAL], 2]] = True
+        ranged = used[kinds >= y.NEWER_RANGE]
+        return Index(
+            templates, edges, slots, self.keys, self.children, where, windows, *self._ranges(ranged), newer,
+            int(windows.max(initial=-1)),
+        )  # fmt: skip
+
+    def _ranges(self, at: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Lists of thresholds by prefix and chain, rising, and where each leads."""
+        prefix, chain, constant = (self.keys[at, k].astype(np.int64) for k in range(3))
+        thresholds = self.values.thresholds()[constant]
+        order = np.lexsort((thresholds, chain, prefix))
+        prefix, chain = prefix[order], chain[order]
+        new = np.ones(len(order), np.bool_)
+        new[1:] = (np.diff(prefix) != 0) | (np.diff(chain) != 0)
+        begins = np.flatnonzero(new)
+        ranges = np.stack([begins, np.append(begins, len(order))[1:]], axis=1).astype(np.int64)
+        size = 1 << max(4, int(2 * len(begins)).bit_length())
+        keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
+        for which, begin in enumerate(begins.tolist()):
+            put(keys, children, prefix[begin], chain[begin], 0, which)
+        return keys, children, ranges, thresholds[order], self.children[at][order]
+
+    def whose(self, end: int, count: int, index: Index) -> list[object]:
+        """Who the first so many subscriptions of a group belong to."""
+        first = int(index.ends[end, 0])
+        return [self.numbers[i] for i in self.order[first : first + count].tolist()]
+
+
+def _tables(templates: Sequence[Template], roots: Sequence[int]) -> tuple[Any, Any, Any]:
+    """Templates, their edges and the slots of these, as rows."""
+    T: list[tuple[int, ...]] = []
+    E: list[tuple[int, ...]] = []
+    S: list[tuple[int, bool]] = []
+    for template, root in zip(templates, roots, strict=True):
+        first, bound = len(E), (set[int](), set[int]())
+        for edge in template.edges:
+            at = []
+            for chain, known in zip((edge.older, edge.newer), bound, strict=True):
+                at += [len(S), len(chain)]
+                S += [(slot, slot not in known) for slot in chain]
+                known.update(chain)
+            E.append((edge.kind, _op(edge.op), *at))
+        shown = []
+        for nodes in template.shown:
+            shown += [len(S), len(nodes)]
+            S += [(slot, False) for slot in nodes]
+        constants = sum(edge.kind in (Kind.NEWER_IS, Kind.NEWER_CONTAINS) for edge in template.edges)
+        partial = any(known - set(nodes) for known, nodes in zip(bound, template.shown, strict=True))
+        T.append((root, first, len(template.edges), constants, len(bound[1]), template.strict, *shown, partial))
+    return (
+        np.array(T, np.int64).reshape(-1, y.T_WIDTH),
+        np.array(E, np.int64).reshape(-1, y.E_WIDTH),
+        np.array(S, np.int64).reshape(-1, y.S_WIDTH),
+    )
+
+
+def _op(text: str) -> int:
+    """The number of an operator; of one on texts, 8 more."""
+    sign, _, kind = text.partition(" ")
+    return y.OPS.get(sign, 0) + (8 if kind else 0)

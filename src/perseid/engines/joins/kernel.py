@@ -1,0 +1,562 @@
+"""Documents through all templates: paper 3's Algorithms 1 to 5 over arrays.
+
+A row of ``R`` is a chain found in a document (Rbin, with the value of its node from Rdoc beside it): its chain, its
+value, and where its nodes stand. Values have lists of the rows that have them, the newest first. A new document's values
+lead to older documents that share some (Rvj); for each of these the pairs of rows with one value are what all templates
+are asked about (RL and RR). A template's relation RT is a tree of hashed keys: a path from its root is a choice of chains
+and constants for one edge after the other, so choices that no subscription makes are not followed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from perseid.engines.jit import jit
+from perseid.engines.joins.layout import *
+
+
+class Index(NamedTuple):
+    """Subscriptions, for the kernels."""
+
+    templates: Any
+    edges: Any
+    slots: Any
+    keys: Any
+    """Choices that lead on: (prefix, a, b). For equalities the chains of the older and of the newer document, for constants
+    the chain and the constant."""
+    children: Any
+    ends: Any
+    """By prefix: where the windows of the subscriptions that end there begin and end."""
+    windows: Any
+    range_keys: Any
+    """The same for (prefix, chain, 0) and a list of thresholds."""
+    range_children: Any
+    ranges: Any
+    """By list: where its thresholds begin and end."""
+    thresholds: Any
+    onward: Any
+    """By threshold: the prefix it leads to."""
+    newer: Any
+    """By chain: is it the newer one of an equality?"""
+    widest: int
+
+
+class Store(NamedTuple):
+    """Documents, for the kernels."""
+
+    times: Any
+    documents: Any
+    """By document: its rows, from and to."""
+    rows: Any
+    """Chain, value, and where its nodes stand; the last of these is the one with the value."""
+    heights: Any
+    """By chain: how many nodes it has."""
+    nodes: Any
+    numbers: Any
+    """By value: the number it is, and its place among texts that things are compared with."""
+    needles_at: Any
+    needles: Any
+    """By value: the texts it contains that somebody asks for."""
+    heads: Any
+    """By value: the newest posting (Rdoc), and the newest row of its slice (RL); -1 for none, and -2 where there is no slice."""
+    postings: Any
+    """Document, node, and the posting before (Rdoc)."""
+    slices: Any
+    """Row, and the one before (RL)."""
+
+
+class Room(NamedTuple):
+    """What the kernels write to."""
+
+    pairs: Any
+    slots: Any
+    cursors: Any
+    prefixes: Any
+    states: Any
+    state_slots: Any
+    at: Any
+    found: Any
+    nodes: Any
+    told: Any
+    """How many rows and nodes were found, how many states there are, and how many postings and slices."""
+
+
+N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES, N_WIDTH = range(6)
+
+
+@jit
+def _mixed(prefix: int, a: int, b: int) -> int:
+    h = (int(prefix) * 0x9E3779B1) ^ (int(a) * 0x85EBCA6B) ^ (int(b) * 0xC2B2AE35)
+    h = ((h ^ (h >> 17)) & 0x7FFFFFFF) * 0x27D4EB2F
+    return h ^ (h >> 13)
+
+
+@jit
+def find(keys: Any, children: Any, prefix: int, a: int, b: int) -> int:
+    """The prefix that a choice leads to, or -1."""
+    mask = len(children) - 1
+    at = _mixed(prefix, a, b) & mask
+    while children[at] >= 0:
+        if keys[at, 0] == prefix and keys[at, 1] == a and keys[at, 2] == b:
+            return children[at]
+        at = (at + 1) & mask
+    return -1
+
+
+@jit
+def put(keys: Any, children: Any, prefix: int, a: int, b: int, child: int) -> None:
+    """Add a choice that is not there."""
+    mask = len(children) - 1
+    at = _mixed(prefix, a, b) & mask
+    while children[at] >= 0:
+        at = (at + 1) & mask
+    keys[at, 0], keys[at, 1], keys[at, 2] = prefix, a, b
+    children[at] = child
+
+
+@jit
+def put_again(keys: Any, children: Any, old_keys: Any, old_children: Any) -> None:
+    """Move all choices to a larger table."""
+    for at in range(len(old_children)):
+        if old_children[at] >= 0:
+            put(keys, children, old_keys[at, 0], old_keys[at, 1], old_keys[at, 2], old_children[at])
+
+
+@jit
+def put_paths(
+    keys: Any, children: Any, asks: Any, used: int, roots: Any, paths: Any, lengths: Any, ends: Any
+) -> tuple[int, int]:
+    """Add the paths of subscriptions, each a choice (a, b) for every edge: where each ends, and which edge prefixes ask next.
+
+    It stops where the table is more than half full, and says how many paths were added and how many prefixes there are.
+    """
+    limit = len(children) // 2
+    for i in range(len(roots)):
+        if used + lengths[i] > limit:
+            return i, used
+        prefix = roots[i]
+        for e in range(lengths[i]):
+            a, b = paths[i, e, 0], paths[i, e, 1]
+            child = find(keys, children, prefix, a, b)
+            if child < 0:
+                child = used
+                used += 1
+                put(keys, children, prefix, a, b, child)
+                asks[child] = asks[prefix] + 1
+            prefix = child
+        ends[i] = prefix
+    return len(roots), used
+
+
+@jit
+def _compare(op: int, x: float, y: float) -> bool:
+    if op == LESS:
+        return x < y
+    if op == LESS_OR_EQUAL:
+        return x <= y
+    if op == GREATER:
+        return x > y
+    if op == GREATER_OR_EQUAL:
+        return x >= y
+    if op == SAME:
+        return x == y
+    return x != y
+
+
+@jit
+def _bind(S: Any, at: int, count: int, nodes: Any, first: int, slots: Any) -> bool:
+    """Take a chain's nodes into the slots of an edge; False where a slot has another node already."""
+    for k in range(count):
+        slot, node = S[at + k, S_SLOT], nodes[first + k]
+        if S[at + k, S_NEW]:
+            slots[slot] = node
+        elif slots[slot] != node:
+            return False
+    return True
+
+
+@jit
+def _wide_enough(windows: Any, first: int, last: int, apart: int) -> int:
+    """How many windows, the widest first, are as wide as that."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        if windows[middle] >= apart:
+            low = middle + 1
+        else:
+            high = middle
+    return low - first
+
+
+@jit
+def _emit(x: Index, room: Room, t: int, prefix: int, older: int, newer: int, apart: int, since: int) -> bool:
+    """Tell of a pair of documents, unless the same was told since; False where there is no room."""
+    if x.ends[prefix, 0] >= x.ends[prefix, 1]:
+        return True
+    wide = _wide_enough(x.windows, x.ends[prefix, 0], x.ends[prefix, 1], apart)
+    if wide == 0:
+        return True
+    T, told, found, out = x.templates, room.told, room.found, room.nodes
+    width = T[t, T_OLDER] + T[t, T_NEWER]
+    row, at = told[N_FOUND], told[N_NODES]
+    if row >= len(found) or at + width > len(out):
+        return False
+    for k in range(T[t, T_OLDER]):
+        out[at + k] = room.slots[0, x.slots[T[t, T_OLDER_AT] + k, S_SLOT]]
+    for k in range(T[t, T_NEWER]):
+        out[at + T[t, T_OLDER] + k] = room.slots[1, x.slots[T[t, T_NEWER_AT] + k, S_SLOT]]
+    if T[t, T_PARTIAL]:
+        for other in range(since, row):
+            if found[other, O_GROUP] == prefix:
+                same = True
+                for k in range(width):
+                    if out[found[other, O_AT] + k] != out[at + k]:
+                        same = False
+                        break
+                if same:
+                    return True
+    found[row, O_GROUP], found[row, O_COUNT] = prefix, wide
+    found[row, O_OLDER], found[row, O_NEWER], found[row, O_AT] = older, newer, at
+    told[N_FOUND] += 1
+    told[N_NODES] += width
+    return True
+
+
+@jit
+def _keep_state(room: Room, t: int, prefix: int) -> bool:
+    """Remember a prefix that the newer document alone leads to; False where there is no room."""
+    number = room.told[N_STATES]
+    if number >= len(room.states):
+        return False
+    room.states[number, 0], room.states[number, 1] = t, prefix
+    for k in range(room.state_slots.shape[1]):
+        room.state_slots[number, k] = room.slots[1, k]
+    room.told[N_STATES] += 1
+    return True
+
+
+@jit
+def _equal(x: Index, store: Store, room: Room, e: int, depth: int, count: int) -> int:
+    """The next pair of rows with one value that leads on: the prefix, or -1."""
+    E, R, cursor = x.edges, store.rows, room.cursors[0, depth]
+    while cursor < count:
+        old, new = room.pairs[cursor, 0], room.pairs[cursor, 1]
+        cursor += 1
+        child = find(x.keys, x.children, room.prefixes[depth], R[old, 0], R[new, 0])
+        if (
+            child >= 0
+            and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots[0])
+            and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots[1])
+        ):
+            room.cursors[0, depth] = cursor
+            return child
+    room.cursors[0, depth] = cursor
+    return -1
+
+
+@jit
+def _ordered(x: Index, store: Store, room: Room, e: int, depth: int, older: int, newer: int) -> int:
+    """The next pair of rows that compare as asked: the prefix they lead to, or -1."""
+    E, R, D, cursor = x.edges, store.rows, store.documents, room.cursors[0, depth]
+    begin, many = D[newer, 0], D[newer, 1] - D[newer, 0]
+    total = (D[older, 1] - D[older, 0]) * many
+    while cursor < total:
+        old, new = D[older, 0] + cursor // many, begin + cursor % many
+        cursor += 1
+        child = find(x.keys, x.children, room.prefixes[depth], R[old, 0], R[new, 0])
+        if (
+            child >= 0
+            and _compare(E[e, E_OP], store.numbers[R[old, 1], 0], store.numbers[R[new, 1], 0])
+            and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots[0])
+            and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots[1])
+        ):
+            room.cursors[0, depth] = cursor
+            return child
+    room.cursors[0, depth] = cursor
+    return -1
+
+
+@jit
+def _threshold(x: Index, which: int, op: int, number: float, inner: int) -> int:
+    """From so many thresholds of a list on, the next that holds: how many are behind it then, or -1."""
+    begin, end = x.ranges[which, 0], x.ranges[which, 1]
+    sign = op % 8
+    if sign == SAME and inner == 0:
+        low, high = begin, end
+        while low < high:
+            middle = (low + high) // 2
+            if x.thresholds[middle] < number:
+                low = middle + 1
+            else:
+                high = middle
+        inner = low - begin
+    while inner < end - begin:
+        # Thresholds rise: those that hold are the last ones for < and <=, and the first ones for > and >=.
+        place = end - 1 - inner if sign == LESS or sign == LESS_OR_EQUAL else begin + inner
+        inner += 1
+        if _compare(sign, number, x.thresholds[place]):
+            return inner
+        if sign != DIFFERENT:
+            return -1
+    return -1
+
+
+@jit
+def _constant(x: Index, store: Store, room: Room, e: int, depth: int, older: int, newer: int) -> int:
+    """The next row of one document that is as a constant asks: the prefix it leads to, or -1."""
+    E, R, kind = x.edges, store.rows, x.edges[e, E_KIND]
+    is_newer = kind == NEWER_IS or kind == NEWER_CONTAINS or kind == NEWER_RANGE
+    document = newer if is_newer else older
+    side = 1 if is_newer else 0
+    at, long = (E[e, E_NEWER_AT], E[e, E_NEWER]) if is_newer else (E[e, E_OLDER_AT], E[e, E_OLDER])
+    prefix = room.prefixes[depth]
+    # Inside a row the second cursor goes over needles or thresholds.
+    cursor, inner = room.cursors[0, depth], room.cursors[1, depth]
+    while store.documents[document, 0] + cursor < store.documents[document, 1]:
+        row = store.documents[document, 0] + cursor
+        chain, value = R[row, 0], R[row, 1]
+        child = -1
+        if kind == NEWER_IS or kind == OLDER_IS:
+            cursor += 1
+            child = find(x.keys, x.children, prefix, chain, value)
+        elif kind == NEWER_CONTAINS or kind == OLDER_CONTAINS:
+            place = store.needles_at[value] + inner
+            inner += 1
+            if place >= store.needles_at[value + 1]:
+                cursor, inner = cursor + 1, 0
+                continue
+            child = find(x.keys, x.children, prefix, chain, store.needles[place])
+        else:
+            op = E[e, E_OP]
+            which = find(x.range_keys, x.range_children, prefix, chain, 0)
+            inner = -1 if which < 0 else _threshold(x, which, op, store.numbers[value, op // 8], inner)
+            if inner < 0:
+                cursor, inner = cursor + 1, 0
+                continue
+            down = op % 8 == LESS or op % 8 == LESS_OR_EQUAL
+            child = x.onward[x.ranges[which, 1] - inner if down else x.ranges[which, 0] + inner - 1]
+        if child >= 0 and _bind(x.slots, at, long, store.nodes, R[row, 2], room.slots[side]):
+            room.cursors[0, depth], room.cursors[1, depth] = cursor, inner
+            return child
+    room.cursors[0, depth], room.cursors[1, depth] = cursor, inner
+    return -1
+
+
+@jit
+def _search(
+    x: Index,
+    store: Store,
+    room: Room,
+    t: int,
+    prefix: int,
+    depth: int,
+    until: int,
+    older: int,
+    newer: int,
+    count: int,
+    apart: int,
+    since: int,
+) -> bool:
+    """Follow a template from a prefix on, all choices for its edges from one depth to another; False where room ends.
+
+    At the end of the template the pair is told of; before it the prefix is a state, from which the search goes on for each
+    older document.
+    """
+    first, edges, start = x.templates[t, T_FIRST], x.templates[t, T_COUNT], depth
+    room.prefixes[depth] = prefix
+    room.cursors[0, depth] = room.cursors[1, depth] = 0
+    while depth >= start:
+        if depth == until:
+            if until < edges:
+                if not _keep_state(room, t, room.prefixes[depth]):
+                    return False
+            elif not _emit(x, room, t, room.prefixes[depth], older, newer, apart, since):
+                return False
+            depth -= 1
+            continue
+        kind = x.edges[first + depth, E_KIND]
+        if kind == EQUAL:
+            child = _equal(x, store, room, first + depth, depth, count)
+        elif kind == ORDERED:
+            child = _ordered(x, store, room, first + depth, depth, older, newer)
+        else:
+            child = _constant(x, store, room, first + depth, depth, older, newer)
+        if child < 0:
+            depth -= 1
+            continue
+        depth += 1
+        room.prefixes[depth] = child
+        room.cursors[0, depth] = room.cursors[1, depth] = 0
+    return True
+
+
+@jit
+def _rows_of(store: Store, room: Room, posting: int, new: int, count: int) -> int:
+    """The rows of a posting's node (Rdoc joined with Rbin), each beside a row of the new document; -1 where room ends."""
+    document, node = store.postings[posting, 0], store.postings[posting, 1]
+    for row in range(store.documents[document, 0], store.documents[document, 1]):
+        if store.nodes[store.rows[row, 2] + store.heights[store.rows[row, 0]] - 1] == node:
+            if count >= len(room.pairs):
+                return -1
+            room.pairs[count, 0], room.pairs[count, 1] = row, new
+            count += 1
+    return count
+
+
+@jit
+def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_state: int, views: int) -> bool:
+    """One document against all before it, for some states; False where room ends."""
+    begin, end = store.documents[newer, 0], store.documents[newer, 1]
+    now = store.times[newer]
+    for row in range(begin, end):
+        value = store.rows[row, 1]
+        if not x.newer[store.rows[row, 0]]:
+            room.at[row - begin, 0] = -1
+            continue
+        cached = views == CACHED and store.heads[value, 1] != -2
+        room.at[row - begin, 0] = store.heads[value, 1 if cached else 0]
+        room.at[row - begin, 1] = cached
+    while True:
+        older = -1
+        for i in range(end - begin):
+            at = room.at[i, 0]
+            if at >= 0:
+                there = store.slices[at, 2] if room.at[i, 1] else store.postings[at, 0]
+                if there > older:
+                    older = there
+        if older < 0:
+            return True
+        apart = now - store.times[older]
+        if apart > x.widest:
+            return True
+        count = 0
+        for i in range(end - begin):
+            at = room.at[i, 0]
+            if room.at[i, 1]:
+                while at >= 0 and store.slices[at, 2] == older:
+                    if count >= len(room.pairs):
+                        return False
+                    room.pairs[count, 0], room.pairs[count, 1] = store.slices[at, 0], begin + i
+                    count += 1
+                    at = store.slices[at, 1]
+            else:
+                while at >= 0 and store.postings[at, 0] == older:
+                    count = _rows_of(store, room, at, begin + i, count)
+                    if count < 0:
+                        return False
+                    at = store.postings[at, 2]
+            room.at[i, 0] = at
+        since = room.told[N_FOUND]
+        for state in range(from_state, to_state):
+            t = room.states[state, 0]
+            if x.templates[t, T_STRICT] and apart == 0:
+                continue
+            for k in range(x.templates[t, T_BOUND]):
+                room.slots[1, k] = room.state_slots[state, k]
+            if not _search(
+                x, store, room, t, room.states[state, 1], x.templates[t, T_CONSTANTS], x.templates[t, T_COUNT],
+                older, newer, count, apart, since,
+            ):  # fmt: skip
+                return False
+
+
+@jit
+def _cache(store: Store, room: Room, value: int) -> bool:
+    """Make the slice of a value that is looked for and has none (Algorithm 4, line 7); False where room ends."""
+    head, at, last, before = -1, store.heads[value, 0], -1, room.told[N_SLICES]
+    while at >= 0:
+        document, node = store.postings[at, 0], store.postings[at, 1]
+        for row in range(store.documents[document, 0], store.documents[document, 1]):
+            if store.nodes[store.rows[row, 2] + store.heights[store.rows[row, 0]] - 1] == node:
+                number = room.told[N_SLICES]
+                if number >= len(store.slices):
+                    room.told[N_SLICES] = before
+                    return False
+                store.slices[number, 0], store.slices[number, 1], store.slices[number, 2] = row, -1, document
+                room.told[N_SLICES] += 1
+                if last < 0:
+                    head = number
+                else:
+                    store.slices[last, 1] = number
+                last = number
+        at = store.postings[at, 2]
+    store.heads[value, 1] = head
+    return True
+
+
+@jit
+def _insert(x: Index, store: Store, room: Room, document: int, views: int) -> bool:
+    """Maintain the join state with a document (Algorithms 2 and 5); False where room ends."""
+    many = store.documents[document, 1] - store.documents[document, 0]
+    if room.told[N_POSTINGS] + many > len(store.postings) or room.told[N_SLICES] + many > len(store.slices):
+        return False
+    for row in range(store.documents[document, 0], store.documents[document, 1]):
+        chain, value = store.rows[row, 0], store.rows[row, 1]
+        node = store.nodes[store.rows[row, 2] + store.heights[chain] - 1]
+        head = store.heads[value, 0]
+        if head < 0 or store.postings[head, 0] != document or not _listed(store, head, document, node):
+            number = room.told[N_POSTINGS]
+            store.postings[number, 0], store.postings[number, 1], store.postings[number, 2] = document, node, head
+            store.heads[value, 0] = number
+            room.told[N_POSTINGS] += 1
+        if views == CACHED and store.heads[value, 1] != -2:
+            number = room.told[N_SLICES]
+            store.slices[number, 0], store.slices[number, 1], store.slices[number, 2] = (
+                row,
+                store.heads[value, 1],
+                document,
+            )
+            store.heads[value, 1] = number
+            room.told[N_SLICES] += 1
+    return True
+
+
+@jit
+def _listed(store: Store, at: int, document: int, node: int) -> bool:
+    while at >= 0 and store.postings[at, 0] == document:
+        if store.postings[at, 1] == node:
+            return True
+        at = store.postings[at, 2]
+    return False
+
+
+@jit
+def join_document(x: Index, store: Store, room: Room, newer: int, views: int) -> bool:
+    """One document: what it and those before it are due, and then it is one of those before; False where room ends.
+
+    What was written is taken back then, and the same is asked again with more room.
+    """
+    told = room.told
+    found, nodes = told[N_FOUND], told[N_NODES]
+    told[N_STATES] = 0
+    good = True
+    if views == CACHED:
+        for row in range(store.documents[newer, 0], store.documents[newer, 1]):
+            value = store.rows[row, 1]
+            if good and x.newer[store.rows[row, 0]] and store.heads[value, 0] >= 0 and store.heads[value, 1] == -2:
+                good = _cache(store, room, value)
+    for t in range(len(x.templates)):
+        if good:
+            good = _search(
+                x, store, room, t, x.templates[t, T_ROOT], 0, x.templates[t, T_CONSTANTS], -1, newer, 0, 0, found
+            )
+    if good and views == NO_VIEWS:
+        # Each template finds what it joins for itself.
+        for state in range(told[N_STATES]):
+            good = good and _join(x, store, room, newer, state, state + 1, views)
+    elif good:
+        good = _join(x, store, room, newer, 0, told[N_STATES], views)
+    if good:
+        good = _insert(x, store, room, newer, views)
+    if not good:
+        told[N_FOUND], told[N_NODES] = found, nodes
+    return good
+
+
+@jit
+def join_documents(x: Index, store: Store, room: Room, first: int, last: int, views: int) -> int:
+    """Documents one after the other; the number of the first for which there was no room, or that behind the last."""
+    for newer in range(first, last):
+        if not join_document(x, store, room, newer, views):
+            return newer
+    return last

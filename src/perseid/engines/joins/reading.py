@@ -1,0 +1,77 @@
+"""Stage 1: documents through the tree matcher, chains out (the paper's XPath Evaluator)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Unread
+from perseid.engines.joins.graph import Chain
+from perseid.engines.joins.joiner import Bindings
+from perseid.engines.trees.match_layout import O_LEVEL, O_ORDINAL, O_PATTERN
+from perseid.engines.trees.reader import Findings, Reader
+
+
+class ChainReader:
+    """Reads documents of streams for the chains that are asked for in them."""
+
+    def __init__(
+        self, chains: Sequence[Chain], namespaces: Sequence[tuple[str, str]] = (), trusted: bool = False
+    ) -> None:
+        self.heights = np.array([chain.height for chain in chains] or [0], np.int64)
+        self._numbers: dict[str, Any] = {}
+        self._readers: dict[str, Reader] = {}
+        for stream in dict.fromkeys(chain.stream for chain in chains):
+            own = [number for number, chain in enumerate(chains) if chain.stream == stream]
+            self._numbers[stream] = np.array(own, np.int64)
+            self._readers[stream] = Reader([chains[number].tree for number in own], namespaces, trusted)
+
+    def read(self, bodies: Any, streams: Sequence[str]) -> tuple[Bindings, tuple[Unread, ...]]:
+        """A column of documents, each of a stream; and those that cannot be read."""
+        parts, refused = [], []
+        for stream, reader in self._readers.items():
+            own = np.flatnonzero([one == stream for one in streams])
+            if not len(own):
+                continue
+            findings = reader.read(bodies if len(own) == len(streams) else bodies.take(pa.array(own)))
+            parts.append(self._chains(findings, self._numbers[stream], own))
+            refused += [replace(one, row=int(own[one.row])) for one in findings.refused]
+        return _together(parts), tuple(refused)
+
+    def _chains(self, findings: Findings, numbers: Any, documents: Any) -> Bindings:
+        """A row for each node at a chain's end, with those above it: what is returned below a node comes behind it."""
+        rows = findings.rows
+        chains = numbers[rows[:, O_PATTERN]]
+        heights = self.heights[chains]
+        levels = rows[:, O_LEVEL]
+        ends = np.flatnonzero(levels == heights - 1)
+        ends = ends[np.argsort(findings.document[ends], kind="stable")]
+        many = heights[ends]
+        begins = np.cumsum(many) - many
+        nodes = np.zeros(int(many.sum()), np.int64)
+        place = np.arange(len(rows))
+        for level in range(int(heights.max(initial=0))):
+            last = np.maximum.accumulate(np.where(levels == level, place, 0)) if len(rows) else place
+            deep = many > level
+            nodes[begins[deep] + level] = rows[last[ends[deep]], O_ORDINAL]
+        texts = findings.texts.take(ends).to_pylist()
+        return Bindings(documents[findings.document[ends]], chains[ends], texts, begins, nodes)
+
+
+def _together(parts: Sequence[Bindings]) -> Bindings:
+    """What was found in several streams, by document."""
+    if len(parts) == 1:
+        return parts[0]
+    nothing = np.zeros(0, np.int64)
+    documents, chains, nodes = (
+        np.concatenate([nothing, *(getattr(part, name) for part in parts)]) for name in ("documents", "chains", "nodes")
+    )
+    texts = [text for part in parts for text in part.texts]
+    before = np.cumsum([0, *(len(part.nodes) for part in parts)])
+    at = np.concatenate([nothing, *(part.at + more for part, more in zip(parts, before, strict=False))])
+    order = np.argsort(documents, kind="stable")
+    return Bindings(documents[order], chains[order], [texts[i] for i in order.tolist()], at[order], nodes)

@@ -1,0 +1,182 @@
+"""Subscriptions as data: two blocks of tree patterns, how their documents are related, and what is made of a pair.
+
+This is XSCL, the language of paper 3: ``S//book->b[//author->a] FOLLOWED BY{a = c, 1 day} S//blog->d[//author->c]``. A
+block is a stream and a tree pattern whose return names are the block's variables. The predicate compares variables of
+the two blocks with each other, or one with a constant; a path behind a variable, ``b//author``, is a node below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal as Choice
+from typing import TypeAlias
+
+from perseid.errors import MeaningError
+from perseid.lang.expressions import Span, span_field
+from perseid.lang.printer import print_duration, print_name
+from perseid.lang.tree_patterns import (
+    Constant,
+    TreeNode,
+    TreePattern,
+    print_constant,
+    print_path,
+    print_tree,
+    return_names,
+)
+
+Comparator = Choice["=", "!=", "<", "<=", ">", ">=", "contains"]
+MIRRORED: dict[str, Comparator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""What an operator is when its sides change places."""
+
+
+class Relation(Enum):
+    """How the documents of two blocks lie in time."""
+
+    JOIN = "JOIN"
+    """Whichever comes first, at most a window apart."""
+    FOLLOWED_BY = "FOLLOWED BY"
+    """The second is later, by at most a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Documents of a stream that have such a tree in them."""
+
+    stream: str
+    tree: TreePattern
+    span: Span | None = span_field()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return return_names(self.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A variable, or what a path below it leads to."""
+
+    variable: str
+    path: TreeNode | None = None
+    span: Span | None = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One comparison: of two nodes, or of a node with a constant."""
+
+    left: Operand
+    op: Comparator
+    right: Operand | Constant
+    span: Span | None = span_field()
+
+    def __post_init__(self) -> None:
+        if self.op == "contains" and not (isinstance(self.right, str) and self.right):
+            raise MeaningError("contains asks for a text that is not empty", hint="write: title contains 'storm'")
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    parts: tuple[Predicate, ...]
+
+
+Predicate: TypeAlias = Compared | AllOf | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """What stands in FROM."""
+
+    relation: Relation
+    left: Block
+    right: Block
+    predicate: Predicate
+    window: int | None
+    """Microseconds; None is without end."""
+    span: Span | None = span_field()
+
+    def __post_init__(self) -> None:
+        both = set(self.left.variables) & set(self.right.variables)
+        if both:
+            raise MeaningError(
+                f"both blocks have a variable {min(both)!r}", hint="give the nodes of one block other names"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """What SELECT makes of a pair: XML in which ``{variable}`` stands for nodes; None is both blocks as they are."""
+
+    text: str
+
+    PLACES = re.compile(r"\{\s*([^\W\d]\w*)\s*\}")
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.PLACES.findall(self.text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One subscription."""
+
+    source: Pairing
+    select: Construction | None = None
+    publish: str | None = None
+    """The name of the stream that its results are."""
+    span: Span | None = span_field()
+
+
+def comparisons(predicate: Predicate) -> Iterator[Compared]:
+    """Every comparison in a predicate."""
+    if isinstance(predicate, Compared):
+        yield predicate
+    else:
+        for part in predicate.parts:
+            yield from comparisons(part)
+
+
+# printing
+
+
+def print_subscription(subscription: Subscription) -> str:
+    """The canonical text: reading it gives the same subscription."""
+    source = subscription.source
+    window = "forever" if source.window is None else print_duration(source.window)
+    lines = [] if subscription.select is None else [f"SELECT {subscription.select.text}", "FROM"]
+    lines += [
+        print_block(source.left),
+        f"{source.relation.value}{{{print_predicate(source.predicate)}, {window}}}",
+        print_block(source.right),
+    ]
+    if subscription.publish is not None:
+        lines.append(f"PUBLISH {print_name(subscription.publish)}")
+    return "\n".join(lines) + "\n"
+
+
+def print_block(block: Block) -> str:
+    return print_name(block.stream) + print_tree(block.tree)
+
+
+def print_predicate(predicate: Predicate) -> str:
+    match predicate:
+        case Compared():
+            right = predicate.right
+            shown = _print_operand(right) if isinstance(right, Operand) else print_constant(right)
+            return f"{_print_operand(predicate.left)} {predicate.op} {shown}"
+        case AllOf():
+            inner = (f"({print_predicate(p)})" if isinstance(p, AnyOf) else print_predicate(p) for p in predicate.parts)
+            return " AND ".join(inner)
+        case AnyOf():
+            return " OR ".join(map(print_predicate, predicate.parts))
+
+
+def _print_operand(operand: Operand) -> str:
+    return operand.variable + ("" if operand.path is None else print_path(operand.path))

@@ -1,0 +1,307 @@
+"""Reading XSCL: text to :class:`~perseid.lang.subscriptions.Subscription`, errors in plain words.
+
+A text is cut at its keywords first, outside quotes and brackets; blocks are read as tree patterns are, and braces by
+their grammar. So an error in a block is that of a tree pattern, at its place in the whole text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import cache
+from importlib import resources
+from typing import Any, NoReturn
+
+from lark import Lark, Token, v_args
+from lark.exceptions import UnexpectedInput, VisitError
+from lark.tree import Meta
+from lark.visitors import Transformer_NonRecursive
+
+from perseid.errors import LimitError, MeaningError, PatternError, PatternSyntaxError, UnknownNameError, nearest
+from perseid.lang import ast, limits
+from perseid.lang.expressions import Span
+from perseid.lang.parser import parse_window
+from perseid.lang.subscriptions import (
+    MIRRORED,
+    AllOf,
+    AnyOf,
+    Block,
+    Comparator,
+    Compared,
+    Construction,
+    Operand,
+    Pairing,
+    Predicate,
+    Relation,
+    Subscription,
+    comparisons,
+)
+from perseid.lang.tree_parser import parse_tree
+from perseid.lang.tree_patterns import Constant, TreeNode
+
+MAX_LENGTH = 100_000
+MAX_COMPARISONS = 64
+_SIGNS = re.compile(
+    r"""'[^']*'|"[^"]*"|[\[\](){}]|(?<![\w/@>.:-])(?:SELECT|FROM|PUBLISH|JOIN(?=\s*\{)|FOLLOWED\s+BY(?=\s*\{))(?!\w)""",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"<(/?)[^<>]*?(/?)>|\bFROM\b", re.IGNORECASE | re.DOTALL)
+_STREAM = re.compile(r"\s*(?:`([^`]+)`|([^\W\d][\w.-]*))")
+_NAME = re.compile(r"[^\W\d]\w*\Z")
+_OPERATORS: dict[str, Comparator] = {"==": "=", "<>": "!=", "≤": "<=", "≥": ">=", "≠": "!="}
+_SHAPE = "S//book->b[//author->a] FOLLOWED BY{a = c, 1 day} S//blog->d[//author->c]"
+
+
+def parse_subscription(text: str) -> Subscription:
+    """Read one subscription."""
+    try:
+        return _Reader(text).read()
+    except PatternError as error:
+        raise error.locate(text) from None
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise PatternSyntaxError(f"A subscription is text, not {type(text).__name__}.")
+        self.text = text
+        if len(text) > MAX_LENGTH:
+            raise LimitError(f"The subscription is longer than {MAX_LENGTH:,} characters.")
+
+    def span(self, start: int, end: int) -> Span:
+        line = self.text.count("\n", 0, start) + 1
+        return Span(start, end, line, start - (self.text.rfind("\n", 0, start) + 1) + 1)
+
+    def fail(self, message: str, start: int, end: int, hint: str | None = None) -> NoReturn:
+        raise PatternSyntaxError(message, span=self.span(start, end), hint=hint)
+
+    def read(self) -> Subscription:
+        begin, select = self._select()
+        joins: list[tuple[Relation, int, int, int]] = []
+        publish: tuple[int, int] | None = None
+        for word, start, end in self._words(begin):
+            if word in ("SELECT", "FROM"):
+                self.fail(f"{word} cannot stand here.", start, end, f"A subscription is: {_SHAPE}")
+            elif publish is not None:
+                self.fail(f"{word} cannot stand behind PUBLISH.", start, end, "PUBLISH and a name come last.")
+            elif word == "PUBLISH":
+                publish = start, end
+            else:
+                opened = self.text.index("{", end)
+                relation = Relation.JOIN if word == "JOIN" else Relation.FOLLOWED_BY
+                joins.append((relation, start, opened + 1, self._closed(opened)))
+        if not joins:
+            self.fail(
+                "A subscription relates two documents, and here is no JOIN{…} or FOLLOWED BY{…}.",
+                begin,
+                len(self.text),
+                f"As in: {_SHAPE}. What one document decides is a tree pattern: ps.trees(…).",
+            )
+        if len(joins) > 1:
+            self.fail(
+                "Only two blocks can be related at once.",
+                joins[1][1],
+                joins[1][3],
+                "PUBLISH the first pair under a name, and relate that stream to the third block.",
+            )
+        ((relation, start, inner, close),) = joins
+        last = len(self.text) if publish is None else publish[0]
+        left, right = self._block(begin, start), self._block(close + 1, last)
+        predicate, window = self._braces(inner, close)
+        span = self.span(begin, last)
+        try:
+            source = Pairing(relation, left, right, predicate, window, span=span)
+        except MeaningError as error:
+            self.fail(f"{error.message[0].upper()}{error.message[1:]}.", begin, last, error.hint)
+        self._check_names(source, select)
+        return Subscription(source, select, None if publish is None else self._publish(publish[1]), span=span)
+
+    # clauses
+
+    def _words(self, begin: int) -> Iterator[tuple[str, int, int]]:
+        """Keywords outside quotes and brackets."""
+        depth = 0
+        for found in _SIGNS.finditer(self.text, begin):
+            sign = found.group()
+            if sign in "[({":
+                depth += 1
+                if depth > limits.MAX_NESTING:
+                    raise LimitError(
+                        f"Brackets are nested deeper than {limits.MAX_NESTING}.", span=self.span(*found.span())
+                    )
+            elif sign in "])}":
+                depth -= 1
+            elif sign[0] not in "'\"" and depth <= 0:
+                yield re.sub(r"\s+", " ", sign).upper(), *found.span()
+
+    def _closed(self, opened: int) -> int:
+        depth = 0
+        for found in _SIGNS.finditer(self.text, opened):
+            depth += {"{": 1, "}": -1}.get(found.group(), 0)
+            if not depth:
+                return found.start()
+        self.fail("{ is never closed.", opened, opened + 1, "End it with }: JOIN{a = b, 10 minutes}.")
+
+    def _select(self) -> tuple[int, Construction | None]:
+        """Where FROM's content begins, and what SELECT makes; without SELECT there need be no FROM either."""
+        head = re.compile(r"\s*(SELECT|FROM)(?!\w)", re.IGNORECASE).match(self.text)
+        if head is None:
+            return 0, None
+        if head[1].upper() == "FROM":
+            return head.end(), None
+        depth = 0
+        for found in _TAG.finditer(self.text, head.end()):
+            if found.group().upper() == "FROM":
+                if depth <= 0:
+                    made = self.text[head.end() : found.start()].strip()
+                    return found.end(), self._construction(made, head.end(), found.start())
+            elif found[1]:
+                depth -= 1
+            elif not found[2]:
+                depth += 1
+        self.fail("SELECT has no FROM.", *head.span(1), f"As in: SELECT * FROM {_SHAPE}")  # noqa: S608  no SQL
+
+    def _construction(self, made: str, start: int, end: int) -> Construction | None:
+        if made == "*":
+            return None
+        if not made.startswith("<"):
+            self.fail(
+                "SELECT makes XML, or is *.", start, end, "Write <alert>{a}{b}</alert>: {a} is the node of variable a."
+            )
+        return Construction(made)
+
+    def _publish(self, start: int) -> str:
+        name = self.text[start:].strip()
+        if not _NAME.fullmatch(name):
+            self.fail(f"PUBLISH gives the results a name, and {name!r} is none.", start, len(self.text))
+        return name
+
+    def _block(self, start: int, end: int) -> Block:
+        found = _STREAM.match(self.text, start, end)
+        if found is None:
+            shown = self.text[start:end].strip()
+            hint = f"Name it before the path: S{shown}" if shown.startswith("/") else f"As in: {_SHAPE}"
+            self.fail("A block begins with the name of its stream.", start, end, hint)
+        at = found.end()
+        if not self.text[at:end].strip():
+            self.fail(
+                "A block has a path behind its stream.",
+                start,
+                end,
+                f"As in: {found.group().strip()}//item->i[/title->t]",
+            )
+        tree = parse_tree(self.text[at:end], offset=self.span(at, end)).pattern
+        if not isinstance(tree.root, TreeNode):
+            self.fail(
+                "A block is one path, and this is a run of siblings.", at, end, "Put it below a step: S//item(…)."
+            )
+        return Block(found[1] or found[2], tree, span=self.span(start, end))
+
+    def _braces(self, start: int, end: int) -> tuple[Predicate, int | None]:
+        text = self.text[start:end]
+        builder = _Builder(self, start)
+        try:
+            predicate, (window, at) = builder.transform(_grammar().parse(text))
+        except UnexpectedInput as error:
+            place = start + max(error.pos_in_stream or 0, 0)
+            self.fail(
+                "This cannot stand between the braces.",
+                min(place, end),
+                min(place + 1, end),
+                "They hold comparisons and a window: {a = c AND b contains 'x', 10 minutes}, or …, forever}.",
+            )
+        except VisitError as error:
+            raise error.orig_exc from None
+        try:
+            found = parse_window(window.strip())
+        except PatternError as error:  # its place is counted in the window alone
+            self.fail(f"This is no window: {window.strip()}.", at, end, error.hint or "As in: 10 minutes, or forever.")
+        match found:
+            case ast.TimeWindow(int() as micros):
+                length: int | None = micros
+            case ast.Forever():
+                length = None
+            case _:
+                self.fail("The window is a length of time, or forever.", at, end)
+        many = sum(1 for _ in comparisons(predicate))
+        if many > MAX_COMPARISONS:
+            raise LimitError(
+                f"There are {many} comparisons, and at most {MAX_COMPARISONS} can be made.", span=self.span(start, end)
+            )
+        return predicate, length
+
+    def _check_names(self, source: Pairing, select: Construction | None) -> None:
+        known = (*source.left.variables, *source.right.variables)
+        asked = [
+            (o.variable, o.span)
+            for c in comparisons(source.predicate)
+            for o in (c.left, c.right)
+            if isinstance(o, Operand)
+        ]
+        asked += [(name, None) for name in (() if select is None else select.variables)]
+        for name, span in asked:
+            if name not in known:
+                raise UnknownNameError(
+                    f"No node is called {name!r}.",
+                    span=span,
+                    nearest=nearest(name, known),
+                    hint=f"The variables are {', '.join(known)}." if known else "Name nodes with ->: //author->a.",
+                )
+
+
+@cache
+def _grammar() -> Lark:
+    text = resources.files("perseid.lang").joinpath("xscl.lark").read_text("utf-8")
+    return Lark(text, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=False)
+
+
+@v_args(meta=True, inline=True)
+class _Builder(Transformer_NonRecursive[Token, Any]):
+    def __init__(self, reader: _Reader, at: int) -> None:
+        super().__init__()
+        self._reader, self._at = reader, at
+
+    def _span(self, meta: Meta) -> Span:
+        return self._reader.span(self._at + meta.start_pos, self._at + meta.end_pos)
+
+    def start(self, meta: Meta, predicate: Predicate, window: Token) -> tuple[Predicate, tuple[str, int]]:
+        return predicate, (str(window), self._at + (window.start_pos or 0))
+
+    def any_of(self, meta: Meta, *parts: Predicate) -> AnyOf:
+        return AnyOf(tuple(q for p in parts for q in (p.parts if isinstance(p, AnyOf) else (p,))))
+
+    def all_of(self, meta: Meta, *parts: Predicate) -> AllOf:
+        return AllOf(tuple(q for p in parts for q in (p.parts if isinstance(p, AllOf) else (p,))))
+
+    def compared(self, meta: Meta, left: Operand | Constant, op: Token, right: Operand | Constant) -> Compared:
+        said = _OPERATORS.get(op, str(op))
+        if not isinstance(left, Operand):
+            assert isinstance(right, Operand)
+            left, right, said = right, left, MIRRORED[said]
+        return Compared(left, said, right, span=self._span(meta))  # type: ignore[arg-type]
+
+    def contains(self, meta: Meta, left: Operand, text: Token) -> Compared:
+        try:
+            return Compared(left, "contains", _unquoted(text), span=self._span(meta))
+        except MeaningError as error:
+            raise PatternSyntaxError(f"{error.message.capitalize()}.", span=self._span(meta), hint=error.hint) from None
+
+    def operand(self, meta: Meta, variable: Token, path: Token | None = None) -> Operand:
+        tree = None
+        if path is not None:
+            begin = self._at + (path.start_pos or 0)
+            root = parse_tree(str(path), offset=self._reader.span(begin, begin + len(path))).pattern.root
+            assert isinstance(root, TreeNode)
+            tree = root
+        return Operand(str(variable), tree, span=self._span(meta))
+
+    def constant(self, meta: Meta, token: Token) -> Constant:
+        if token.type == "STRING":
+            return _unquoted(token)
+        value = Decimal(str(token))
+        return int(value) if value == value.to_integral_value() and abs(value.adjusted()) < 50 else value
+
+
+def _unquoted(token: Token) -> str:
+    return token[1:-1].replace(token[0] * 2, token[0])

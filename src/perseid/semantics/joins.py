@@ -1,0 +1,162 @@
+"""The meaning of subscriptions: every subscription, every pair of documents, every choice of nodes.
+
+This is the specification of paper 3's queries, as ``oracle`` is that of sequences: short, slow, and obviously right.
+``FOLLOWED BY`` asks for 0 < t2 - t1 <= T; ``JOIN`` for |t2 - t1| <= T, either order, equal times too. A document is never
+joined with itself, nothing is used up, and what lies in one document decides nothing about another but by its values.
+
+What is found is told by the nodes that take part in equalities and the nodes where their ways part: the paper's
+RoutT. All else of a block only has to be there, in whatever way.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from perseid.lang import tree_patterns as tp
+from perseid.lang.subscriptions import Block, Comparator, Relation, Subscription
+from perseid.semantics.documents import Attribute, Element
+from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, kept, normal_forms
+from perseid.semantics.trees import Place, Reading, compares, known_prefixes, number_of
+
+Found: TypeAlias = Element | Attribute
+Embedding: TypeAlias = Mapping[Node, Found]
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A document of a stream; two that say the same are two."""
+
+    id: int
+    time: int
+    stream: str
+    root: Element
+
+
+@dataclass(frozen=True)
+class Notification:
+    """That two documents are what a subscription asks for."""
+
+    subscription: str
+    left: int
+    right: int
+    nodes: tuple[int, ...]
+    """The nodes of the left document, then those of the right one, by :func:`numbers`."""
+
+
+def notifications(
+    subscriptions: Mapping[str, Subscription],
+    documents: Sequence[Document],
+    namespaces: Mapping[str, str] | None = None,
+) -> set[Notification]:
+    """All that is due."""
+    found: set[Notification] = set()
+    for name, subscription in subscriptions.items():
+        for related in normal_forms(subscription):
+            found |= set(_of_one(name, related, documents, namespaces or {}))
+    return found
+
+
+def _of_one(
+    name: str, related: Related, documents: Sequence[Document], namespaces: Mapping[str, str]
+) -> Iterator[Notification]:
+    there = [
+        [list(_embeddings(block, one, related, side, namespaces)) for one in documents]
+        for side, block in enumerate(related.blocks)
+    ]
+    shown = [kept(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
+    numbered = [numbers(one.root) for one in documents]
+    for (i, left), (j, right) in product(enumerate(documents), repeat=2):
+        if i == j or not in_time(related, left.time, right.time):
+            continue
+        for one, other in product(there[LEFT][i], there[RIGHT][j]):
+            if all(one[a].text == other[b].text for a, b in related.pairs) and all(
+                ordered(one[a].text, op, other[b].text) for a, op, b in related.ordered
+            ):
+                nodes = (*(numbered[i][one[n]] for n in shown[LEFT]), *(numbered[j][other[n]] for n in shown[RIGHT]))
+                yield Notification(name, left.id, right.id, nodes)
+
+
+def in_time(related: Related, left: int, right: int) -> bool:
+    """Are the times of two documents as the subscription asks?"""
+    apart = right - left
+    if related.relation is Relation.JOIN:
+        apart = abs(apart)
+    elif apart <= 0:
+        return False
+    return related.window is None or apart <= related.window
+
+
+_ORDERS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def ordered(one: str, op: Comparator, other: str) -> bool:
+    """Do two texts compare so, as numbers?"""
+    return _ORDERS[op](number_of(one), number_of(other))
+
+
+def holds(op: Comparator, value: tp.Constant, text: str) -> bool:
+    """Does a text compare so with a constant?"""
+    return str(value) in text if op == "contains" else compares(op, value)(text)
+
+
+def numbers(root: Element) -> dict[Found, int]:
+    """The number of every node: that of its element in document order, from 1, and of the attribute in it."""
+    found: dict[Found, int] = {}
+    for number, element in enumerate(root.walk(), 1):
+        found[element] = number << ATTRIBUTE_BITS
+        for place, name in enumerate(element.attributes, 1):
+            found[Attribute(element, name)] = (number << ATTRIBUTE_BITS) + place
+    return found
+
+
+ATTRIBUTE_BITS = 14
+"""So many bits of a number are the attribute's."""
+
+
+def _embeddings(
+    block: Block, document: Document, related: Related, side: int, namespaces: Mapping[str, str]
+) -> Iterable[Embedding]:
+    """Every way in which the block's nodes lie in a document, those that are compared with constants as they should be."""
+    if document.stream != block.stream:
+        return
+    known = known_prefixes(block.tree, namespaces)
+    reading = Reading(document.root, known, block.tree)
+    conditions = [one for one in related.conditions if one.side == side]
+    asked = {pair[side] for pair in related.pairs}
+    asked |= {(one, other)[side] for one, _, other in related.ordered} | {one.node for one in conditions}
+    assert isinstance(block.tree.root, tp.TreeNode)
+    for found in _below(reading, block.tree.root, (), Place((document.root,)), asked):
+        if all(holds(one.op, one.value, found[one.node].text) for one in conditions):
+            yield found
+
+
+def _below(
+    reading: Reading, step: tp.TreeNode, node: Node, place: Place, asked: set[Node]
+) -> Iterator[dict[Node, Found]]:
+    """Every way in which a step, and what is asked for below it, lies in a place."""
+    branches = {there: one for there, one in below(node, step) if any(a[: len(there)] == there for a in asked)}
+    # What nobody asks for only has to be there.
+    demands = [one for number, one in enumerate(step.predicates) if (*node, number) not in branches]
+    demanded = tp.TreeNode(
+        step.axis, step.test, step.is_attribute, None, (), step.siblings, None if (*node, -1) in branches else step.next
+    )
+    for found in reading.candidates(step, place):
+        if isinstance(found, Attribute):
+            yield {node: found}
+            continue
+        if reading.node(demanded, found, None) is None:
+            continue
+        if any(reading.predicate(one, step, found) is None for one in demands):
+            continue
+        inner = [list(_below(reading, one, there, Place.below(found), asked)) for there, one in branches.items()]
+        for chosen in product(*inner):
+            yield {node: found, **{k: v for part in chosen for k, v in part.items()}}

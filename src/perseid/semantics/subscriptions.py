@@ -1,0 +1,265 @@
+"""Subscriptions in value-join normal form: comparisons of variables only, each block a tree with all that is asked for named.
+
+Three rewrites lead there (paper 3, Section 2): a predicate with ``OR`` becomes several pairs; a path behind a variable
+becomes a variable of its own in the block; and a comparison inside a block, ``[/price < 10]``, becomes one of the
+variable that its path ends in, so that subscriptions which differ in a constant differ in nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from typing import TypeAlias
+
+from perseid.errors import LimitError, UnsupportedError
+from perseid.lang import tree_patterns as tp
+from perseid.lang.subscriptions import (
+    MIRRORED,
+    AllOf,
+    Block,
+    Comparator,
+    Compared,
+    Operand,
+    Pairing,
+    Predicate,
+    Relation,
+    Subscription,
+    print_predicate,
+)
+
+MAX_ALTERNATIVES = 64
+LEFT, RIGHT = 0, 1
+Node: TypeAlias = tuple[int, ...]
+"""A step of a block: the way to it from the root, as numbers of predicates, and -1 for the next step of a path."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A comparison of a node of one block with a constant."""
+
+    side: int
+    node: Node
+    op: Comparator
+    value: tp.Constant
+
+
+@dataclass(frozen=True)
+class Related:
+    """Two blocks and what has to hold between them."""
+
+    relation: Relation
+    blocks: tuple[Block, Block]
+    pairs: tuple[tuple[Node, Node], ...]
+    """Nodes with the same string value, of the left and of the right block."""
+    ordered: tuple[tuple[Node, Comparator, Node], ...]
+    """Nodes whose string values compare so, as numbers."""
+    conditions: tuple[Condition, ...]
+    window: int | None
+
+
+def normal_forms(subscription: Subscription) -> tuple[Related, ...]:
+    """The pairs a subscription asks for: a notification is due where any of them is found."""
+    source = subscription.source
+    return tuple(dict.fromkeys(_normal(source, each) for each in _alternatives(source.predicate)))
+
+
+def _alternatives(predicate: Predicate) -> list[tuple[Compared, ...]]:
+    """The predicate as alternatives, each of comparisons that all hold."""
+    if isinstance(predicate, Compared):
+        return [(predicate,)]
+    if isinstance(predicate, AllOf):
+        parts = [_alternatives(part) for part in predicate.parts]
+        count = 1
+        for part in parts:
+            count *= len(part)
+        _refuse_many(count, predicate)
+        return [tuple(dict.fromkeys(c for part in chosen for c in part)) for chosen in product(*parts)]
+    found = [each for part in predicate.parts for each in _alternatives(part)]
+    _refuse_many(len(found), predicate)
+    return found
+
+
+def _refuse_many(count: int, predicate: Predicate) -> None:
+    if count > MAX_ALTERNATIVES:
+        raise LimitError(
+            f"The predicate has {count:,} alternatives, and at most {MAX_ALTERNATIVES} are taken.",
+            hint=f"Make several subscriptions of it: {print_predicate(predicate)[:80]}",
+        )
+
+
+def _normal(source: Pairing, comparisons: Iterable[Compared]) -> Related:
+    trees = [_Tree(source.left), _Tree(source.right)]
+    pairs: list[tuple[Node, Node]] = []
+    ordered: list[tuple[Node, Comparator, Node]] = []
+    conditions: list[Condition] = []
+    for one in comparisons:
+        side, node = _place(trees, one.left)
+        if not isinstance(one.right, Operand):
+            conditions.append(Condition(side, node, one.op, one.right))
+            continue
+        other, there = _place(trees, one.right)
+        if side == other:
+            raise UnsupportedError(
+                f"{print_predicate(one)} compares two nodes of one document.",
+                hint="A comparison relates a node of the left block to one of the right block, or to a constant.",
+            )
+        op = one.op
+        if side == RIGHT:
+            node, there, op = there, node, MIRRORED[op]
+        if op == "=":
+            pairs.append((node, there))
+        elif op == "!=":
+            raise UnsupportedError(
+                "Nodes of two documents that differ cannot be asked for: nearly all do.",
+                hint="Ask for what they have in common, with =; <, <=, > and >= may stand beside it.",
+            )
+        else:
+            ordered.append((node, op, there))
+    for side, tree in enumerate(trees):
+        conditions += [Condition(side, node, op, value) for node, op, value in tree.lifted]
+    if not pairs:
+        raise UnsupportedError(
+            "A subscription asks for at least one pair of nodes that are equal; without one, every document would be "
+            "compared with every other.",
+            hint="Add an equality: {a = c AND b < d, 1 day}.",
+        )
+    blocks = (trees[LEFT].block(), trees[RIGHT].block())
+    unique = tuple(dict.fromkeys(pairs)), tuple(dict.fromkeys(ordered)), tuple(dict.fromkeys(conditions))
+    return Related(source.relation, blocks, *unique, source.window)
+
+
+def _place(trees: list[_Tree], operand: Operand) -> tuple[int, Node]:
+    for side, tree in enumerate(trees):
+        if operand.variable in tree.places:
+            return side, tree.place(operand)
+    raise AssertionError("names are checked when a subscription is read")
+
+
+class _Tree:
+    """A block being rewritten: paths are added to it, and comparisons taken out of it."""
+
+    def __init__(self, block: Block) -> None:
+        self.given = block
+        self.lifted: list[tuple[Node, Comparator, tp.Constant]] = []
+        assert isinstance(block.tree.root, tp.TreeNode)
+        self.root = self._lift(block.tree.root, ())
+        self.places: dict[str, Node | None] = dict.fromkeys(block.variables)
+        for node, step in steps_of(self.root):
+            if step.returns is not None:
+                self.places[step.returns] = node
+
+    def _lift(self, step: tp.TreeNode, here: Node) -> tp.TreeNode:
+        """Comparisons with constants as mere existence, and what they compare; deeper than brackets nobody looks."""
+        predicates: list[tp.TreePredicate] = []
+        for one in step.predicates:
+            if isinstance(one, tp.Comparison) and one.path is None:
+                self.lifted.append((here, one.op, one.value))
+            elif isinstance(one, tp.Comparison) and one.path is not None:
+                there = (*here, len(predicates))
+                path = self._lift(one.path, there)
+                self.lifted.append((_last(path, there), one.op, one.value))
+                predicates.append(tp.Exists(path))
+            elif isinstance(one, tp.Exists) and isinstance(one.expr, tp.TreeNode):
+                predicates.append(tp.Exists(self._lift(one.expr, (*here, len(predicates)))))
+            else:
+                predicates.append(one)
+        after = None if step.next is None else self._lift(step.next, (*here, -1))
+        return replace(step, predicates=tuple(predicates), next=after)
+
+    def place(self, operand: Operand) -> Node:
+        node = self.places[operand.variable]
+        if node is None:
+            raise UnsupportedError(
+                f"{operand.variable!r} is found in a run of siblings, which may hold any number of it.",
+                hint="Name a node that stands in a path or in brackets: //item->i[/title->t].",
+            )
+        if operand.path is None:
+            return node
+        step = step_at(self.root, node)
+        for number, one in enumerate(step.predicates):
+            if isinstance(one, tp.Exists) and one.expr == operand.path:
+                return _last(operand.path, (*node, number))
+        there = (*node, len(step.predicates))
+        self.root = _with_predicate(self.root, node, tp.Exists(operand.path))
+        return _last(operand.path, there)
+
+    def block(self) -> Block:
+        return replace(self.given, tree=tp.TreePattern(self.root))
+
+
+def steps_of(root: tp.TreeNode) -> Iterator[tuple[Node, tp.TreeNode]]:
+    """The steps of a block that stand in paths and in brackets, parents first."""
+    waiting: list[tuple[Node, tp.TreeNode]] = [((), root)]
+    while waiting:
+        node, step = waiting.pop()
+        yield node, step
+        waiting.extend(reversed(list(below(node, step))))
+
+
+def below(node: Node, step: tp.TreeNode) -> Iterator[tuple[Node, tp.TreeNode]]:
+    """The steps right below a step."""
+    for number, one in enumerate(step.predicates):
+        if isinstance(one, tp.Exists) and isinstance(one.expr, tp.TreeNode):
+            yield (*node, number), one.expr
+    if step.next is not None:
+        yield (*node, -1), step.next
+
+
+def step_at(root: tp.TreeNode, node: Node) -> tp.TreeNode:
+    """The step at a place."""
+    step = root
+    for number in node:
+        if number < 0:
+            assert step.next is not None
+            step = step.next
+        else:
+            one = step.predicates[number]
+            assert isinstance(one, tp.Exists)
+            assert isinstance(one.expr, tp.TreeNode)
+            step = one.expr
+    return step
+
+
+def _with_predicate(step: tp.TreeNode, node: Node, added: tp.TreePredicate) -> tp.TreeNode:
+    if not node:
+        return replace(step, predicates=(*step.predicates, added))
+    number, *rest = node
+    if number < 0:
+        assert step.next is not None
+        return replace(step, next=_with_predicate(step.next, tuple(rest), added))
+    one = step.predicates[number]
+    assert isinstance(one, tp.Exists)
+    assert isinstance(one.expr, tp.TreeNode)
+    changed = tp.Exists(_with_predicate(one.expr, tuple(rest), added))
+    return replace(step, predicates=(*step.predicates[:number], changed, *step.predicates[number + 1 :]))
+
+
+def _last(path: tp.TreeNode, node: Node) -> Node:
+    """Where a path ends."""
+    while path.next is not None:
+        path, node = path.next, (*node, -1)
+    return node
+
+
+def kept(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """What is left of a block's tree when only some of its nodes count: they, and where their ways part.
+
+    This is the reduction of a join graph to its minor (paper 3, Section 4.2): leaves that nobody asks for are gone, so
+    is what lies above the lowest common ancestor, and so are steps with one child.
+    """
+    asked = sorted(set(nodes))
+    found = set(asked)
+    for one, other in pairwise(asked):
+        found.add(common(one, other))
+    return tuple(sorted(found))
+
+
+def common(one: Node, other: Node) -> Node:
+    """The lowest step above both, or one of them."""
+    length = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        length += 1
+    return one[:length]

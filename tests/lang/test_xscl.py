@@ -1,0 +1,92 @@
+"""XSCL as text: what is read, printed back, and refused."""
+
+from __future__ import annotations
+
+import pytest
+
+import perseid as ps
+from perseid.lang.subscriptions import Relation, print_subscription
+from perseid.lang.xscl import MAX_LENGTH, parse_subscription
+
+BOOKS = (
+    "S//book->x1[.//author->x2][.//title->x3] FOLLOWED BY{x2=x5 AND x3=x6, 1 day} "
+    "S//blog->x4[.//author->x5][.//title->x6]"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BOOKS,
+        "SELECT * FROM " + BOOKS,
+        "FROM " + BOOKS,
+        "S//book AS b[/author as a] join {a = c, forever} T//blog AS d[/@by AS c]",
+        'SELECT <hit who="{a}">don\'t come FROM {b}</hit> FROM S//x->a JOIN{a=b,2 hours} S//y->b PUBLISH hits',
+        "S//book->b FOLLOWED BY{b//author = d/@by AND (b/title = d OR b/title contains 'it''s'), 10 minutes} S//blog->d",
+        "S//a->a[/price < 10][/title = 'x'] JOIN{a >= b AND b != 3 AND 2.5 < a AND a = b, 1 week} `my feed`//b->b(/c:/d)",
+        "S//join->a JOIN{a = b, 1 day} from_here//followed->b[//by]",
+    ],
+)
+def test_what_is_printed_is_read_back(text: str) -> None:
+    read = parse_subscription(text)
+    printed = print_subscription(read)
+    assert parse_subscription(printed) == read
+    assert print_subscription(parse_subscription(printed)) == printed
+
+
+def test_the_parts_of_one() -> None:
+    read = parse_subscription(BOOKS)
+    assert read.source.relation is Relation.FOLLOWED_BY
+    assert read.source.window == 24 * 3600 * 1_000_000
+    assert (read.source.left.stream, read.source.left.variables) == ("S", ("x1", "x2", "x3"))
+    assert (read.select, read.publish) == (None, None)
+    made = parse_subscription("SELECT <a>{x1}{x4} {x1}</a> FROM " + BOOKS + " PUBLISH both")
+    assert made.select is not None
+    assert (made.select.variables, made.publish) == (("x1", "x4"), "both")
+    turned = parse_subscription("S//a->a JOIN{3 < a AND a = b, forever} S//b->b")
+    assert "a > 3" in print_subscription(turned)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("S//book->a", "no JOIN"),
+        ("S//book->a JOIN{a=b} S//c->b", "cannot stand between the braces"),
+        ("S//book->a JOIN{a=b, 1 day S//c->b", "never closed"),
+        ("//book->a JOIN{a=b, 1 day} S//c->b", "Name it before the path: S//book->a"),
+        ("S JOIN{a=b, 1 day} S//c->b", "has a path behind its stream"),
+        ("S//book->a JOIN{a=c, 1 day} S//c->b", "No node is called 'c'"),
+        ("S//book->author JOIN{auther=b, 1 day} S//c->b", "did you mean 'author'"),
+        ("S//book->a JOIN{a=b, 1 dy} S//c->b", "Units of time are words"),
+        ("S//book->a JOIN{a=b, 5 events} S//c->b", "The window is a length of time, or forever."),
+        ("S//book->a JOIN{a=a, 1 day} S//c->a", "Both blocks have a variable 'a'"),
+        ("S//book[->a JOIN{a=b, 1 day} S//c->b", "no JOIN"),
+        ("S//book->a[/x JOIN{a=b, 1 day}] S//c->b", "no JOIN"),
+        ("S//a->a JOIN{a=b, 1 day} S//b->b JOIN{b=c, 1 day} S//c->c", "PUBLISH the first pair"),
+        ("SELECT a FROM S//a->a JOIN{a=b, 1 day} S//b->b", "SELECT makes XML, or is *"),
+        ("SELECT <a>{a}</a> S//a->a JOIN{a=b, 1 day} S//b->b", "SELECT has no FROM"),
+        ("SELECT <a>{z}</a> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "No node is called 'z'"),
+        ("S//a->a JOIN{a=b, 1 day} S//b->b PUBLISH two words", "PUBLISH gives the results a name"),
+        ("S//a->a JOIN{a contains '', 1 day} S//b->b", "a text that is not empty"),
+        ("S(/a:/b) JOIN{a=b, 1 day} S//b->b", "one path"),
+        ("S//a->a JOIN{a=b, 1 day} S//b->b FROM x", "FROM cannot stand here"),
+    ],
+)
+def test_what_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ps.PatternError) as raised:
+        parse_subscription(text)
+    assert said.lower() in str(raised.value).lower()
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * (MAX_LENGTH + 1), "S//a->a JOIN{" + "(" * 5000, "S//a" + "[" * 5000 + " JOIN{a=b, 1 day} S//b"]
+)
+def test_hostile_texts_end(text: str) -> None:
+    with pytest.raises(ps.PatternError):
+        parse_subscription(text)
+
+
+def test_many_comparisons_are_refused() -> None:
+    many = " AND ".join(["a = b"] * 65)
+    with pytest.raises(ps.LimitError, match="65 comparisons"):
+        parse_subscription(f"S//a->a JOIN{{{many}, 1 day}} S//b->b")
