@@ -59,6 +59,13 @@ def _trees(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, data, args.out)
 
 
+def _joins(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.joins.contest import run
+
+    del data
+    return run(args.size, args.out)
+
+
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
         "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
@@ -68,6 +75,7 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
     "disorder": ("paper 4's experiment: four strategies over events more and more out of order", _disorder),
     "disorder-stream": ("its stream on Spark, every strategy beside a bare stateful query", _disorder_stream),
     "trees": ("paper 1's experiment: tree patterns over documents, beside expat, lxml and Spark's XML source", _trees),
+    "joins": ("paper 3's experiments: very many queries that join documents, shared and one after the other", _joins),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
     "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
 }

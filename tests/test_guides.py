@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
-HERE = ["testing-patterns.md"]
+HERE = ["testing-patterns.md", "subscriptions.md"]
 ON_SPARK = ["from-window-functions.md", "documents.md"]
 BLOCK = re.compile(r"^```(python|python spark|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

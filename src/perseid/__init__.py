@@ -55,6 +55,7 @@ from perseid.local.matches import Matches
 from perseid.local.rows import Events
 from perseid.semantics.detection import Match
 from perseid.semantics.types import EventSchema, schema
+from perseid.subscription_api import SubscriptionSet, subscriptions
 from perseid.tree_api import TreePatterns, trees
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "PerseidWarning",
     "ScopeError",
     "StateError",
+    "SubscriptionSet",
     "TreePatterns",
     "TypeMismatchError",
     "UnknownNameError",
@@ -101,5 +103,6 @@ __all__ = [
     "patterns",
     "progress",
     "schema",
+    "subscriptions",
     "trees",
 ]

@@ -483,11 +483,16 @@ def progress(query: Any, pattern: str | None = None) -> Progress:
     return read(query, pattern)
 
 
-def inspect(session: Any, checkpoint: str) -> Inspection:
+def inspect(session: Any, checkpoint: str = "") -> Inspection:
     """What a stream keeps in its checkpoint: how many events, of which keys, and which attempts are open.
 
     Print what comes back; ``busiest`` has the keys with the most events.
     """
+    if not checkpoint or isinstance(session, str):
+        raise BindingError(
+            "inspect reads a checkpoint with a Spark session, and needs both.",
+            hint="Write: ps.inspect(spark, 'path/of/the/checkpoint').",
+        )
     from perseid.spark.inspection import inspect as read
 
     return read(session, checkpoint)

@@ -26,6 +26,8 @@ _EVENT_WORDS = (
 """What is said of documents as of events."""
 _OTHER_WORDS = {"partition_by": "key", "strategy": "disorder", "timestamp": "time"}
 """Words that people try, and what they mean by them."""
+_DOCUMENT_WORDS = ("body", "path", "namespaces", "trusted")
+"""Words of documents that events have not."""
 
 
 def named_words(run: Callable[P, R]) -> Callable[P, R]:
@@ -48,10 +50,12 @@ def _unknown_word(what: str, word: str, own: list[str]) -> EventDataError:
     stream = [*_EVENT_WORDS, "type"]
     if word == "watermark":
         hint = "A watermark is set on the DataFrame: df.withWatermark('ts', '10 minutes')."
+    elif meant in _DOCUMENT_WORDS and meant not in own:
+        hint = f"It is said of the documents: ps.documents(data, {meant}=…)."
     elif meant in stream and meant not in own:
         hint = f"It is said of the stream: ps.events(data, {meant}=…)."
     else:
-        hint = f"It takes: {', '.join(own)}."
+        hint = f"It takes: {', '.join(own)}." if own else "It takes no words by name."
         if what != events.__name__:
             hint += " What columns mean is said of the stream: ps.events(data, time=…)."
     said = f" Did you mean {meant!r}?" if meant in own else did_you_mean(word, own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from perseid.declare import named_words
 from perseid.engines.trees.engine import Trees
 from perseid.errors import EventDataError, MeaningError, PatternError, PerseidError
 from perseid.lang.tree_parser import parse_tree
@@ -46,6 +47,7 @@ class TreePatterns:
         """The transducers as ``text``, ``mermaid`` or ``dot``."""
         return "\n".join(draw_tree(tree, format, name) for name, tree in self._patterns.items())
 
+    @named_words
     def match(self, stream: Documents) -> Any:
         """What is found in documents of this process: an Arrow table with a row for each result.
 
@@ -61,6 +63,7 @@ class TreePatterns:
 
         return find_here(stream, trees, self.names)
 
+    @named_words
     def detect(self, stream: Documents) -> Any:
         """What is found in documents of a Spark DataFrame, batch or stream: a DataFrame with columns as :meth:`match` has."""
         trees = self._for(stream)
@@ -81,6 +84,7 @@ class TreePatterns:
         return Trees(tuple(print_tree(tree) for tree in self._patterns.values()), stream.namespaces, stream.trusted)
 
 
+@named_words
 def trees(patterns: str | Iterable[str] | Mapping[str, str]) -> TreePatterns:
     """Tree patterns from their texts, ``"//order->o[/total > 100]"``: one, several, or several by name."""
     if isinstance(patterns, str):

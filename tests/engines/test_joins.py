@@ -16,10 +16,12 @@ from perseid.engines.joins import layout as y
 from perseid.engines.joins.graph import Edge, Row, canonical_edges, rows_of
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joiner, notified
+from perseid.engines.joins.needles import Needles
 from perseid.engines.joins.reading import ChainReader
+from perseid.engines.joins.register import Register
 from perseid.engines.joins.values import Values
 from perseid.engines.trees.match_layout import ELEMENT_BITS
-from perseid.lang.subscriptions import Subscription
+from perseid.lang.subscriptions import Subscription, print_subscription
 from perseid.lang.xscl import parse_subscription
 from perseid.semantics.joins import ATTRIBUTE_BITS, Document, Notification, notifications
 from perseid.semantics.subscriptions import normal_forms
@@ -29,18 +31,25 @@ VIEWS = {"no views": y.NO_VIEWS, "shared views": y.SHARED, "cached views": y.CAC
 FAST = os.environ.get("PERSEID_NUMBA", "1") != "0"
 
 
-def subscribed(given: Mapping[str, Subscription]) -> Subscriptions:
+def subscribed(given: Mapping[str, Subscription], by_text: bool = False) -> Subscriptions:
     made = Subscriptions(Values())
+    if by_text:
+        Register(made).add({name: print_subscription(one) for name, one in given.items()})
+        return made
     for name, one in given.items():
-        made.add(((name, row), row) for related in normal_forms(one) for row in rows_of(related))
+        made.add((name, row) for related in normal_forms(one) for row in rows_of(related))
     return made
 
 
 def found(
-    given: Mapping[str, Subscription], documents: Sequence[Document], views: int, cuts: Sequence[int] = ()
+    given: Mapping[str, Subscription],
+    documents: Sequence[Document],
+    views: int,
+    cuts: Sequence[int] = (),
+    by_text: bool = False,
 ) -> Counter[Notification]:
     """What the engine finds in documents that come in several calls."""
-    subscriptions = subscribed(given)
+    subscriptions = subscribed(given, by_text)
     joiner, reader = Joiner(subscriptions, views), ChainReader(list(subscriptions.chains))
     told: Counter[Notification] = Counter()
     for begin, end in zip([0, *cuts], [*cuts, len(documents)], strict=True):
@@ -73,7 +82,7 @@ def check(seed: int) -> int:
     documents = random_documents(chance)
     cuts = sorted(chance.sample(range(len(documents) + 1), chance.randrange(3)))
     due = notifications(given, documents)
-    told = found(given, documents, seed % len(VIEWS), cuts)
+    told = found(given, documents, seed % len(VIEWS), cuts, by_text=seed % 2 == 1)
     assert set(told) == due, f"seed {seed}"
     for name, one in given.items():
         if len(normal_forms(one)) == 1:
@@ -97,6 +106,88 @@ def test_random_subscriptions_and_documents(block: int) -> None:
 @pytest.mark.parametrize("block", range(30))
 def test_many_random_subscriptions_and_documents(block: int) -> None:
     assert sum(check(seed) for seed in range(10_000 + block * 1000, 11_000 + block * 1000)) > 200
+
+
+def test_subscriptions_come_and_go() -> None:
+    """Between documents: what is added sees all documents that are kept, what is removed is told of no more."""
+    chance = random.Random(4)
+    given: dict[str, Subscription] = {}
+    while len(given) < 60:
+        more = random_subscriptions(chance, 80).values()
+        given |= {f"s{len(given) + i}": one for i, one in enumerate(more) if len(normal_forms(one)) == 1}
+    documents = [one for _ in range(4) for one in random_documents(chance)]
+    documents = [Document(i, i, one.stream, one.root) for i, one in enumerate(documents)]
+    names = list(given)
+    late, gone = names[::3], set(names[1::3])
+    everything = subscribed(given)
+    subscriptions = Subscriptions(Values())
+    for chain in everything.chains:
+        subscriptions.chain(chain)  # documents are read for all chains from the start
+    reader, joiner = ChainReader(list(everything.chains)), Joiner(subscriptions)
+    register = Register(subscriptions)
+    register.add({name: print_subscription(given[name]) for name in names if name not in late})
+    told: set[Notification] = set()
+    half = len(documents) // 2
+    for begin, end in ((0, half), (half, len(documents))):
+        some = documents[begin:end]
+        bindings, _ = reader.read(pa.array([xml(one.root) for one in some]), [one.stream for one in some])
+        joined = joiner.add(np.array([one.time for one in some], np.int64), bindings)
+        told |= {as_notification(documents, *one) for one in notified(joined, subscriptions)}
+        if begin == 0:
+            register.add({name: print_subscription(given[name]) for name in late})
+            assert subscriptions.remove(gone) >= len(gone)
+            assert subscriptions.remove(gone) == 0
+            joiner.changed()
+    due = {
+        one
+        for one in notifications(given, documents)
+        if (one.subscription not in late or max(one.left, one.right) >= half)
+        and (one.subscription not in gone or max(one.left, one.right) < half)
+    }
+    assert told == due
+    assert {one.subscription for one in due} & set(late)
+    assert {one.subscription for one in due} & gone
+
+
+def test_documents_that_no_window_reaches_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perseid.engines.joins.joiner.FEW", 2)
+    chance = random.Random(8)
+    given: dict[str, Subscription] = {}
+    while len(given) < 30:
+        more = random_subscriptions(chance, 80).values()
+        given |= {f"s{len(given) + i}": one for i, one in enumerate(more) if one.source.window == 5_000_000}
+    documents = [one for _ in range(8) for one in random_documents(chance)]
+    documents = [Document(i, i * 1_000_000, one.stream, one.root) for i, one in enumerate(documents)]
+    told = found(given, documents, y.CACHED, cuts=range(1, len(documents), 2))
+    assert set(told) == notifications(given, documents)
+    assert max(one.left for one in told) > len(documents) // 2
+
+
+def test_needles_are_those_that_a_text_contains() -> None:
+    chance = random.Random(2)
+    for _ in range(200 if FAST else 10):
+        needles = list(
+            {"".join(chance.choices("abé", k=chance.randrange(1, 5))) for _ in range(chance.randrange(1, 12))}
+        )
+        texts = ["".join(chance.choices("abé", k=chance.randrange(0, 12))) for _ in range(chance.randrange(1, 9))]
+        counts, found = Needles(needles).contained(texts)
+        at = np.concatenate([[0], np.cumsum(counts)])
+        for i, text in enumerate(texts):
+            own = [needles[n] for n in found[at[i] : at[i + 1]]]
+            assert sorted(own) == sorted(needle for needle in needles if needle in text)
+
+
+def test_the_same_question_in_other_words_is_one_group() -> None:
+    texts = {
+        "a": "S//i->a[/x->x][/y->y] FOLLOWED BY{x = p AND y = q, 1 day} S//i->b[/x->p][/y->q]",
+        "b": "S//i->r[/y->s][/x->t] FOLLOWED BY{s = v AND t = u, 2 days} S//i->w[/x->u][/y->v]",
+        "c": "S//i->r[/y->s][/x->t] FOLLOWED BY{v = s AND t = u, 2 days} S//i->w[/x->u][/y->v]",
+    }
+    made = Subscriptions(Values())
+    Register(made).add(texts)
+    index = made.compiled()
+    (group,) = np.flatnonzero(index.ends[:, 1] > index.ends[:, 0])
+    assert [whose for whose, _ in made.whose(group, 3, index)] == ["b", "c", "a"]
 
 
 # The paper's running example

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from typing import Literal as Choice
 from typing import TypeAlias
@@ -21,6 +22,7 @@ from perseid.lang.tree_patterns import (
     Constant,
     TreeNode,
     TreePattern,
+    check_number,
     print_constant,
     print_path,
     print_tree,
@@ -75,6 +77,8 @@ class Compared:
     def __post_init__(self) -> None:
         if self.op == "contains" and not (isinstance(self.right, str) and self.right):
             raise MeaningError("contains asks for a text that is not empty", hint="write: title contains 'storm'")
+        if isinstance(self.right, int | Decimal):
+            check_number(self.right)
 
 
 @dataclass(frozen=True, slots=True)

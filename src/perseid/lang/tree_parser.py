@@ -196,6 +196,8 @@ def _function_hint(name: str) -> str:
         return "the first is [1], the last [last()]"
     if name == "not":
         return "return what may be missing, (/title->title?), and ask behind the step: [title is null]"
+    if name in ("count", "sum"):
+        return "return the nodes, [/b->b], and count what comes back: its column is a list of their texts"
     return "return the node, [/title->title], and ask behind the step: [title like '%W%']"
 
 

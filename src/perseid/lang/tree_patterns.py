@@ -140,7 +140,7 @@ class Comparison:
         if isinstance(self.value, bool) or not isinstance(self.value, str | int | Decimal):
             raise MeaningError(f"a node is compared with text or a number, not with {self.value!r}")
         if not isinstance(self.value, str):
-            _check_number(self.value)
+            check_number(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Position:
     span: Span | None = span_field()
 
     def __post_init__(self) -> None:
-        _check_number(self.index)
+        check_number(self.index)
         if self.index < 1:
             raise MeaningError(f"there is no position {self.index}", hint="positions count from 1")
 
@@ -338,7 +338,7 @@ def print_constant(value: Constant) -> str:
     return str(value)
 
 
-def _check_number(value: int | Decimal) -> None:
+def check_number(value: int | Decimal) -> None:
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise MeaningError(f"a node cannot be compared with {value}")

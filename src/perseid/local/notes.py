@@ -20,7 +20,8 @@ def notes(plan: Plan, types: Set[str], columns: Set[str], known: Mapping[str, t.
     fed = {pattern.name for pattern in plan.patterns}
     wanted = {s.kind.name for p in plan.patterns for s in p.pattern.steps if isinstance(s.kind, ast.EventType)}
     out = [_note(f"no event has the type {name!r}", name, types) for name in sorted(wanted - types - fed)]
-    out += [_note(f"no event has a column {name!r}", name, columns) for name in _nowhere(plan, columns)]
+    steps = {s.name for p in plan.patterns for s in p.pattern.steps if s.name}
+    out += [_note(f"no event has a column {name!r}", name, columns | steps) for name in _nowhere(plan, columns)]
     for pattern in plan.patterns if known else ():
         try:
             conditions_checked(pattern.pattern, known or {})

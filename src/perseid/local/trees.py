@@ -67,8 +67,8 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
         table = read_table(data, None)
         documents.require(list(table.columns), event_type)
         documents.refuse_returned((field.name for field in fields), list(table.columns))
-        kept = {name: _array(column) for name, column in table.columns.items() if name != documents.body}
-        bodies.append(_bodies(documents, table))
+        kept = {name: whole_array(column) for name, column in table.columns.items() if name != documents.body}
+        bodies.append(bodies_of(documents, table))
         pieces.append(_no_rows(kept, {field.name: field.type for field in fields}))
         for first, reader, findings in readings(trees, bodies[-1], documents.body is None):
             refused = findings.refused_from(first)
@@ -85,14 +85,14 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
     return found
 
 
-def _bodies(documents: Documents, table: Table) -> Any:
+def bodies_of(documents: Documents, table: Table) -> Any:
     """The column that documents are read from."""
     given = table.columns[documents.column]
     if documents.body is not None and (not hasattr(given, "type") or not _is_readable(given.type)):
         raise EventDataError(
             f"The column {documents.body!r}, which is to be the body of documents, has neither text nor bytes."
         )
-    return _array(given)
+    return whole_array(given)
 
 
 def _is_readable(kind: Any) -> bool:
@@ -109,7 +109,7 @@ def read_here(documents: Documents, asked: Asked) -> Events:
         documents.require(list(table.columns), event_type)
         documents.require_time(list(table.columns))
         documents.refuse_returned(asked.variables, list(table.columns))
-        bodies.append(_bodies(documents, table))
+        bodies.append(bodies_of(documents, table))
         tables.append(_events_here(documents, asked, event_type, table, bodies[-1]))
     events = pa.concat_tables(tables, promote_options="permissive")
     if not {step.type for step in asked.steps}.intersection(pc.unique(events[TYPE]).to_pylist()):
@@ -118,7 +118,7 @@ def read_here(documents: Documents, asked: Asked) -> Events:
 
 
 def _events_here(documents: Documents, asked: Asked, event_type: str | None, table: Table, bodies: Any) -> Any:
-    columns = {name: _array(column) for name, column in table.columns.items()}
+    columns = {name: whole_array(column) for name, column in table.columns.items()}
     kept = {name: column for name, column in columns.items() if name != documents.body}
     kept[DOCUMENT] = pa.array(identities([columns[name] for name in documents.events.id], columns))
     given = {BODY: bodies}
@@ -144,6 +144,7 @@ def _no_rows(kept: Mapping[str, Any], ours: Mapping[str, Any]) -> Any:
     return pa.table({**of_documents, **{name: pa.nulls(0, kind) for name, kind in ours.items()}})
 
 
-def _array(column: Any) -> Any:
+def whole_array(column: Any) -> Any:
+    """A column as one Arrow array."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return whole if isinstance(whole, pa.Array) else pa.array(whole)

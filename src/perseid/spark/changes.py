@@ -36,7 +36,7 @@ def last_changes(changes: Any) -> Any:
 
     if not is_spark(changes):
         raise EventDataError(
-            f"fold takes a Spark DataFrame of changes, and this is {type(changes).__name__}.",
+            f"fold takes a Spark DataFrame of changes, and this is {type(changes).__module__.split('.')[0]}.{type(changes).__name__}.",
             hint="Of what is in hand make one first: spark.createDataFrame(…).",
         )
     lacking = [name for name in (*NAMED_BY, OP, REVISION) if name not in changes.columns]

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import lru_cache
 from itertools import permutations, product
 from math import factorial, prod
 from typing import TypeAlias
 
 from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import Block, Comparator, Relation
-from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, kept
+from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, kept, step_at
 
 MAX_ORDERS = 5_040
 """Orders of edges that are tried for the one that equal graphs share; with more, some equal graphs are two templates."""
@@ -67,11 +68,6 @@ class Template:
     shown: tuple[Slots, Slots]
     """The nodes of the older and of the newer document that a notification names."""
 
-    @property
-    def joins(self) -> tuple[Edge, ...]:
-        """The part of it that the paper's templates have: equalities between documents."""
-        return tuple(edge for edge in self.edges if edge.kind is Kind.EQUAL)
-
 
 @dataclass(frozen=True)
 class Chain:
@@ -103,6 +99,8 @@ class Row:
     """The older document is the right block's."""
     order: tuple[tuple[int, ...], tuple[int, ...]]
     """By shown node of the older and of the newer block, in the order they have there: its place among those of the template."""
+    names: tuple[tuple[str | None, ...], tuple[str | None, ...]]
+    """By the same nodes: the variables they are."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,18 @@ def _row(related: Related, older: int, strict: bool) -> Row:
         tuple(slots.index(known[node]) for node in nodes)
         for nodes, known, slots in zip(shown, numbers, template.shown, strict=True)
     )
-    return Row(template, tuple(edges[i].asked for i in order), related.window, older == RIGHT, (places[0], places[1]))
+    names = []
+    for told, block in zip(shown, blocks, strict=True):
+        assert isinstance(block.tree.root, tp.TreeNode)
+        names.append(tuple(step_at(block.tree.root, node).returns for node in told))
+    return Row(
+        template,
+        tuple(edges[i].asked for i in order),
+        related.window,
+        older == RIGHT,
+        (places[0], places[1]),
+        (names[0], names[1]),
+    )
 
 
 def _turned(op: Comparator) -> str:
@@ -187,26 +196,44 @@ def _op_of(op: Comparator, value: tp.Constant) -> str:
 def _canonical(
     edges: Sequence[_Open], shown: Sequence[Sequence[Hashable]], strict: bool
 ) -> tuple[Template, tuple[int, ...]]:
-    """The smallest of the templates that an order of the edges gives, and of the orders that give it the smallest."""
+    """The smallest of the templates that an order of the edges gives, and the first order that gives it.
+
+    Edges are sorted before by what they ask, so subscriptions that ask the same have the same order, and how many orders
+    there are is only looked at once for each shape of a graph.
+    """
+    given = sorted(range(len(edges)), key=lambda i: (edges[i].kind, edges[i].op, _sorted_by(edges[i].asked)))
+    made, numbers = _numbered([edges[i] for i in given])
+    told = tuple(tuple(sorted(known[one] for one in nodes)) for nodes, known in zip(shown, numbers, strict=True))
+    template, order = _smallest(Template(made, strict, (told[0], told[1])))
+    return template, tuple(given[i] for i in order)
+
+
+@lru_cache(maxsize=1 << 14)
+def _smallest(template: Template) -> tuple[Template, tuple[int, ...]]:
     by_kind: dict[tuple[Kind, str], list[int]] = {}
-    for i, edge in enumerate(edges):
+    for i, edge in enumerate(template.edges):
         by_kind.setdefault((edge.kind, edge.op), []).append(i)
-    classes = [sorted(by_kind[kind], key=lambda i: _sorted_by(edges[i].asked)) for kind in sorted(by_kind)]
+    classes = [by_kind[kind] for kind in sorted(by_kind)]
     orders: Iterable[tuple[tuple[int, ...], ...]] = product(*(permutations(each) for each in classes))
     if prod(factorial(len(each)) for each in classes) > MAX_ORDERS:
         orders = [tuple(tuple(each) for each in classes)]
-    best: tuple[Template, tuple[object, ...], tuple[int, ...]] | None = None
-    for parts in orders:
-        order = tuple(i for part in parts for i in part)
-        template = _template([edges[i] for i in order], shown, strict)
-        if best is None or template < best[0]:
-            best = template, tuple(_sorted_by(edges[i].asked) for i in order), order
-        elif template == best[0]:
-            said = tuple(_sorted_by(edges[i].asked) for i in order)
-            if said < best[1]:
-                best = template, said, order
-    assert best is not None
-    return best[0], best[2]
+    found = ((tuple(i for part in parts for i in part)) for parts in orders)
+    return min(((_reordered(template, order), order) for order in found), key=lambda one: one)
+
+
+def _reordered(template: Template, order: Sequence[int]) -> Template:
+    """A template with its edges in another order, and its nodes numbered as they come then."""
+    numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    edges = []
+    for i in order:
+        edge = template.edges[i]
+        older, newer = (
+            tuple(known.setdefault(slot, len(known)) for slot in chain)
+            for chain, known in zip((edge.older, edge.newer), numbers, strict=True)
+        )
+        edges.append(Edge(edge.kind, older, newer, edge.op))
+    told = [tuple(sorted(known[slot] for slot in nodes)) for nodes, known in zip(template.shown, numbers, strict=True)]
+    return Template(tuple(edges), template.strict, (told[0], told[1]))
 
 
 def _sorted_by(asked: Asked) -> tuple[str, ...]:
@@ -214,15 +241,19 @@ def _sorted_by(asked: Asked) -> tuple[str, ...]:
     return (*(text for pair in chains for text in pair), str(asked.value))
 
 
+def joins_of(template: Template) -> tuple[Edge, ...]:
+    """The template as the paper has it: equalities between documents, and no node that is there for a constant only."""
+    older, newer = template.shown
+    return canonical_edges(
+        ([slot for slot in edge.older if slot in older], [slot for slot in edge.newer if slot in newer])
+        for edge in template.edges
+        if edge.kind is Kind.EQUAL
+    )
+
+
 def canonical_edges(chains: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]]) -> tuple[Edge, ...]:
     """The edges that all graphs share which differ only in what their nodes are, of equalities between chains of nodes."""
     return _canonical([_Open(Kind.EQUAL, "", each, Asked()) for each in chains], ((), ()), False)[0].edges
-
-
-def _template(edges: Sequence[_Open], shown: Sequence[Sequence[Hashable]], strict: bool) -> Template:
-    made, numbers = _numbered(edges)
-    told = tuple(tuple(sorted(known[one] for one in nodes)) for nodes, known in zip(shown, numbers, strict=True))
-    return Template(made, strict, (told[0], told[1]))
 
 
 def _numbered(edges: Sequence[_Open]) -> tuple[tuple[Edge, ...], tuple[dict[Hashable, int], dict[Hashable, int]]]:

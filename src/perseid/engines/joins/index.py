@@ -6,7 +6,7 @@ the widest first, so that those a pair of documents is due to are the first so m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,8 +30,8 @@ class Subscriptions:
     chains: dict[Chain, int] = field(default_factory=dict)
     templates: dict[Template, int] = field(default_factory=dict)
     roots: list[int] = field(default_factory=list)
-    numbers: list[object] = field(default_factory=list)
-    """By entry: whose it is."""
+    numbers: list[tuple[Any, Row]] = field(default_factory=list)
+    """By entry: whose it is, and what it asks for."""
     prefixes: int = 0
     _ends: list[Any] = field(default_factory=list)
     _windows: list[Any] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Subscriptions:
         self.asks = np.zeros(1024, np.int32)
         """By prefix: the edge it asks next."""
 
-    def add(self, given: Iterable[tuple[object, Row]]) -> None:
+    def add(self, given: Iterable[tuple[Any, Row]]) -> None:
         """Add rows, each with whose it is."""
         rows = list(given)
         width = max((len(row.asked) for _, row in rows), default=1)
@@ -51,12 +51,12 @@ class Subscriptions:
         lengths = np.zeros(len(rows), np.int64)
         windows = np.zeros(len(rows), np.int64)
         for i, (whose, row) in enumerate(rows):
-            roots[i] = self.roots[self._template(row.template)]
+            roots[i] = self.root(row.template)
             lengths[i] = len(row.asked)
             windows[i] = ENDLESS if row.window is None else row.window
             for e, (edge, asked) in enumerate(zip(row.template.edges, row.asked, strict=True)):
-                paths[i, e] = self._choice(edge, asked)
-            self.numbers.append(whose)
+                paths[i, e] = self.choice(edge, asked)
+            self.numbers.append((whose, row))
         self.add_paths(roots, paths, lengths, windows)
 
     def add_paths(self, roots: Any, paths: Any, lengths: Any, windows: Any) -> None:
@@ -80,6 +80,15 @@ class Subscriptions:
         self._ends.append(ends)
         self._windows.append(windows)
 
+    def remove(self, whose: Collection[object]) -> int:
+        """Take out all that belongs to somebody; how many entries that was."""
+        gone = np.array([owner[0] in whose for owner in self.numbers], np.bool_)
+        ends = np.concatenate([np.zeros(0, np.int64), *self._ends])
+        gone &= ends >= 0
+        ends[gone] = -1
+        self._ends = [ends]
+        return int(gone.sum())
+
     def _grow(self) -> None:
         keys, children = np.zeros((2 * len(self.children), 3), np.int32), np.full(2 * len(self.children), -1, np.int32)
         put_again(keys, children, self.keys, self.children)
@@ -89,7 +98,8 @@ class Subscriptions:
     def chain(self, chain: Chain) -> int:
         return self.chains.setdefault(chain, len(self.chains))
 
-    def _template(self, template: Template) -> int:
+    def root(self, template: Template) -> int:
+        """The empty prefix of a template, a new one if need be."""
         number = self.templates.setdefault(template, len(self.templates))
         if number == len(self.roots):
             many = max((slot for edge in template.edges for slot in (*edge.older, *edge.newer)), default=0)
@@ -103,18 +113,21 @@ class Subscriptions:
             self.roots.append(self.prefixes)
             self.asks[self.prefixes] = sum(len(one.edges) for one in self.templates) - len(template.edges)
             self.prefixes += 1
-        return number
+        return self.roots[number]
 
-    def _choice(self, edge: Edge, asked: Asked) -> tuple[int, int]:
+    def choice(self, edge: Edge, asked: Asked) -> tuple[int, int]:
+        """What a subscription chooses at an edge."""
         older, newer = (None if one is None else self.chain(one) for one in (asked.older, asked.newer))
         if older is not None and newer is not None:
+            if edge.kind is Kind.ORDERED:
+                self.values.compare_as_numbers()
             return older, newer
         chain = newer if older is None else older
         assert chain is not None
         assert asked.value is not None
         match edge.kind:
             case Kind.NEWER_IS | Kind.OLDER_IS:
-                return chain, self.values.number(str(asked.value))
+                return chain, self.values.constant(str(asked.value))
             case Kind.NEWER_CONTAINS | Kind.OLDER_CONTAINS:
                 return chain, self.values.needle(str(asked.value))
         return chain, self.values.threshold(asked.value)
@@ -159,8 +172,8 @@ class Subscriptions:
             put(keys, children, prefix[begin], chain[begin], 0, which)
         return keys, children, ranges, thresholds[order], self.children[at][order]
 
-    def whose(self, end: int, count: int, index: Index) -> list[object]:
-        """Who the first so many subscriptions of a group belong to."""
+    def whose(self, end: int, count: int, index: Index) -> list[tuple[Any, Row]]:
+        """The first so many subscriptions of a group: whose they are, and what they ask for."""
         first = int(index.ends[end, 0])
         return [self.numbers[i] for i in self.order[first : first + count].tolist()]
 

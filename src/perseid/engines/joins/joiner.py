@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from perseid.engines.joins import layout as y
+from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.kernel import (
     N_FOUND,
@@ -20,7 +21,12 @@ from perseid.engines.joins.kernel import (
     Room,
     Store,
     join_documents,
+    list_documents,
 )
+from perseid.engines.joins.values import extended
+
+FEW = 1_024
+"""Documents that are worth letting go of."""
 
 
 @dataclass(frozen=True)
@@ -59,61 +65,97 @@ class Joiner:
         self.postings = np.zeros((1024, 3), np.int64)
         self.slices = np.zeros((1024, 3), np.int64)
         self.count = self.rows_used = self.nodes_used = 0
+        self.forgotten = 0
+        """Documents that came and are kept no more."""
         self._told = np.zeros(N_WIDTH, np.int64)
         self._room: dict[str, Any] = {"pairs": 256, "states": 256, "found": 4096, "nodes": 1 << 14}
         self.index: Index | None = None
 
     def add(self, times: Any, bindings: Bindings) -> Joined:
-        """Documents, the oldest first: what they and those before them are due."""
+        """Documents, the oldest first: what they and those before them are due. They are numbered as they come."""
+        self._forget()
         first, last = self.count, self.count + len(times)
-        self._append(times, bindings)
+        self.append(times, bindings)
         if self.index is None:
             self.index = self.subscriptions.compiled()
-        store, done = self._store(), first
+        store, done = self.store(), first
         self._told[N_FOUND] = self._told[N_NODES] = 0
-        room = self._make_room(store)
+        room = self.room()
         while done < last:
             done = join_documents(self.index, store, room, done, last, self.views)
             if done < last:
                 self._grow()
-                store = self._store()
-                room = self._make_room(store, room)
+                store = self.store()
+                room = self.room(room)
         found, nodes = (int(self._told[k]) for k in (N_FOUND, N_NODES))
-        return Joined(room.found[:found].copy(), room.nodes[:nodes].copy(), self.index)
+        rows = room.found[:found].copy()
+        rows[:, y.O_OLDER : y.O_NEWER + 1] += self.forgotten
+        return Joined(rows, room.nodes[:nodes].copy(), self.index)
+
+    def text_of(self, document: int, node: int) -> str | None:
+        """The text of a node that a chain ends in; None for those above."""
+        begin, end = self.documents[document - self.forgotten].tolist()
+        heights = self._heights()
+        for chain, value, at in self.rows[begin:end].tolist():
+            if self.nodes[at + heights[chain] - 1] == node:
+                return str(self.subscriptions.values.texts[value])
+        return None
 
     def changed(self) -> None:
         """Subscriptions were added or removed."""
         self.index = None
 
-    def _append(self, times: Any, given: Bindings) -> None:
+    def append(self, times: Any, given: Bindings) -> None:
+        """Documents that are known and not yet joined."""
         many = np.bincount(given.documents, minlength=len(times)) if len(times) else np.zeros(0, np.int64)
         ends = self.rows_used + np.cumsum(many)
-        self.times = _with(self.times, self.count, times)
-        self.documents = _with(self.documents, self.count, np.stack([ends - many, ends], axis=1))
+        self.times = extended(self.times, self.count, times)
+        self.documents = extended(self.documents, self.count, np.stack([ends - many, ends], axis=1))
         at = self.nodes_used + given.at
         values = self.subscriptions.values.numbers(given.texts)
-        self.rows = _with(self.rows, self.rows_used, np.stack([given.chains, values, at], axis=1))
-        self.nodes = _with(self.nodes, self.nodes_used, given.nodes)
+        self.rows = extended(self.rows, self.rows_used, np.stack([given.chains, values, at], axis=1))
+        self.nodes = extended(self.nodes, self.nodes_used, given.nodes)
         self.count += len(times)
         self.rows_used += len(given.chains)
         self.nodes_used += len(given.nodes)
         size = len(self.subscriptions.values)
         if size > len(self.heads):
-            new = np.empty((max(size, 2 * len(self.heads)) - len(self.heads), 2), np.int64)
-            new[:, 0], new[:, 1] = -1, -2
-            self.heads = np.concatenate([self.heads, new])
+            self.heads = np.concatenate([self.heads, _no_lists(max(size, 2 * len(self.heads)) - len(self.heads))])
+
+    def _forget(self) -> None:
+        """Let go of documents that no window reaches any more, once they are most of all."""
+        if self.index is None or not self.count:
+            return
+        oldest = int(self.times[self.count - 1]) - self.index.widest
+        gone = int(np.searchsorted(self.times[: self.count], oldest, "left"))
+        if gone < max(FEW, self.count // 2):
+            return
+        kept, begin = self.count - gone, int(self.documents[gone, 0])
+        rows = self.rows[begin : self.rows_used].copy()
+        first = int(rows[:, 2].min(initial=self.nodes_used))
+        rows[:, 2] -= first
+        used, rows[:, 1] = np.unique(rows[:, 1], return_inverse=True)
+        self.subscriptions.values.keep(used)
+        self.times, self.documents = self.times[gone : self.count].copy(), self.documents[gone : self.count] - begin
+        self.rows, self.nodes = rows, self.nodes[first : self.nodes_used].copy()
+        self.count, self.rows_used, self.nodes_used = kept, len(rows), len(self.nodes)
+        self.forgotten += gone
+        self.heads = _no_lists(len(used))
+        self._told[N_POSTINGS] = self._told[N_SLICES] = 0
+        list_documents(self.index, self.store(), self.room(), 0, kept)
 
     def _heights(self) -> Any:
         return np.array([chain.height for chain in self.subscriptions.chains] or [0], np.int64)
 
-    def _store(self) -> Store:
-        numbers, needles_at, needles = self.subscriptions.values.known()
+    def store(self) -> Store:
+        """The join state, for the kernels."""
+        known = self.subscriptions.values.known()
         return Store(
-            self.times, self.documents, self.rows, self._heights(), self.nodes, numbers, needles_at, needles, self.heads,
-            self.postings, self.slices,
+            self.times, self.documents, self.rows, self._heights(), self.nodes, *known, self.heads, self.postings, self.slices
         )  # fmt: skip
 
-    def _make_room(self, store: Store, before: Room | None = None) -> Room:
+    def room(self, before: Room | None = None) -> Room:
+        """What the kernels write to, with what they have written."""
         size = self._room
         most = int((self.documents[: self.count, 1] - self.documents[: self.count, 0]).max(initial=1))
         found, nodes = np.zeros((size["found"], y.O_WIDTH), np.int64), np.zeros(size["nodes"], np.int64)
@@ -143,16 +185,14 @@ class Joiner:
                 setattr(self, name, np.concatenate([had, np.zeros_like(had)]))
 
 
-def _with(had: Any, used: int, new: Any) -> Any:
-    """An array with rows behind those in use; it grows by half at least."""
-    if used + len(new) > len(had):
-        room = max(used + len(new), len(had) + len(had) // 2)
-        had = np.concatenate([had[:used], np.zeros((room - used, *had.shape[1:]), had.dtype)])
-    had[used : used + len(new)] = new
-    return had
+def _no_lists(count: int) -> Any:
+    """Values that no document has."""
+    heads = np.empty((count, 2), np.int64)
+    heads[:, 0], heads[:, 1] = -1, -2
+    return heads
 
 
-def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[tuple[object, int, int, list[int]]]:
+def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[tuple[tuple[Any, Row], int, int, list[int]]]:
     """Every notification: whose, the older document, the newer, and the nodes; a pair that many are due is told of often."""
     rows = joined.rows.tolist()
     for i, (group, count, older, newer, at) in enumerate(rows):

@@ -54,6 +54,8 @@ class Store(NamedTuple):
     nodes: Any
     numbers: Any
     """By value: the number it is, and its place among texts that things are compared with."""
+    constants: Any
+    """By value: the constant that somebody asks for and it is, or -1."""
     needles_at: Any
     needles: Any
     """By value: the texts it contains that somebody asks for."""
@@ -318,7 +320,8 @@ def _constant(x: Index, store: Store, room: Room, e: int, depth: int, older: int
         child = -1
         if kind == NEWER_IS or kind == OLDER_IS:
             cursor += 1
-            child = find(x.keys, x.children, prefix, chain, value)
+            if store.constants[value] >= 0:
+                child = find(x.keys, x.children, prefix, chain, store.constants[value])
         elif kind == NEWER_CONTAINS or kind == OLDER_CONTAINS:
             place = store.needles_at[value] + inner
             inner += 1
@@ -488,7 +491,9 @@ def _cache(store: Store, room: Room, value: int) -> bool:
 def _insert(x: Index, store: Store, room: Room, document: int, views: int) -> bool:
     """Maintain the join state with a document (Algorithms 2 and 5); False where room ends."""
     many = store.documents[document, 1] - store.documents[document, 0]
-    if room.told[N_POSTINGS] + many > len(store.postings) or room.told[N_SLICES] + many > len(store.slices):
+    if room.told[N_POSTINGS] + many > len(store.postings):
+        return False
+    if views == CACHED and room.told[N_SLICES] + many > len(store.slices):
         return False
     for row in range(store.documents[document, 0], store.documents[document, 1]):
         chain, value = store.rows[row, 0], store.rows[row, 1]
@@ -560,3 +565,10 @@ def join_documents(x: Index, store: Store, room: Room, first: int, last: int, vi
         if not join_document(x, store, room, newer, views):
             return newer
     return last
+
+
+@jit
+def list_documents(x: Index, store: Store, room: Room, first: int, last: int) -> None:
+    """Make the lists of values anew, for which there is room."""
+    for document in range(first, last):
+        _insert(x, store, room, document, NO_VIEWS)

@@ -1,0 +1,94 @@
+"""One query after the other, inside one compiled loop, over the same state and the same indexes: the rival.
+
+For each query its first equality is looked up by value; the others are decided between the rows of the two documents,
+which lie side by side. Nothing is shared between queries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perseid.engines.jit import jit
+from perseid.engines.joins.kernel import Index, Room, Store, _bind, _insert
+from perseid.engines.joins.layout import *
+
+
+@jit
+def _rest(x: Index, store: Store, room: Room, t: int, path: Any, depth: int, older: int, newer: int) -> int:
+    """How many ways there are to choose rows for a query's edges from one on."""
+    first, edges, start = x.templates[t, T_FIRST], x.templates[t, T_COUNT], depth
+    if depth == edges:
+        return 1
+    R, D, E, found = store.rows, store.documents, x.edges, 0
+    many = D[newer, 1] - D[newer, 0]
+    total = (D[older, 1] - D[older, 0]) * many
+    room.cursors[0, depth] = 0
+    while depth >= start:
+        cursor, taken = room.cursors[0, depth], False
+        while cursor < total:
+            old, new = D[older, 0] + cursor // many, D[newer, 0] + cursor % many
+            if R[old, 0] != path[depth, 0]:
+                cursor += many - cursor % many
+                continue
+            cursor += 1
+            e = first + depth
+            if (
+                R[new, 0] == path[depth, 1]
+                and R[old, 1] == R[new, 1]
+                and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots[0])
+                and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots[1])
+            ):
+                taken = True
+                break
+        room.cursors[0, depth] = cursor
+        if not taken:
+            depth -= 1
+        elif depth + 1 == edges:
+            found += 1
+        else:
+            depth += 1
+            room.cursors[0, depth] = 0
+    return found
+
+
+@jit
+def sequential(
+    x: Index, store: Store, room: Room, of: Any, paths: Any, windows: Any, first: int, last: int, asked: int
+) -> int:
+    """How many notifications documents are due, for the first so many queries."""
+    found = 0
+    for newer in range(first, last):
+        for q in range(asked):
+            t = of[q]
+            e = x.templates[t, T_FIRST]
+            for new in range(store.documents[newer, 0], store.documents[newer, 1]):
+                if store.rows[new, 0] != paths[q, 0, 1]:
+                    continue
+                at = store.heads[store.rows[new, 1], 1]
+                while at >= 0:
+                    old, older = store.slices[at, 0], store.slices[at, 2]
+                    at = store.slices[at, 1]
+                    apart = store.times[newer] - store.times[older]
+                    if apart > windows[q]:
+                        break
+                    if store.rows[old, 0] != paths[q, 0, 0] or (apart == 0 and x.templates[t, T_STRICT]):
+                        continue
+                    _bind(
+                        x.slots,
+                        x.edges[e, E_OLDER_AT],
+                        x.edges[e, E_OLDER],
+                        store.nodes,
+                        store.rows[old, 2],
+                        room.slots[0],
+                    )
+                    _bind(
+                        x.slots,
+                        x.edges[e, E_NEWER_AT],
+                        x.edges[e, E_NEWER],
+                        store.nodes,
+                        store.rows[new, 2],
+                        room.slots[1],
+                    )
+                    found += _rest(x, store, room, t, paths[q], 1, older, newer)
+        _insert(x, store, room, newer, CACHED)
+    return found

@@ -1,0 +1,123 @@
+"""Which of many texts a text contains: one pass over its bytes, however many there are (Aho and Corasick).
+
+In UTF-8 no character begins inside another, so a text contains another if its bytes do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.jit import jit
+from perseid.engines.joins.kernel import find, put
+
+
+@jit
+def _grow_tree(keys: Any, children: Any, above: Any, letters: Any, ends: Any, data: Any, at: Any) -> int:
+    """Nodes for all needles; how many there are."""
+    used = 1
+    for needle in range(len(at) - 1):
+        node = 0
+        for i in range(at[needle], at[needle + 1]):
+            child = find(keys, children, node, data[i], 0)
+            if child < 0:
+                child = used
+                used += 1
+                put(keys, children, node, data[i], 0, child)
+                above[child], letters[child] = node, data[i]
+            node = child
+        ends[node] = needle
+    return used
+
+
+@jit
+def _link(keys: Any, children: Any, above: Any, letters: Any, ends: Any, order: Any, falls: Any, nexts: Any) -> None:
+    """By node, nearest the root first: the longest other end of it that is a node too, and the nearest of these that ends a needle."""
+    for i in range(len(order)):
+        node = order[i]
+        if node == 0:
+            continue
+        fall = falls[above[node]] if above[node] != 0 else -1
+        there = 0
+        while fall >= 0:
+            there = find(keys, children, fall, letters[node], 0)
+            if there >= 0:
+                break
+            there = 0
+            fall = falls[fall] if fall != 0 else -1
+        falls[node] = there
+        nexts[node] = there if ends[there] >= 0 else nexts[there]
+
+
+@jit
+def _contained(
+    keys: Any, children: Any, ends: Any, falls: Any, nexts: Any, data: Any, at: Any, seen: Any, counts: Any, out: Any
+) -> int:
+    """The needles in each text, each once; -1 where there is no room."""
+    found = 0
+    for text in range(len(at) - 1):
+        begin, node = found, 0
+        for i in range(at[text], at[text + 1]):
+            child = find(keys, children, node, data[i], 0)
+            while child < 0 and node != 0:
+                node = falls[node]
+                child = find(keys, children, node, data[i], 0)
+            node = max(child, 0)
+            at_end = node if ends[node] >= 0 else nexts[node]
+            while at_end > 0:
+                needle = ends[at_end]
+                if seen[needle] != text:
+                    if found >= len(out):
+                        return -1
+                    seen[needle] = text
+                    out[found] = needle
+                    found += 1
+                at_end = nexts[at_end]
+        counts[text] = found - begin
+    return found
+
+
+class Needles:
+    """Texts to look for."""
+
+    def __init__(self, needles: Sequence[str]) -> None:
+        data, at = _bytes(needles)
+        most = len(data) + 1
+        size = 1 << max(4, (2 * most).bit_length())
+        self._keys, self._children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
+        above, letters = np.zeros(most, np.int64), np.zeros(most, np.int64)
+        self._ends = np.full(most, -1, np.int64)
+        used = _grow_tree(self._keys, self._children, above, letters, self._ends, data, at)
+        depth = np.zeros(used, np.int64)
+        for node in range(1, used):  # a node comes after that above it
+            depth[node] = depth[above[node]] + 1
+        self._falls, self._nexts = np.zeros(most, np.int64), np.zeros(most, np.int64)
+        order = np.argsort(depth, kind="stable")
+        _link(self._keys, self._children, above, letters, self._ends, order, self._falls, self._nexts)
+        self._count = len(needles)
+
+    def contained(self, texts: Sequence[str]) -> tuple[Any, Any]:
+        """By text: how many needles it contains, and which, one text's after the other's."""
+        counts = np.zeros(len(texts), np.int64)
+        if not self._count or not texts:
+            return counts, np.zeros(0, np.int64)
+        data, at = _bytes(texts)
+        room = 4 * len(texts) + 1024
+        while True:
+            out = np.zeros(room, np.int64)
+            seen = np.full(self._count, -1, np.int64)
+            found = _contained(
+                self._keys, self._children, self._ends, self._falls, self._nexts, data, at, seen, counts, out
+            )
+            if found >= 0:
+                return counts, out[:found]
+            room *= 4
+
+
+def _bytes(texts: Sequence[str]) -> tuple[Any, Any]:
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    at = np.zeros(len(encoded) + 1, np.int64)
+    at[1:] = np.cumsum([len(one) for one in encoded])
+    return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int64), at

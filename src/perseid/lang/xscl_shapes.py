@@ -1,0 +1,85 @@
+"""Many subscriptions are one with other constants and another window: their shape is read once.
+
+A shape is the text with numbered marks in place of the constants behind comparisons. To find them takes one expression
+over the text; to read a shape takes a thousand times as long.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+
+from perseid.errors import PatternError
+from perseid.lang import ast
+from perseid.lang.parser import parse_window
+from perseid.lang.tree_patterns import Constant
+
+_LITERAL = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"""
+_COMPARED = re.compile(rf"((?:[=<>≤≥≠]|(?<!\w)contains(?!\w))\s*)({_LITERAL})|{_LITERAL}", re.IGNORECASE)
+_WINDOW = re.compile(r",([^,{}'\"]*)\}")
+_MARK, _NUMBER = "\ue000", 876_543_210_000_000
+_MANY = 999
+_SAME_WINDOW = "1 second"
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A subscription's text, taken apart."""
+
+    shape: str
+    constants: tuple[Constant, ...]
+    window: int | None
+
+
+def shaped(text: str) -> Shaped | None:
+    """A text as its shape and what fills it; None where it has to be read as it is."""
+    if _MARK in text or str(_NUMBER)[:9] in text:
+        return None
+    constants: list[Constant] = []
+
+    def mark(found: re.Match[str]) -> str:
+        if found[2] is None:
+            return found.group()
+        constants.append(_value(found[2]))
+        return found[1] + (
+            f"'{_MARK}{len(constants) - 1}'" if found[2][0] in "'\"" else str(_NUMBER + len(constants) - 1)
+        )
+
+    shape = _COMPARED.sub(mark, text)
+    windows = list(_WINDOW.finditer(shape))
+    if len(windows) != 1 or len(constants) > _MANY or "" in constants:
+        return None
+    try:
+        window = _window(windows[0][1].strip())
+    except (PatternError, ValueError):
+        return None
+    begin, end = windows[0].span(1)
+    return Shaped(f"{shape[:begin]} {_SAME_WINDOW}{shape[end:]}", tuple(constants), window)
+
+
+def place_of(value: Constant | None) -> int | None:
+    """Which constant a mark stands for; None for what is no mark."""
+    if isinstance(value, str):
+        return int(value[1:]) if value.startswith(_MARK) else None
+    if isinstance(value, int) and 0 <= value - _NUMBER <= _MANY:
+        return value - _NUMBER
+    return None
+
+
+@lru_cache(maxsize=1 << 12)
+def _window(text: str) -> int | None:
+    found = parse_window(text)
+    if isinstance(found, ast.TimeWindow) and isinstance(found.duration, int):
+        return found.duration
+    if isinstance(found, ast.Forever):
+        return None
+    raise ValueError(text)
+
+
+def _value(literal: str) -> Constant:
+    if literal[0] in "'\"":
+        return literal[1:-1].replace(literal[0] * 2, literal[0])
+    value = Decimal(literal)
+    return int(value) if value == value.to_integral_value() and abs(value.adjusted()) < 50 else value

@@ -1,0 +1,94 @@
+"""Subscriptions over documents of this process."""
+
+from __future__ import annotations
+
+import pytest
+
+import perseid as ps
+
+ITEM = "<item><by>{by}</by><t>{t}</t></item>"
+SAME = "F//item->a[/by->x][/t->t] {}{{x = y{}, {}}} F//item->b[/by->y][/t->u]"
+
+
+def documents(*rows: tuple[int, str, str], **words: object) -> ps.Documents:
+    data = [{"n": n, "ts": ts, "feed": "F", "xml": ITEM.format(by=by, t=t)} for n, (ts, by, t) in enumerate(rows)]
+    return ps.documents(data, body="xml", type="feed", **{"time": "ts", **words})
+
+
+def pairs(text: str, *rows: tuple[int, str, str]) -> list[tuple[int, int]]:
+    found = ps.subscriptions(text).match(documents(*rows)).to_pylist()
+    return sorted((row["left"]["n"], row["right"]["n"]) for row in found)
+
+
+def test_order_and_windows() -> None:
+    rows = [(5, "ann", "x"), (0, "ann", "x"), (5, "ann", "y"), (9, "bob", "x")]
+    assert pairs(SAME.format("FOLLOWED BY", "", "forever"), *rows) == [(1, 0), (1, 2)]
+    assert pairs(SAME.format("FOLLOWED BY", "", "4 seconds"), *rows) == []
+    assert pairs(SAME.format("JOIN", "", "4 seconds"), *rows) == [(0, 2), (2, 0)]
+    assert pairs(SAME.format("JOIN", " AND t = 'y'", "forever"), *rows) == [(2, 0), (2, 1)]
+    assert pairs(SAME.format("JOIN", " AND u contains 'y' AND t < 'y'", "forever"), *rows) == [(0, 2), (1, 2)]
+
+
+def test_many_subscribers_have_one_row() -> None:
+    texts = {f"reader {i}": SAME.format("FOLLOWED BY", "", f"{i} seconds") for i in range(1, 101)}
+    found = ps.subscriptions(texts).match(documents((0, "ann", "x"), (40, "ann", "x"))).to_pylist()
+    assert len(found) == 1
+    assert sorted(found[0]["subscriptions"]) == sorted(f"reader {i}" for i in range(40, 101))
+    each = ps.subscriptions(texts).match(documents((0, "ann", "x"), (40, "ann", "x")), expand=True).to_pylist()
+    assert len(each) == 61
+    assert dict(each[0]["values"]) == {"x": "ann", "y": "ann"}
+
+
+def test_nothing_is_a_table_too() -> None:
+    found = ps.subscriptions(SAME.format("JOIN", "", "forever")).match(documents((0, "ann", "x")))
+    assert found.column_names == ["subscriptions", "left", "right"]
+    assert found.num_rows == 0
+
+
+def test_mistakes() -> None:
+    one = SAME.format("JOIN", "", "forever")
+    with pytest.raises(ps.EventDataError, match=r"ps\.documents\(data, body='xml'"):
+        ps.subscriptions(one).match([{"xml": "<item/>"}])
+    with pytest.raises(ps.EventDataError, match="nothing says of which stream"):
+        ps.subscriptions(one).match(ps.documents([{"ts": 0, "xml": "<item/>"}], body="xml"))
+    with pytest.raises(ps.DocumentError, match="Row 2"):
+        ps.subscriptions(one).match(
+            ps.documents({"F": [{"ts": 0, "xml": "<a/>"}, {"ts": 0, "xml": "<a>"}]}, body="xml")
+        )
+    with pytest.raises(ps.EventDataError, match="time"):
+        ps.subscriptions(one).match(ps.documents([{"f": "F", "xml": "<item/>"}], body="xml", type="f"))
+    with pytest.raises(ps.PerseidError, match="There is no subscription"):
+        ps.subscriptions({})
+    with pytest.raises(ps.EventDataError, match="takes no 'window'"):
+        ps.subscriptions(one, window=3)  # type: ignore[call-arg]
+    with pytest.raises(ps.NotYetError, match="SELECT and PUBLISH"):
+        ps.subscriptions(f"SELECT <a>{{x}}</a> FROM {one}")
+    with pytest.raises(ps.PatternSyntaxError) as raised:
+        ps.subscriptions({"good": one, "bad": one.replace("forever", "for ever")})
+    assert raised.value.__notes__ == ["In the subscription 'bad'."]
+    for wrong, said in (
+        ("F//a->a JOIN{a < b, forever} F//b->b", "at least one pair"),
+        ("F//a->a JOIN{a = b AND a != b, forever} F//b->b", "differ cannot be asked for"),
+        ("F//a->a[/c->c] JOIN{a = b AND a = c, forever} F//b->b", "two nodes of one document"),
+        ("F//a->a(/c->c:/d) JOIN{c = b, forever} F//b->b", "run of siblings"),
+        ("F//a->a JOIN{" + " AND ".join(["(a = b OR a = c)"] * 7) + ", forever} F//b->b[/c->c]", "128 alternatives"),
+    ):
+        with pytest.raises(ps.PerseidError, match=said):
+            ps.subscriptions(wrong)
+
+
+def test_streams_by_table() -> None:
+    text = "Books//book->a[/isbn->x] JOIN{x = y, forever} Blogs//post->b[/isbn->y]"
+    given = {
+        "Books": [{"n": 1, "ts": 0, "xml": "<book><isbn>7</isbn></book>"}],
+        "Blogs": [{"n": 2, "ts": 0, "xml": "<post><isbn>7</isbn></post>"}, {"n": 3, "ts": 1, "xml": "<post/>"}],
+    }
+    (row,) = ps.subscriptions(text).match(ps.documents(given, body="xml")).to_pylist()
+    assert (row["left"]["n"], row["right"]["n"]) == (1, 2)
+
+
+def test_what_they_share_is_told() -> None:
+    told = ps.subscriptions([SAME.format("JOIN", f" AND t = '{i}'", "forever") for i in range(1000)]).explain()
+    assert "1,000 subscriptions, 2,000 ways round" in told
+    assert "templates: 1 of equalities alone, 2 with constants" in told
+    assert "F//item->n0/by->n1" in told

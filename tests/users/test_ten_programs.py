@@ -1,0 +1,342 @@
+"""Ten programs as ten kinds of users would write them: what they wanted comes out, and a stumble is a sentence that helps.
+
+They use what is public, and the session that the fixture gives, classic or through Connect.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, Observation, SparkSession
+from typer.testing import CliRunner, Result
+
+import perseid as ps
+from perseid.builder import absent, build, step
+from perseid.cli.app import app
+from perseid.semantics.detection import oracle_matcher
+from perseid.testing import assert_matches
+from perseid.testing.cases import read_cases, run_case
+from tests.sessions import CONNECT, session
+from tests.spark.streaming import MOMENT, WAIT, Streams, at
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ORDERS = pa.schema({"ts": MOMENT, "type": pa.string(), "user": pa.string(), "amount": pa.float64()})
+UNPAID = ps.pattern("pattern unpaid match Order o -> not Payment for 1 hour partition by user return o.amount")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with session(tmp_path_factory.mktemp("warehouse")) as made:
+        if not CONNECT:
+            made.sparkContext.setLogLevel("OFF")
+        yield made
+
+
+@pytest.fixture
+def streams(spark: SparkSession, tmp_path: Path) -> Streams:
+    return Streams(spark, tmp_path)
+
+
+def refusal(call: Callable[..., object], *given: Any, **words: Any) -> str:
+    """The whole text of the error of ours that a call ends with."""
+    with pytest.raises(ps.PerseidError) as caught:
+        call(*given, **words)
+    return str(caught.value)
+
+
+def order(minute: float | None, user: str, kind: str = "Order") -> dict[str, object]:
+    return {"ts": at(None if minute is None else minute * 60), "type": kind, "user": user, "amount": 20.0}
+
+
+def test_a_notebook() -> None:
+    takeover = ps.pattern("""
+        pattern takeover match Login a -> Login b [ip <> a.ip] -> not Logout -> Transfer+ t where sum(t.amount) > 10000
+        within 10 minutes partition by user return b.ip, count(t) as transfers
+    """)
+    rows = [
+        ("2026-03-01 09:00", "Login", "ann", "10.0.0.1", None),
+        ("2026-03-01 09:02", "Login", "ann", "203.0.113.9", None),
+        ("2026-03-01 09:03", "Transfer", "ann", None, 6000),
+        ("2026-03-01 09:05", "Transfer", "ann", None, 7500),
+        ("2026-03-01 09:06", "Login", "bob", "10.0.0.7", None),
+    ]
+    frame = pd.DataFrame(rows, columns=["at", "type", "user", "ip", "amount"])
+    assert "It has: at, type, user, ip, amount. Say which: ps.events(rows, time=…)" in refusal(takeover.match, frame)
+    assert "It is said of the stream: ps.events(data, time=…)." in refusal(takeover.match, frame, time="at")
+    assert "It is the index: df.reset_index()." in refusal(takeover.match, ps.events(frame.set_index("at"), time="at"))
+
+    events = ps.events(frame, time="at")
+    found = takeover.match(events)
+    assert found.to_pandas()[["user", "ip", "transfers"]].to_numpy().tolist() == [["ann", "203.0.113.9", 2]]
+    assert str(found._repr_html_()).startswith("<p>1 match</p>\n<table")
+    with pytest.warns(ps.PerseidWarning, match="All events are of one key: .* did you mean 'user_id'"):
+        takeover.match(ps.events(frame.rename(columns={"user": "user_id"}), time="at"))
+    nothing = takeover.match(ps.events(frame[frame.user == "bob"], time="at"))
+    assert nothing.notes == ("no event has the type 'Logout'.", "no event has the type 'Transfer'.")
+    assert {"start", "user", "ip", "transfers"} <= set(nothing.to_pandas().columns)
+    why = " ".join(str(takeover.why_not(events, key="bob")).split())
+    assert "no Transfer has this key, and 2 have others" in why
+    assert "the events end at 2026-03-01 09:06:00, before the window closes at 2026-03-01 09:16:00" in why
+    assert "It takes: key, relations, shown." in refusal(takeover.why_not, events, user="bob")
+
+
+def test_a_streaming_job(streams: Streams) -> None:
+    come = [order(0, "ann"), order(5, "bob")], [order(30, "bob", "Payment"), order(None, "eve")], [order(100, "dan")]
+    raw = streams.stream(ORDERS, *come, delay=None)
+    assert 'df.withWatermark("ts", "10 minutes")' in refusal(UNPAID.detect, raw)
+    assert "A watermark is set on the DataFrame" in refusal(ps.events, raw, watermark="10 minutes")
+    stream = raw.withWatermark("ts", "10 minutes")
+    assert "Use detect(…)." in refusal(UNPAID.match, stream)
+    assert "spark.read in the place of spark.readStream" in refusal(UNPAID.why_not, stream)
+
+    first = streams.start(UNPAID.detect(stream, rejected=True))
+    run = first.finish()
+    assert [row["user"] for row in run.rows] == ["ann"]
+    assert [(row["kind"], row["user"], row["reason"]) for row in run.rejected] == [("bad", "eve", "It has no time.")]
+    seen = ps.progress(first.query)
+    assert (seen.read, seen.events, seen.bad, seen.matches) == (5, 4, 1, 1)
+
+    streams.add("input", ORDERS, [order(175, "ann")], [order(176, "ann"), order(-4, "old")])
+    run = streams.run(UNPAID.detect(stream, rejected=True, checkpoint=str(streams.checkpoint())))
+    assert sorted(row["user"] for row in run.rows) == ["ann", "dan"]
+    assert {row["user"]: row["reason"] for row in run.rejected}["old"] == "Its time is at or before the watermark."
+    kept = ps.inspect(streams.spark, str(streams.checkpoint()))
+    assert kept.busiest == [("user=ann", 2)]
+    assert "2 events wait for the watermark" in str(kept)
+
+
+def test_a_unit_test_of_a_rule(tmp_path: Path) -> None:
+    rule = ps.pattern("""
+        pattern brute match LoginFailed{3,} failed -> LoginOk ok within 5 minutes partition by user
+        after match skip past last return count(failed) as failures, ok.ip
+    """)
+    tries: list[dict[str, object]] = [{"ts": i, "type": "LoginFailed", "user": "ann"} for i in range(5)]
+    rows = [*tries, {"ts": 9, "type": "LoginOk", "user": "ann", "ip": "1"}]
+    assert_matches(rule, rows, 1)
+    assert rule.match(rows)[0].values == {"failures": 5, "ip": "1"}
+    with pytest.raises(AssertionError, match=r"1 expected, and found:\n0 matches\n(.|\n)*no LoginOk came"):
+        assert_matches(rule, tries, 1)
+    columns = {"LoginFailed": {"user": "string"}, "LoginOk": {"user": "string", "ipp": "string"}}
+    assert "did you mean 'ok.ipp'?" in refusal(rule.check, columns)
+    with pytest.warns(ps.PerseidWarning, match=r"no step is called 'frst'.* Did you mean first\.ip\?"):
+        ps.pattern("pattern p match Login first -> Login b [ip <> frst.ip] within 1 hour").check()
+
+    cases = tmp_path / "brute.cases"
+    cases.write_text("""== three are enough
+        of brute
+        events
+          f1 LoginFailed 0 user=ann; f2 LoginFailed 1 user=ann; f3 LoginFailed 2 user=ann; o1 LoginOk 3 user=ann
+        gives
+          failed=f1,f2,f3 ok=o1
+        why the rule says so
+    """)
+    (case,) = read_cases(str(cases), rules=rule)
+    assert run_case(case, oracle_matcher()) == list(case.expected)
+    with pytest.raises(ValueError, match=r"no rules were handed over: read_cases\(path, rules=…\)"):
+        read_cases(cases)
+
+
+def test_rules_of_a_siem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rules").mkdir()
+    Path("rules/logins.perseid").write_text("""
+        pattern brute(office list of string)
+        match LoginFailed{3,} f -> LoginOk ok [ip not in :office] within 5 minutes partition by user
+        severity high tags 'attack.t1110', credentials owner soc description 'Many failed logins, then one that works'
+
+        pattern beacon match Dns d -> Dns e [domain = d.domain] within 5 minutes partition by host
+    """)
+    Path("rules/slip.perseid").write_text("pattern slip match A first -> B b [x = frst.x] within 1 hour")
+    Path("twice.perseid").write_text("pattern twice match A a -> B a within 1 hour")
+    kinds = [*["LoginFailed"] * 3, "LoginOK", "Dns"]
+    events = [{"ts": i, "type": kind, "user": "ann", "host": "h", "ip": "9"} for i, kind in enumerate(kinds)]
+    Path("events.jsonl").write_text("\n".join(map(json.dumps, events)))
+
+    def perseid(command: str) -> Result:
+        return CliRunner().invoke(app, command.split())
+
+    checked = perseid("check rules twice.perseid none.perseid")
+    assert (checked.exit_code, checked.stdout.count(", all right: ")) == (1, 2)
+    assert "rules/logins.perseid: 2 patterns, all right: brute, beacon" in checked.stdout
+    assert "note: Pattern slip: no step is called 'frst'" in checked.stderr
+    assert "twice.perseid: ScopeError: Two steps are called 'a'." in checked.stderr
+    assert "none.perseid cannot be read" in checked.stderr
+
+    asked = "rules/logins.perseid events.jsonl"
+    tried = perseid(f"try {asked} --bind office=1,2")
+    assert tried.stdout == "brute: no matches\nbeacon: no matches\n"
+    assert "note: no event has the type 'LoginOk'; did you mean 'LoginOK'?" in tried.stderr
+    assert perseid(f"try {asked} --set office=1 --json").stdout == ""
+    assert "several patterns: brute, beacon. Choose one with --pattern." in perseid(f"why-not {asked}").stderr
+    why = perseid(f"why-not {asked} --bind office=1 --pattern brute --key ann").stdout
+    assert why.startswith("brute, user = 'ann': no match. 5 events")
+    assert "did you mean 'LoginOK'?" in why
+    assert perseid("explain rules/logins.perseid --pattern beacon").stdout.startswith("pattern beacon\n")
+    assert "there is 'beacon'" in perseid("draw rules/logins.perseid --pattern beacn").stderr
+
+    rule = ps.load("rules/logins.perseid")[0]
+    assert (rule.severity, rule.owner, rule.tags) == ("high", "soc", ("attack.t1110", "credentials"))
+    assert str(rule.description).startswith("Many failed logins")
+    assert "severity     high" in rule.explain()
+
+
+def test_an_rfid_gate(streams: Streams) -> None:
+    schema = pa.schema({"ts": MOMENT, "reader": pa.string(), "tag": pa.string()})
+    come = [("Shelf", "gin", 0), ("Shelf", "soap", 2)], [("Door", "gin", 7), ("Door", "soap", 8)], [("Till", "soap", 5)]
+    batches = [[{"ts": at(m * 60), "reader": reader, "tag": tag} for reader, tag, m in batch] for batch in come]
+    reads = streams.stream(schema, *batches, delay="15 minutes")
+    stolen = ps.pattern("pattern stolen match Shelf s -> not Till -> Door d within 30 minutes partition by tag")
+    assert "Did you mean 'aggressive'?" in refusal(ps.events, reads, disorder="agressive")
+    assert "Write disorder=ps.Aggressive()" in refusal(ps.events, reads, disorder=ps.Aggressive)
+    assert "ps.events(data, disorder=…)" in refusal(stolen.detect, reads, disorder="aggressive")
+    assert "write ->> for every one" in refusal(stolen.detect, ps.events(reads, type="reader", disorder="assemble"))
+    assert "ps.fold_into(…, using='delta')" in refusal(ps.fold_into, "alarms", using="parquet")
+
+    changes = stolen.detect(ps.events(reads, type="reader", disorder="aggressive"))
+    assert "foreachBatch(ps.fold_into(table))" in refusal(ps.fold, changes)
+    running = streams.start(changes)
+    told = sorted((row["revision"], row["op"], row["tag"]) for row in running.finish().rows)
+    assert [change[1:] for change in told] == [("+", "gin"), ("+", "soap"), ("-", "soap")]
+    assert (ps.progress(running.query).matches, ps.progress(running.query).retracted) == (2, 1)
+    assert [row.tag for row in ps.fold(streams.spark.read.parquet(running.out)).collect()] == ["gin"]
+    assert ps.inspect(streams.spark, str(streams.checkpoint())).busiest == [("tag=soap", 3), ("tag=gin", 2)]
+
+
+def test_an_atom_feed() -> None:
+    atom = "http://www.w3.org/2005/Atom"
+    entry = f"<feed xmlns='{atom}'><entry><title>%s</title><author><name>ann</name></author></entry></feed>"
+    feeds = [{"ts": i, "xml": entry % title} for i, title in enumerate(["Hello", "Retraction: Hello"])]
+    entries = ps.trees("//entry->entry[/title->title][/author/name->who]")
+    assert "ps.documents(df, body='xml')" in refusal(entries.match, feeds)
+    undeclared = ps.documents(feeds, body="xml")
+    with pytest.warns(ps.PerseidWarning, match=re.escape(f"ps.documents(…, namespaces={{'': '{atom}'}})")):
+        entries.match(undeclared)
+    assert "ps.documents(…, namespaces={'a': " in refusal(ps.trees("//a:entry->e").match, undeclared)
+
+    documents = ps.documents(feeds, body="xml", namespaces={"": atom})
+    broken = ps.documents([*feeds, {"ts": 2, "xml": "<feed><entry></feed>"}], body="xml", namespaces={"": atom})
+    *found, bad = entries.match(broken).to_pylist()
+    assert [row["title"] for row in found] == [["Hello"], ["Retraction: Hello"]]
+    assert bad["error"] == {"what": "Mismatched tag", "line": 1, "column": 16}
+    retracted = ps.pattern("""
+        pattern retracted match Feed << //entry->entry[/title->title][/author/name->who] >> x
+        -> Feed << //entry->entry[/title->title][/author/name->who] >> y [title like 'Retraction%']
+        within 1 hour partition by who return x.title
+    """)
+    assert "ps.trees(…).match(…) lists all" in refusal(retracted.match, broken)
+    assert [(match.key, match.values) for match in retracted.match(documents)] == [({"who": "ann"}, {"title": "Hello"})]
+    habits = {
+        "//entry/title/text()->t": "->name returns the text of a node",
+        "//entry[contains(title, 'H')]->e": "[title like '%W%']",
+        "//entry[position() = 1]->e": "The first is [1], the last [last()].",
+        "//entry[not(/title)]->e": "[title is null]",
+        "//entry[/title and /author]->e": "each in its own [ ]",
+        "//entry[/title or /author]->e": "Alternatives are joined by one |",
+    }
+    for habit, instead in habits.items():
+        assert instead in refusal(ps.trees, habit)
+    assert "asks for: any entry (->entry) that has a child title (->title)" in entries.explain()
+
+
+def test_a_connect_client(streams: Streams) -> None:
+    rows = [order(0, "ann"), order(1, "bob"), order(5, "bob", "Payment"), order(90, "dan", "Click")]
+    frame = streams.spark.createDataFrame(pd.DataFrame(rows))
+    seen = Observation("unpaid")
+    assert [row.user for row in UNPAID.detect(frame, observation=seen).collect()] == ["ann"]
+    assert (seen.get["events"], seen.get["matches"]) == (3, 1)
+    assert "Payment at 2024-03-10 07:04:00 came" in str(UNPAID.why_not(frame, key="bob"))
+    assert "Use detect(…)." in refusal(UNPAID.match, frame)
+    assert "no column 'when'" in refusal(UNPAID.detect, ps.events(frame, time="when"))
+    german = frame.selectExpr("'01.03.2026 09:00' as ts", "type", "user", "amount")
+    assert UNPAID.why_not(german).notes[0].startswith("4 of 4 rows are left out: 'ts' is no time there, as '01.03.2026")
+
+    running = streams.start(UNPAID.detect(streams.stream(ORDERS, rows[:2], rows[2:], delay="10 minutes")))
+    assert [row["user"] for row in running.finish().rows] == ["ann"]
+    assert (ps.progress(running.query).read, ps.progress(running.query).filtered) == (4, 1)
+    assert str(ps.inspect(streams.spark, str(streams.checkpoint()))).startswith("Nothing is kept")
+
+
+def test_a_library_that_embeds_us() -> None:
+    body = step("Login", "a") >> step("Login", "b").where("ip <> a.ip") >> absent(step("Transfer"), for_="2 minutes")
+    silent = ps.pattern(build("silent").match(body).within("1 hour").partition_by("user").severity("high"))
+    assert (silent.name, silent.severity, silent.owner) == ("silent", "high", None)
+    for same in (ps.pattern(str(silent)), pickle.loads(pickle.dumps(silent))):
+        assert (same, hash(same)) == (silent, hash(silent))
+    rules = ps.patterns([silent, build("two").match("B b")], "pattern three match C pattern four match D")
+    assert rules.names == ("silent", "two", "three", "four")
+    assert (rules[0], rules[-1].name) == (silent, "four")
+    assert "Read it with ps.patterns(…)" in refusal(ps.pattern, str(rules))
+    assert "A file is read with ps.load(path)." in refusal(ps.patterns, Path("rules.perseid"))
+    assert "partition_by('a', 'b')" in refusal(build("x").partition_by, ["user"])
+    assert "a number alone has no unit" in refusal(build("x").within, 3600)
+    assert "To run it: ps.pattern(build(…)).match(events)." in refusal(build("x").match, [{"ts": 0}])
+    with pytest.raises(ps.PatternError) as caught:
+        ps.pattern("pattern p match A first -> B b where frst.x > 1 within 1 hour").check()
+    error = caught.value
+    assert (error.line, error.column, error.nearest, error.hint) == (1, 38, "first", "The steps are first, b.")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_an_upgrade(streams: Streams) -> None:
+    stream = streams.stream(ORDERS, [order(0, "ann"), order(5, "bob")], [order(30, "dan")], delay="10 minutes")
+    streams.run(UNPAID.detect(stream))
+    checkpoint = streams.checkpoint()
+    kept = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file() and path.name[0] != "."}
+    shutil.copytree(checkpoint, streams.checkpoint("changed"))
+    streams.add("input", ORDERS, [order(100, "ann")])
+    otherwise: dict[str, dict[str, Any]] = {
+        "The checkpoint was made with 16 shards, and the query now has 4.": {"shards": 4},
+        "The checkpoint was made with order='watermark', and the query now has order='arrival'.": {"order": "arrival"},
+        "its state is of the engine 'sequence', and this is 'disorder'.": {"disorder": "aggressive"},
+    }
+    for sentence, words in otherwise.items():
+        said = refusal(UNPAID.detect, ps.events(stream, **words), checkpoint=str(checkpoint))
+        assert sentence in said
+        assert "go back to a copy of the checkpoint" in said
+    assert kept == {path: path.read_bytes() for path in kept}
+    renamed = ps.pattern(str(UNPAID).replace("unpaid", "owing"))
+    goes_on = streams.start(renamed.detect(stream, checkpoint=str(checkpoint)))
+    assert sorted(row["user"] for row in goes_on.finish().rows) == ["ann", "bob", "dan"]
+    assert ps.progress(goes_on.query).incomplete == 0
+    changed = streams.start(ps.pattern(str(UNPAID).replace("1 hour", "30 minutes")).detect(stream), "changed").query
+    assert changed.awaitTermination(WAIT)
+    assert ps.progress(changed).incomplete > 0
+
+
+PAIR = "pattern p match Login a -> Login b [ip <> a.ip] within 5 minutes partition by user"
+ROW: dict[str, Any] = {"ts": 0, "type": "Login", "user": "ann", "ip": "1"}
+MISTAKES: list[tuple[Callable[[Any], object], str, str]] = [
+    (lambda df: ps.pattern(PAIR.replace("ip <>", "ipp <>")).detect(df), "no column 'ipp'", "did you mean 'ip'?"),
+    (lambda df: ps.pattern(f"{PAIR} where b.amount > 'x'").detect(df), "cannot compare a double with a string", "line 1, column 90"),
+    (lambda df: ps.pattern(PAIR).match(df), "match works on data of this process", "Use detect(…)."),
+    (lambda df: ps.pattern(PAIR).detect([ROW]), "this is builtins.list", "use match(…)"),
+    (lambda df: ps.pattern(PAIR).detect(df, time="ts"), "detect takes no 'time'.", "ps.events(data, time=…)"),
+    (lambda df: ps.events(df, timestamp="ts"), "events takes no 'timestamp'.", "Did you mean 'time'?"),
+    (lambda df: ps.trees("//a->x").detect(ps.documents(df, body="xml")), "no column 'xml'", "It has: ts, type, user, ip, amount."),
+    (lambda _: ps.pattern(PAIR).match(ROW), "This is one event", "[{…}]"),
+    (lambda _: ps.pattern(PAIR).match([{**ROW, "ts": "01/03/2026"}]), "Row 1 has no readable time", "ISO 8601"),
+    (lambda _: ps.pattern(PAIR).match([{**ROW, "ts": 1_772_355_600_000}]), "Row 1", "divide milliseconds by 1000"),
+    (lambda _: ps.pattern(PAIR.replace("match", "mtach")), "'mtach' is not a clause", "did you mean 'match'?"),
+    (lambda _: ps.pattern(PAIR.replace("partition", "group")), "'group' cannot stand here", "partition by user"),
+    (lambda _: ps.pattern(PAIR.replace("5 minutes", "5 min")), "'min' cannot stand here", "write 5 minutes"),
+    (lambda _: ps.pattern("pattern p(n integer = 3) match A{:n,} a"), "bounds are numbers", "A+ a … where count(a) >= :n"),
+    (lambda _: ps.pattern("pattern p match A a -> B b").match([]), "it has no 'within'", "such as: within 10 minutes."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "what", "instead"), MISTAKES, ids=[what for _, what, _ in MISTAKES])
+def test_only_the_message(spark: SparkSession, call: Callable[[DataFrame], object], what: str, instead: str) -> None:
+    columns = "ts long, type string, user string, ip string, amount double"
+    said = refusal(call, spark.createDataFrame([(0, "Login", "ann", "1", 5.0)], columns))
+    assert what in said
+    assert instead in said
