@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bench import harness
 from bench.joins.charts import draw_all
-from bench.joins.sequential import sequential
+from bench.joins.sequential import list_rows, sequential
 from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from bench.trees.feeds import items
 from perseid.engines.joins import layout as y
@@ -62,9 +62,11 @@ class Point:
 
 def run(size: str, out: Path | None) -> harness.Report:
     report, chosen = harness.Report("joins", size), SIZES[size]
-    points = [*_two_levels(chosen), *_three_levels(chosen), *_views(chosen), *_feeds(chosen, report)]
-    for point in points:
-        harness.say(_line(point))
+    points = []
+    for part in (_two_levels(chosen), _three_levels(chosen), _views(chosen), _feeds(chosen, report)):
+        for point in part:
+            points.append(point)
+            harness.say(_line(point))
     for figure, name in (("Figure 8", "flat"), ("Figure 11", "deep"), ("Figure 16", "feed")):
         last = [point for point in points if point.figure == figure][-1]
         ours = last.seconds.get("cached views, last items", last.seconds["cached views"])
@@ -158,10 +160,15 @@ def _sequentially(
         joiner.add(times, bindings)
     seconds, due = 0.0, 0
     sequential(index, joiner.store(), joiner.room(), of, paths, windows, 0, 0, 0)  # compiled before it is timed
+    rows_in_all = joiner.rows_used + sum(len(bindings.chains) for _, bindings in timed)
+    joiner.postings, joiner.slices = (
+        np.concatenate([had, np.zeros((rows_in_all, 3), np.int64)]) for had in (joiner.postings, joiner.slices)
+    )
     for times, bindings in timed:
         first = joiner.count
         joiner.append(times, bindings)
         store, room = joiner.store(), joiner.room()
+        list_rows(store, room)
         start = time.perf_counter()
         due += sequential(index, store, room, of, paths, windows, first, joiner.count, len(rows))
         seconds += time.perf_counter() - start

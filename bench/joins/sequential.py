@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from perseid.engines.jit import jit
-from perseid.engines.joins.kernel import Index, Room, Store, _bind, _insert
+from perseid.engines.joins.kernel import Index, Room, Store, _bind, _cache, _insert
 from perseid.engines.joins.layout import *
 
 
@@ -49,6 +49,16 @@ def _rest(x: Index, store: Store, room: Room, t: int, path: Any, depth: int, old
             depth += 1
             room.cursors[0, depth] = 0
     return found
+
+
+@jit
+def list_rows(store: Store, room: Room) -> None:
+    """Lists of rows by value, for all values there are."""
+    for value in range(len(store.heads)):
+        if store.heads[value, 1] == -2:
+            store.heads[value, 1] = -1
+            if store.heads[value, 0] >= 0:
+                _cache(store, room, value)
 
 
 @jit

@@ -190,6 +190,19 @@ def test_the_same_question_in_other_words_is_one_group() -> None:
     assert [whose for whose, _ in made.whose(group, 3, index)] == ["b", "c", "a"]
 
 
+def test_many_equalities_are_ordered_in_bounded_time() -> None:
+    """Forty have more orders than can be looked at: they are still found, and subscriptions of one text share all."""
+    names = range(40)
+    left, right = ("".join(f"[/l{i}->{side}{i}]" for i in names) for side in "xy")
+    equal = " AND ".join(f"x{i} = y{i}" for i in names)
+    text = f"S//i->a{left} FOLLOWED BY{{{equal}, 1 day}} S//i->b{right}"
+    given = {"one": parse_subscription(text), "two": parse_subscription(text)}
+    root = element("i", *(element(f"l{i}", str(i)) for i in names))
+    told = found(given, [Document(0, 0, "S", root), Document(1, 1, "S", root)], y.CACHED)
+    assert sorted(one.subscription for one in told) == ["one", "two"]
+    assert len(subscribed(given).templates) == 1
+
+
 # The paper's running example
 
 D1 = element(

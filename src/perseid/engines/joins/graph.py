@@ -214,9 +214,9 @@ def _smallest(template: Template) -> tuple[Template, tuple[int, ...]]:
     for i, edge in enumerate(template.edges):
         by_kind.setdefault((edge.kind, edge.op), []).append(i)
     classes = [by_kind[kind] for kind in sorted(by_kind)]
-    orders: Iterable[tuple[tuple[int, ...], ...]] = product(*(permutations(each) for each in classes))
-    if prod(factorial(len(each)) for each in classes) > MAX_ORDERS:
-        orders = [tuple(tuple(each) for each in classes)]
+    orders: Iterable[tuple[tuple[int, ...], ...]] = [tuple(tuple(each) for each in classes)]
+    if prod(factorial(len(each)) for each in classes) <= MAX_ORDERS:
+        orders = product(*(permutations(each) for each in classes))
     found = ((tuple(i for part in parts for i in part)) for parts in orders)
     return min(((_reordered(template, order), order) for order in found), key=lambda one: one)
 

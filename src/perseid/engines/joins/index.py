@@ -149,12 +149,24 @@ class Subscriptions:
         used = np.flatnonzero(self.children >= 0)
         kinds = edges[self.asks[self.keys[used, 0]], y.E_KIND] if len(edges) else used[:0]
         newer = np.zeros(len(self.chains), np.bool_)
-        newer[self.keys[used[kinds == y.EQUAL], 2]] = True
+        equal = used[kinds == y.EQUAL]
+        newer[self.keys[equal, 2]] = True
         ranged = used[kinds >= y.NEWER_RANGE]
         return Index(
-            templates, edges, slots, self.keys, self.children, where, windows, *self._ranges(ranged), newer,
+            templates, edges, slots, self.keys, self.children, where, windows, *self._ranges(ranged), *self._pairs(equal), newer,
             int(windows.max(initial=-1)),
         )  # fmt: skip
+
+    def _pairs(self, at: Any) -> tuple[Any, Any, Any, Any]:
+        """Pairs of chains by the edges that ask for them: most pairs of rows with one value are of use to few templates."""
+        chains = self.keys[at, 1].astype(np.int64) << 32 | self.keys[at, 2]
+        asked, which = np.unique(chains, return_inverse=True)
+        by = np.unique(which.astype(np.int64) << 32 | self.asks[self.keys[at, 0]])
+        size = 1 << max(4, int(2 * len(asked)).bit_length())
+        keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
+        for number, pair in enumerate(asked.tolist()):
+            put(keys, children, pair >> 32, pair & 0xFFFFFFFF, 0, number)
+        return keys, children, np.searchsorted(by >> 32, np.arange(len(asked) + 1)), by & 0xFFFFFFFF
 
     def _ranges(self, at: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Lists of thresholds by prefix and chain, rising, and where each leads."""

@@ -68,7 +68,7 @@ class Joiner:
         self.forgotten = 0
         """Documents that came and are kept no more."""
         self._told = np.zeros(N_WIDTH, np.int64)
-        self._room: dict[str, Any] = {"pairs": 256, "states": 256, "found": 4096, "nodes": 1 << 14}
+        self._room: dict[str, Any] = {"pairs": 256, "links": 1024, "states": 256, "found": 4096, "nodes": 1 << 14}
         self.index: Index | None = None
 
     def add(self, times: Any, bindings: Bindings) -> Joined:
@@ -162,8 +162,11 @@ class Joiner:
         if before is not None:
             found[: len(before.found)] = before.found
             nodes[: len(before.nodes)] = before.nodes
+        lists = np.full((len(self.index.edges) if self.index else 0, 2), -1, np.int64)
         return Room(
             np.zeros((size["pairs"], 2), np.int64),
+            lists,
+            np.zeros((size["links"], 2), np.int64),
             np.zeros((2, y.MAX_SLOTS), np.int64),
             np.zeros((2, y.MAX_EDGES + 1), np.int64),
             np.zeros(y.MAX_EDGES + 1, np.int64),

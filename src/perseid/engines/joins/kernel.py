@@ -36,6 +36,12 @@ class Index(NamedTuple):
     thresholds: Any
     onward: Any
     """By threshold: the prefix it leads to."""
+    pair_keys: Any
+    """Pairs of chains, (older, newer, 0), that some equality asks for."""
+    pair_children: Any
+    asked_at: Any
+    asked: Any
+    """By such a pair: the edges that ask for it."""
     newer: Any
     """By chain: is it the newer one of an equality?"""
     widest: int
@@ -71,6 +77,11 @@ class Room(NamedTuple):
     """What the kernels write to."""
 
     pairs: Any
+    """Rows of two documents with one value: the older, the newer."""
+    lists: Any
+    """By edge: the first of its links, or -1; and which edges have any."""
+    links: Any
+    """A pair that an edge asks for, and the next of that edge."""
     slots: Any
     cursors: Any
     prefixes: Any
@@ -238,22 +249,61 @@ def _keep_state(room: Room, t: int, prefix: int) -> bool:
 
 
 @jit
-def _equal(x: Index, store: Store, room: Room, e: int, depth: int, count: int) -> int:
+def _equal(x: Index, store: Store, room: Room, e: int, depth: int) -> int:
     """The next pair of rows with one value that leads on: the prefix, or -1."""
-    E, R, cursor = x.edges, store.rows, room.cursors[0, depth]
-    while cursor < count:
-        old, new = room.pairs[cursor, 0], room.pairs[cursor, 1]
-        cursor += 1
+    E, R = x.edges, store.rows
+    at = room.cursors[0, depth] if room.cursors[1, depth] else room.lists[e, 0]
+    room.cursors[1, depth] = 1
+    while at >= 0:
+        old, new = room.pairs[room.links[at, 0], 0], room.pairs[room.links[at, 0], 1]
+        at = room.links[at, 1]
         child = find(x.keys, x.children, room.prefixes[depth], R[old, 0], R[new, 0])
         if (
             child >= 0
             and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots[0])
             and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots[1])
         ):
-            room.cursors[0, depth] = cursor
+            room.cursors[0, depth] = at
             return child
-    room.cursors[0, depth] = cursor
+    room.cursors[0, depth] = at
     return -1
+
+
+@jit
+def _list_pairs(x: Index, store: Store, room: Room, count: int) -> int:
+    """By edge, the pairs that it asks for; how many edges have any, or -1 where room ends."""
+    R, used, edges = store.rows, 0, 0
+    for pair in range(count):
+        asked = find(x.pair_keys, x.pair_children, R[room.pairs[pair, 0], 0], R[room.pairs[pair, 1], 0], 0)
+        if asked < 0:
+            continue
+        for k in range(x.asked_at[asked], x.asked_at[asked + 1]):
+            if used >= len(room.links):
+                _unlist(room, edges)
+                return -1
+            e = x.asked[k]
+            if room.lists[e, 0] < 0:
+                room.lists[edges, 1] = e
+                edges += 1
+            room.links[used, 0], room.links[used, 1] = pair, room.lists[e, 0]
+            room.lists[e, 0] = used
+            used += 1
+    return edges
+
+
+@jit
+def _unlist(room: Room, edges: int) -> None:
+    for k in range(edges):
+        room.lists[room.lists[k, 1], 0] = -1
+
+
+@jit
+def _may_hold(x: Index, room: Room, t: int) -> bool:
+    """Is there a pair for each of a template's equalities?"""
+    for e in range(x.templates[t, T_FIRST], x.templates[t, T_FIRST] + x.templates[t, T_COUNT]):
+        if x.edges[e, E_KIND] == EQUAL and room.lists[e, 0] < 0:
+            return False
+    return True
 
 
 @jit
@@ -356,7 +406,6 @@ def _search(
     until: int,
     older: int,
     newer: int,
-    count: int,
     apart: int,
     since: int,
 ) -> bool:
@@ -379,7 +428,7 @@ def _search(
             continue
         kind = x.edges[first + depth, E_KIND]
         if kind == EQUAL:
-            child = _equal(x, store, room, first + depth, depth, count)
+            child = _equal(x, store, room, first + depth, depth)
         elif kind == ORDERED:
             child = _ordered(x, store, room, first + depth, depth, older, newer)
         else:
@@ -449,18 +498,23 @@ def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_st
                         return False
                     at = store.postings[at, 2]
             room.at[i, 0] = at
-        since = room.told[N_FOUND]
+        edges = _list_pairs(x, store, room, count)
+        if edges < 0:
+            return False
+        since, good = room.told[N_FOUND], True
         for state in range(from_state, to_state):
             t = room.states[state, 0]
-            if x.templates[t, T_STRICT] and apart == 0:
+            if (x.templates[t, T_STRICT] and apart == 0) or not _may_hold(x, room, t):
                 continue
             for k in range(x.templates[t, T_BOUND]):
                 room.slots[1, k] = room.state_slots[state, k]
-            if not _search(
+            good = good and _search(
                 x, store, room, t, room.states[state, 1], x.templates[t, T_CONSTANTS], x.templates[t, T_COUNT],
-                older, newer, count, apart, since,
-            ):  # fmt: skip
-                return False
+                older, newer, apart, since,
+            )  # fmt: skip
+        _unlist(room, edges)
+        if not good:
+            return False
 
 
 @jit
@@ -543,7 +597,7 @@ def join_document(x: Index, store: Store, room: Room, newer: int, views: int) ->
     for t in range(len(x.templates)):
         if good:
             good = _search(
-                x, store, room, t, x.templates[t, T_ROOT], 0, x.templates[t, T_CONSTANTS], -1, newer, 0, 0, found
+                x, store, room, t, x.templates[t, T_ROOT], 0, x.templates[t, T_CONSTANTS], -1, newer, 0, found
             )
     if good and views == NO_VIEWS:
         # Each template finds what it joins for itself.
