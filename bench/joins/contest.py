@@ -124,6 +124,7 @@ def _contest(
         taken = []
         for turn in range(ROUNDS + 1):
             joiner = Joiner(subscriptions, VIEWS[name])
+            joiner.index = subscriptions.compiled()
             start = time.perf_counter()
             joined = joiner.add(times, bindings)
             taken += [time.perf_counter() - start] if turn else []
@@ -149,12 +150,12 @@ def _sequentially(
     rows = [row for _, row in subscriptions.numbers]
     numbers = {template: i for i, template in enumerate(subscriptions.templates)}
     of = np.array([numbers[row.template] for row in rows], np.int64)
-    paths = np.zeros((len(rows), max(len(row.asked) for row in rows), 2), np.int64)
+    paths = np.zeros((len(rows), 2 * max(len(row.asked) for row in rows)), np.int64)
     for i, row in enumerate(rows):
         for e, asked in enumerate(row.asked):
             assert asked.older is not None
             assert asked.newer is not None
-            paths[i, e] = subscriptions.chain(asked.older), subscriptions.chain(asked.newer)
+            paths[i, 2 * e : 2 * e + 2] = subscriptions.chain(asked.older), subscriptions.chain(asked.newer)
     windows = np.full(len(rows), ENDLESS)
     for times, bindings in before:
         joiner.add(times, bindings)
@@ -168,7 +169,7 @@ def _sequentially(
         first = joiner.count
         joiner.append(times, bindings)
         store, room = joiner.store(), joiner.room()
-        list_rows(store, room)
+        list_rows(store, room, len(joiner.heads))
         start = time.perf_counter()
         due += sequential(index, store, room, of, paths, windows, first, joiner.count, len(rows))
         seconds += time.perf_counter() - start

@@ -6,17 +6,16 @@ which lie side by side. Nothing is shared between queries.
 
 from __future__ import annotations
 
-from typing import Any
-
-from perseid.engines.jit import jit
-from perseid.engines.joins.kernel import Index, Room, Store, _bind, _cache, _insert
+from perseid.engines.joins.kernel import _bind, _cache, _insert
 from perseid.engines.joins.layout import *
+from perseid.engines.joins.layout import compiled, entry
 
 
-@jit
-def _rest(x: Index, store: Store, room: Room, t: int, path: Any, depth: int, older: int, newer: int) -> int:
+@compiled
+def _rest(x: Index, store: Store, room: Room, t: int, paths: Rows, q: int, older: int, newer: int) -> int:
     """How many ways there are to choose rows for a query's edges from one on."""
-    first, edges, start = x.templates[t, T_FIRST], x.templates[t, T_COUNT], depth
+    first, edges, start = x.templates[t, T_FIRST], x.templates[t, T_COUNT], 1
+    depth = start
     if depth == edges:
         return 1
     R, D, E, found = store.rows, store.documents, x.edges, 0
@@ -27,16 +26,16 @@ def _rest(x: Index, store: Store, room: Room, t: int, path: Any, depth: int, old
         cursor, taken = room.cursors[0, depth], False
         while cursor < total:
             old, new = D[older, 0] + cursor // many, D[newer, 0] + cursor % many
-            if R[old, 0] != path[depth, 0]:
+            if R[old, 0] != paths[q, 2 * depth]:
                 cursor += many - cursor % many
                 continue
             cursor += 1
             e = first + depth
             if (
-                R[new, 0] == path[depth, 1]
+                R[new, 0] == paths[q, 2 * depth + 1]
                 and R[old, 1] == R[new, 1]
-                and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots[0])
-                and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots[1])
+                and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots, 0)
+                and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots, MAX_SLOTS)
             ):
                 taken = True
                 break
@@ -51,19 +50,19 @@ def _rest(x: Index, store: Store, room: Room, t: int, path: Any, depth: int, old
     return found
 
 
-@jit
-def list_rows(store: Store, room: Room) -> None:
+@entry
+def list_rows(store: Store, room: Room, values: int) -> None:
     """Lists of rows by value, for all values there are."""
-    for value in range(len(store.heads)):
+    for value in range(values):
         if store.heads[value, 1] == -2:
             store.heads[value, 1] = -1
             if store.heads[value, 0] >= 0:
                 _cache(store, room, value)
 
 
-@jit
+@entry
 def sequential(
-    x: Index, store: Store, room: Room, of: Any, paths: Any, windows: Any, first: int, last: int, asked: int
+    x: Index, store: Store, room: Room, of: Ints, paths: Rows, windows: Ints, first: int, last: int, asked: int
 ) -> int:
     """How many notifications documents are due, for the first so many queries."""
     found = 0
@@ -72,7 +71,7 @@ def sequential(
             t = of[q]
             e = x.templates[t, T_FIRST]
             for new in range(store.documents[newer, 0], store.documents[newer, 1]):
-                if store.rows[new, 0] != paths[q, 0, 1]:
+                if store.rows[new, 0] != paths[q, 1]:
                     continue
                 at = store.heads[store.rows[new, 1], 1]
                 while at >= 0:
@@ -81,7 +80,7 @@ def sequential(
                     apart = store.times[newer] - store.times[older]
                     if apart > windows[q]:
                         break
-                    if store.rows[old, 0] != paths[q, 0, 0] or (apart == 0 and x.templates[t, T_STRICT]):
+                    if store.rows[old, 0] != paths[q, 0] or (apart == 0 and x.templates[t, T_STRICT]):
                         continue
                     _bind(
                         x.slots,
@@ -89,7 +88,8 @@ def sequential(
                         x.edges[e, E_OLDER],
                         store.nodes,
                         store.rows[old, 2],
-                        room.slots[0],
+                        room.slots,
+                        0,
                     )
                     _bind(
                         x.slots,
@@ -97,8 +97,9 @@ def sequential(
                         x.edges[e, E_NEWER],
                         store.nodes,
                         store.rows[new, 2],
-                        room.slots[1],
+                        room.slots,
+                        MAX_SLOTS,
                     )
-                    found += _rest(x, store, room, t, paths[q], 1, older, newer)
+                    found += _rest(x, store, room, t, paths, q, older, newer)
         _insert(x, store, room, newer, CACHED)
     return found

@@ -144,3 +144,23 @@ def typed(types: dict[str, Any], *, entry: bool) -> Callable[[F], F]:
         return compiled
 
     return compile_one
+
+
+def words(kinds: Callable[[Any], dict[str, Any]], **records: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the words in kernels' annotations stand for: for functions that Python calls, and for the rest.
+
+    ``kinds`` gives the words for arrays, of Numba; ``records`` are named tuples of arrays, by the word for them. Between
+    themselves kernels hand on addresses (see :mod:`perseid.engines.memory`).
+    """
+    if numba is None:
+        return {}, {}
+    from perseid.engines.memory import Grid, Row, memory_of
+
+    plain = {"int": numba.int64, "float": numba.float64, "bool": numba.boolean, "None": numba.void}
+    given = kinds(numba)
+    inside: dict[str, Any] = {word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in given.items()}
+    for word, record in records.items():
+        fields = [given[field.__forward_arg__] for field in record.__annotations__.values()]
+        made = numba.types.NamedTuple(fields, record)
+        given[word], inside[word] = made, memory_of(made)
+    return {**plain, **given}, {**plain, **inside}

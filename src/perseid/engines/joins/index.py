@@ -14,7 +14,8 @@ import numpy as np
 
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.graph import Asked, Chain, Edge, Kind, Row, Template
-from perseid.engines.joins.kernel import Index, put, put_again, put_paths
+from perseid.engines.joins.kernel import put_again, put_all, put_paths
+from perseid.engines.joins.layout import Index
 from perseid.engines.joins.values import Values
 from perseid.errors import LimitError
 
@@ -46,7 +47,7 @@ class Subscriptions:
         """Add rows, each with whose it is."""
         rows = list(given)
         width = max((len(row.asked) for _, row in rows), default=1)
-        paths = np.zeros((len(rows), width, 2), np.int64)
+        paths = np.zeros((len(rows), 2 * width), np.int64)
         roots = np.zeros(len(rows), np.int64)
         lengths = np.zeros(len(rows), np.int64)
         windows = np.zeros(len(rows), np.int64)
@@ -55,28 +56,19 @@ class Subscriptions:
             lengths[i] = len(row.asked)
             windows[i] = ENDLESS if row.window is None else row.window
             for e, (edge, asked) in enumerate(zip(row.template.edges, row.asked, strict=True)):
-                paths[i, e] = self.choice(edge, asked)
+                paths[i, 2 * e : 2 * e + 2] = self.choice(edge, asked)
             self.numbers.append((whose, row))
         self.add_paths(roots, paths, lengths, windows)
 
     def add_paths(self, roots: Any, paths: Any, lengths: Any, windows: Any) -> None:
         """Add subscriptions as choices; whose they are is in ``numbers`` already."""
         ends = np.zeros(len(roots), np.int64)
-        done = 0
-        while done < len(roots):
-            added, self.prefixes = put_paths(
-                self.keys,
-                self.children,
-                self.asks,
-                self.prefixes,
-                roots[done:],
-                paths[done:],
-                lengths[done:],
-                ends[done:],
-            )
-            done += added
-            if done < len(roots):
+        at = np.array([len(roots), 0, self.prefixes], np.int64)
+        while at[1] < at[0]:
+            put_paths(self.keys, self.children, len(self.children) - 1, self.asks, roots, paths, lengths, ends, at)
+            if at[1] < at[0]:
                 self._grow()
+        self.prefixes = int(at[2])
         self._ends.append(ends)
         self._windows.append(windows)
 
@@ -91,7 +83,7 @@ class Subscriptions:
 
     def _grow(self) -> None:
         keys, children = np.zeros((2 * len(self.children), 3), np.int32), np.full(2 * len(self.children), -1, np.int32)
-        put_again(keys, children, self.keys, self.children)
+        put_again(keys, children, len(children) - 1, self.keys, self.children, len(self.children) - 1)
         self.keys, self.children = keys, children
         self.asks = np.concatenate([self.asks, np.zeros_like(self.asks)])
 
@@ -148,14 +140,14 @@ class Subscriptions:
         where[groups, 0] = where[groups, 1] - many
         used = np.flatnonzero(self.children >= 0)
         kinds = edges[self.asks[self.keys[used, 0]], y.E_KIND] if len(edges) else used[:0]
-        newer = np.zeros(len(self.chains), np.bool_)
+        newer = np.zeros(len(self.chains), np.int64)
         equal = used[kinds == y.EQUAL]
-        newer[self.keys[equal, 2]] = True
+        newer[self.keys[equal, 2]] = 1
         ranged = used[kinds >= y.NEWER_RANGE]
-        return Index(
-            templates, edges, slots, self.keys, self.children, where, windows, *self._ranges(ranged), *self._pairs(equal), newer,
-            int(windows.max(initial=-1)),
-        )  # fmt: skip
+        ranges, pairs = self._ranges(ranged), self._pairs(equal)
+        masks = [len(children) - 1 for children in (self.children, ranges[1], pairs[1])]
+        sizes = np.array([*masks, len(templates), windows.max(initial=-1)], np.int64)
+        return Index(templates, edges, slots, self.keys, self.children, where, windows, *ranges, *pairs, newer, sizes)
 
     def _pairs(self, at: Any) -> tuple[Any, Any, Any, Any]:
         """Pairs of chains by the edges that ask for them: most pairs of rows with one value are of use to few templates."""
@@ -164,8 +156,7 @@ class Subscriptions:
         by = np.unique(which.astype(np.int64) << 32 | self.asks[self.keys[at, 0]])
         size = 1 << max(4, int(2 * len(asked)).bit_length())
         keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
-        for number, pair in enumerate(asked.tolist()):
-            put(keys, children, pair >> 32, pair & 0xFFFFFFFF, 0, number)
+        put_all(keys, children, size - 1, asked >> 32, asked & 0xFFFFFFFF, np.zeros_like(asked), len(asked))
         return keys, children, np.searchsorted(by >> 32, np.arange(len(asked) + 1)), by & 0xFFFFFFFF
 
     def _ranges(self, at: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -180,8 +171,7 @@ class Subscriptions:
         ranges = np.stack([begins, np.append(begins, len(order))[1:]], axis=1).astype(np.int64)
         size = 1 << max(4, int(2 * len(begins)).bit_length())
         keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
-        for which, begin in enumerate(begins.tolist()):
-            put(keys, children, prefix[begin], chain[begin], 0, which)
+        put_all(keys, children, size - 1, prefix[begins], chain[begins], np.zeros_like(begins), len(begins))
         return keys, children, ranges, thresholds[order], self.children[at][order]
 
     def whose(self, end: int, count: int, index: Index) -> list[tuple[Any, Row]]:

@@ -11,18 +11,8 @@ import numpy as np
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.kernel import (
-    N_FOUND,
-    N_NODES,
-    N_POSTINGS,
-    N_SLICES,
-    N_WIDTH,
-    Index,
-    Room,
-    Store,
-    join_documents,
-    list_documents,
-)
+from perseid.engines.joins.kernel import join_documents, list_documents
+from perseid.engines.joins.layout import N_FOUND, N_NODES, N_POSTINGS, N_SLICES, N_WIDTH, Index, Room, Store
 from perseid.engines.joins.values import extended
 
 FEW = 1_024
@@ -126,7 +116,7 @@ class Joiner:
         """Let go of documents that no window reaches any more, once they are most of all."""
         if self.index is None or not self.count:
             return
-        oldest = int(self.times[self.count - 1]) - self.index.widest
+        oldest = int(self.times[self.count - 1]) - int(self.index.sizes[y.X_WIDEST])
         gone = int(np.searchsorted(self.times[: self.count], oldest, "left"))
         if gone < max(FEW, self.count // 2):
             return
@@ -167,7 +157,7 @@ class Joiner:
             np.zeros((size["pairs"], 2), np.int64),
             lists,
             np.zeros((size["links"], 2), np.int64),
-            np.zeros((2, y.MAX_SLOTS), np.int64),
+            np.zeros(2 * y.MAX_SLOTS, np.int64),
             np.zeros((2, y.MAX_EDGES + 1), np.int64),
             np.zeros(y.MAX_EDGES + 1, np.int64),
             np.zeros((size["states"], 2), np.int64),
@@ -176,6 +166,13 @@ class Joiner:
             found,
             nodes,
             self._told,
+            np.array(
+                [
+                    *(size[name] for name in ("pairs", "links", "states", "found", "nodes")),
+                    len(self.postings),
+                    len(self.slices),
+                ]
+            ),
         )
 
     def _grow(self) -> None:

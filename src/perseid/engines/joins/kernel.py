@@ -9,105 +9,20 @@ and constants for one edge after the other, so choices that no subscription make
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from perseid.engines.jit import jit
 from perseid.engines.joins.layout import *
+from perseid.engines.joins.layout import compiled, entry
 
 
-class Index(NamedTuple):
-    """Subscriptions, for the kernels."""
-
-    templates: Any
-    edges: Any
-    slots: Any
-    keys: Any
-    """Choices that lead on: (prefix, a, b). For equalities the chains of the older and of the newer document, for constants
-    the chain and the constant."""
-    children: Any
-    ends: Any
-    """By prefix: where the windows of the subscriptions that end there begin and end."""
-    windows: Any
-    range_keys: Any
-    """The same for (prefix, chain, 0) and a list of thresholds."""
-    range_children: Any
-    ranges: Any
-    """By list: where its thresholds begin and end."""
-    thresholds: Any
-    onward: Any
-    """By threshold: the prefix it leads to."""
-    pair_keys: Any
-    """Pairs of chains, (older, newer, 0), that some equality asks for."""
-    pair_children: Any
-    asked_at: Any
-    asked: Any
-    """By such a pair: the edges that ask for it."""
-    newer: Any
-    """By chain: is it the newer one of an equality?"""
-    widest: int
-
-
-class Store(NamedTuple):
-    """Documents, for the kernels."""
-
-    times: Any
-    documents: Any
-    """By document: its rows, from and to."""
-    rows: Any
-    """Chain, value, and where its nodes stand; the last of these is the one with the value."""
-    heights: Any
-    """By chain: how many nodes it has."""
-    nodes: Any
-    numbers: Any
-    """By value: the number it is, and its place among texts that things are compared with."""
-    constants: Any
-    """By value: the constant that somebody asks for and it is, or -1."""
-    needles_at: Any
-    needles: Any
-    """By value: the texts it contains that somebody asks for."""
-    heads: Any
-    """By value: the newest posting (Rdoc), and the newest row of its slice (RL); -1 for none, and -2 where there is no slice."""
-    postings: Any
-    """Document, node, and the posting before (Rdoc)."""
-    slices: Any
-    """Row, and the one before (RL)."""
-
-
-class Room(NamedTuple):
-    """What the kernels write to."""
-
-    pairs: Any
-    """Rows of two documents with one value: the older, the newer."""
-    lists: Any
-    """By edge: the first of its links, or -1; and which edges have any."""
-    links: Any
-    """A pair that an edge asks for, and the next of that edge."""
-    slots: Any
-    cursors: Any
-    prefixes: Any
-    states: Any
-    state_slots: Any
-    at: Any
-    found: Any
-    nodes: Any
-    told: Any
-    """How many rows and nodes were found, how many states there are, and how many postings and slices."""
-
-
-N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES, N_WIDTH = range(6)
-
-
-@jit
+@compiled
 def _mixed(prefix: int, a: int, b: int) -> int:
     h = (int(prefix) * 0x9E3779B1) ^ (int(a) * 0x85EBCA6B) ^ (int(b) * 0xC2B2AE35)
     h = ((h ^ (h >> 17)) & 0x7FFFFFFF) * 0x27D4EB2F
     return h ^ (h >> 13)
 
 
-@jit
-def find(keys: Any, children: Any, prefix: int, a: int, b: int) -> int:
+@compiled
+def find(keys: Keys, children: Places, mask: int, prefix: int, a: int, b: int) -> int:
     """The prefix that a choice leads to, or -1."""
-    mask = len(children) - 1
     at = _mixed(prefix, a, b) & mask
     while children[at] >= 0:
         if keys[at, 0] == prefix and keys[at, 1] == a and keys[at, 2] == b:
@@ -116,10 +31,9 @@ def find(keys: Any, children: Any, prefix: int, a: int, b: int) -> int:
     return -1
 
 
-@jit
-def put(keys: Any, children: Any, prefix: int, a: int, b: int, child: int) -> None:
+@compiled
+def put(keys: Keys, children: Places, mask: int, prefix: int, a: int, b: int, child: int) -> None:
     """Add a choice that is not there."""
-    mask = len(children) - 1
     at = _mixed(prefix, a, b) & mask
     while children[at] >= 0:
         at = (at + 1) & mask
@@ -127,41 +41,50 @@ def put(keys: Any, children: Any, prefix: int, a: int, b: int, child: int) -> No
     children[at] = child
 
 
-@jit
-def put_again(keys: Any, children: Any, old_keys: Any, old_children: Any) -> None:
+@entry
+def put_all(keys: Keys, children: Places, mask: int, prefixes: Ints, a: Ints, b: Ints, count: int) -> None:
+    """Choices that lead to their own numbers."""
+    for i in range(count):
+        put(keys, children, mask, prefixes[i], a[i], b[i], i)
+
+
+@entry
+def put_again(keys: Keys, children: Places, mask: int, old_keys: Keys, old_children: Places, old_mask: int) -> None:
     """Move all choices to a larger table."""
-    for at in range(len(old_children)):
+    for at in range(old_mask + 1):
         if old_children[at] >= 0:
-            put(keys, children, old_keys[at, 0], old_keys[at, 1], old_keys[at, 2], old_children[at])
+            put(keys, children, mask, old_keys[at, 0], old_keys[at, 1], old_keys[at, 2], old_children[at])
 
 
-@jit
+@entry
 def put_paths(
-    keys: Any, children: Any, asks: Any, used: int, roots: Any, paths: Any, lengths: Any, ends: Any
-) -> tuple[int, int]:
+    keys: Keys, children: Places, mask: int, asks: Places, roots: Ints, paths: Rows, lengths: Ints, ends: Ints, at: Ints
+) -> None:
     """Add the paths of subscriptions, each a choice (a, b) for every edge: where each ends, and which edge prefixes ask next.
 
-    It stops where the table is more than half full, and says how many paths were added and how many prefixes there are.
+    ``at`` has how many paths there are, how many are done, and how many prefixes there are. It stops where the table is half
+    full.
     """
-    limit = len(children) // 2
-    for i in range(len(roots)):
-        if used + lengths[i] > limit:
-            return i, used
+    used = at[2]
+    for i in range(at[1], at[0]):
+        if 2 * (used + lengths[i]) > mask:
+            break
         prefix = roots[i]
         for e in range(lengths[i]):
-            a, b = paths[i, e, 0], paths[i, e, 1]
-            child = find(keys, children, prefix, a, b)
+            a, b = paths[i, 2 * e], paths[i, 2 * e + 1]
+            child = find(keys, children, mask, prefix, a, b)
             if child < 0:
                 child = used
                 used += 1
-                put(keys, children, prefix, a, b, child)
+                put(keys, children, mask, prefix, a, b, child)
                 asks[child] = asks[prefix] + 1
             prefix = child
         ends[i] = prefix
-    return len(roots), used
+        at[1] = i + 1
+    at[2] = used
 
 
-@jit
+@compiled
 def _compare(op: int, x: float, y: float) -> bool:
     if op == LESS:
         return x < y
@@ -176,20 +99,20 @@ def _compare(op: int, x: float, y: float) -> bool:
     return x != y
 
 
-@jit
-def _bind(S: Any, at: int, count: int, nodes: Any, first: int, slots: Any) -> bool:
+@compiled
+def _bind(S: Rows, at: int, count: int, nodes: Ints, first: int, slots: Ints, side: int) -> bool:
     """Take a chain's nodes into the slots of an edge; False where a slot has another node already."""
     for k in range(count):
         slot, node = S[at + k, S_SLOT], nodes[first + k]
         if S[at + k, S_NEW]:
-            slots[slot] = node
-        elif slots[slot] != node:
+            slots[side + slot] = node
+        elif slots[side + slot] != node:
             return False
     return True
 
 
-@jit
-def _wide_enough(windows: Any, first: int, last: int, apart: int) -> int:
+@compiled
+def _wide_enough(windows: Ints, first: int, last: int, apart: int) -> int:
     """How many windows, the widest first, are as wide as that."""
     low, high = first, last
     while low < high:
@@ -201,7 +124,7 @@ def _wide_enough(windows: Any, first: int, last: int, apart: int) -> int:
     return low - first
 
 
-@jit
+@compiled
 def _emit(x: Index, room: Room, t: int, prefix: int, older: int, newer: int, apart: int, since: int) -> bool:
     """Tell of a pair of documents, unless the same was told since; False where there is no room."""
     if x.ends[prefix, 0] >= x.ends[prefix, 1]:
@@ -212,12 +135,12 @@ def _emit(x: Index, room: Room, t: int, prefix: int, older: int, newer: int, apa
     T, told, found, out = x.templates, room.told, room.found, room.nodes
     width = T[t, T_OLDER] + T[t, T_NEWER]
     row, at = told[N_FOUND], told[N_NODES]
-    if row >= len(found) or at + width > len(out):
+    if row >= room.sizes[Z_FOUND] or at + width > room.sizes[Z_NODES]:
         return False
     for k in range(T[t, T_OLDER]):
-        out[at + k] = room.slots[0, x.slots[T[t, T_OLDER_AT] + k, S_SLOT]]
+        out[at + k] = room.slots[x.slots[T[t, T_OLDER_AT] + k, S_SLOT]]
     for k in range(T[t, T_NEWER]):
-        out[at + T[t, T_OLDER] + k] = room.slots[1, x.slots[T[t, T_NEWER_AT] + k, S_SLOT]]
+        out[at + T[t, T_OLDER] + k] = room.slots[MAX_SLOTS + x.slots[T[t, T_NEWER_AT] + k, S_SLOT]]
     if T[t, T_PARTIAL]:
         for other in range(since, row):
             if found[other, O_GROUP] == prefix:
@@ -235,20 +158,20 @@ def _emit(x: Index, room: Room, t: int, prefix: int, older: int, newer: int, apa
     return True
 
 
-@jit
+@compiled
 def _keep_state(room: Room, t: int, prefix: int) -> bool:
     """Remember a prefix that the newer document alone leads to; False where there is no room."""
     number = room.told[N_STATES]
-    if number >= len(room.states):
+    if number >= room.sizes[Z_STATES]:
         return False
     room.states[number, 0], room.states[number, 1] = t, prefix
-    for k in range(room.state_slots.shape[1]):
-        room.state_slots[number, k] = room.slots[1, k]
+    for k in range(MAX_SLOTS):
+        room.state_slots[number, k] = room.slots[MAX_SLOTS + k]
     room.told[N_STATES] += 1
     return True
 
 
-@jit
+@compiled
 def _equal(x: Index, store: Store, room: Room, e: int, depth: int) -> int:
     """The next pair of rows with one value that leads on: the prefix, or -1."""
     E, R = x.edges, store.rows
@@ -257,11 +180,11 @@ def _equal(x: Index, store: Store, room: Room, e: int, depth: int) -> int:
     while at >= 0:
         old, new = room.pairs[room.links[at, 0], 0], room.pairs[room.links[at, 0], 1]
         at = room.links[at, 1]
-        child = find(x.keys, x.children, room.prefixes[depth], R[old, 0], R[new, 0])
+        child = find(x.keys, x.children, x.sizes[X_MASK], room.prefixes[depth], R[old, 0], R[new, 0])
         if (
             child >= 0
-            and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots[0])
-            and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots[1])
+            and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots, 0)
+            and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots, MAX_SLOTS)
         ):
             room.cursors[0, depth] = at
             return child
@@ -269,16 +192,24 @@ def _equal(x: Index, store: Store, room: Room, e: int, depth: int) -> int:
     return -1
 
 
-@jit
+@compiled
+def _unlist(room: Room, edges: int) -> None:
+    for k in range(edges):
+        room.lists[room.lists[k, 1], 0] = -1
+
+
+@compiled
 def _list_pairs(x: Index, store: Store, room: Room, count: int) -> int:
     """By edge, the pairs that it asks for; how many edges have any, or -1 where room ends."""
     R, used, edges = store.rows, 0, 0
     for pair in range(count):
-        asked = find(x.pair_keys, x.pair_children, R[room.pairs[pair, 0], 0], R[room.pairs[pair, 1], 0], 0)
+        asked = find(
+            x.pair_keys, x.pair_children, x.sizes[X_PAIR_MASK], R[room.pairs[pair, 0], 0], R[room.pairs[pair, 1], 0], 0
+        )
         if asked < 0:
             continue
         for k in range(x.asked_at[asked], x.asked_at[asked + 1]):
-            if used >= len(room.links):
+            if used >= room.sizes[Z_LINKS]:
                 _unlist(room, edges)
                 return -1
             e = x.asked[k]
@@ -291,13 +222,7 @@ def _list_pairs(x: Index, store: Store, room: Room, count: int) -> int:
     return edges
 
 
-@jit
-def _unlist(room: Room, edges: int) -> None:
-    for k in range(edges):
-        room.lists[room.lists[k, 1], 0] = -1
-
-
-@jit
+@compiled
 def _may_hold(x: Index, room: Room, t: int) -> bool:
     """Is there a pair for each of a template's equalities?"""
     for e in range(x.templates[t, T_FIRST], x.templates[t, T_FIRST] + x.templates[t, T_COUNT]):
@@ -306,7 +231,7 @@ def _may_hold(x: Index, room: Room, t: int) -> bool:
     return True
 
 
-@jit
+@compiled
 def _ordered(x: Index, store: Store, room: Room, e: int, depth: int, older: int, newer: int) -> int:
     """The next pair of rows that compare as asked: the prefix they lead to, or -1."""
     E, R, D, cursor = x.edges, store.rows, store.documents, room.cursors[0, depth]
@@ -315,12 +240,12 @@ def _ordered(x: Index, store: Store, room: Room, e: int, depth: int, older: int,
     while cursor < total:
         old, new = D[older, 0] + cursor // many, begin + cursor % many
         cursor += 1
-        child = find(x.keys, x.children, room.prefixes[depth], R[old, 0], R[new, 0])
+        child = find(x.keys, x.children, x.sizes[X_MASK], room.prefixes[depth], R[old, 0], R[new, 0])
         if (
             child >= 0
             and _compare(E[e, E_OP], store.numbers[R[old, 1], 0], store.numbers[R[new, 1], 0])
-            and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots[0])
-            and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots[1])
+            and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots, 0)
+            and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots, MAX_SLOTS)
         ):
             room.cursors[0, depth] = cursor
             return child
@@ -328,7 +253,7 @@ def _ordered(x: Index, store: Store, room: Room, e: int, depth: int, older: int,
     return -1
 
 
-@jit
+@compiled
 def _threshold(x: Index, which: int, op: int, number: float, inner: int) -> int:
     """From so many thresholds of a list on, the next that holds: how many are behind it then, or -1."""
     begin, end = x.ranges[which, 0], x.ranges[which, 1]
@@ -353,13 +278,13 @@ def _threshold(x: Index, which: int, op: int, number: float, inner: int) -> int:
     return -1
 
 
-@jit
+@compiled
 def _constant(x: Index, store: Store, room: Room, e: int, depth: int, older: int, newer: int) -> int:
     """The next row of one document that is as a constant asks: the prefix it leads to, or -1."""
     E, R, kind = x.edges, store.rows, x.edges[e, E_KIND]
     is_newer = kind == NEWER_IS or kind == NEWER_CONTAINS or kind == NEWER_RANGE
     document = newer if is_newer else older
-    side = 1 if is_newer else 0
+    side = MAX_SLOTS if is_newer else 0
     at, long = (E[e, E_NEWER_AT], E[e, E_NEWER]) if is_newer else (E[e, E_OLDER_AT], E[e, E_OLDER])
     prefix = room.prefixes[depth]
     # Inside a row the second cursor goes over needles or thresholds.
@@ -371,31 +296,31 @@ def _constant(x: Index, store: Store, room: Room, e: int, depth: int, older: int
         if kind == NEWER_IS or kind == OLDER_IS:
             cursor += 1
             if store.constants[value] >= 0:
-                child = find(x.keys, x.children, prefix, chain, store.constants[value])
+                child = find(x.keys, x.children, x.sizes[X_MASK], prefix, chain, store.constants[value])
         elif kind == NEWER_CONTAINS or kind == OLDER_CONTAINS:
             place = store.needles_at[value] + inner
             inner += 1
             if place >= store.needles_at[value + 1]:
                 cursor, inner = cursor + 1, 0
                 continue
-            child = find(x.keys, x.children, prefix, chain, store.needles[place])
+            child = find(x.keys, x.children, x.sizes[X_MASK], prefix, chain, store.needles[place])
         else:
             op = E[e, E_OP]
-            which = find(x.range_keys, x.range_children, prefix, chain, 0)
+            which = find(x.range_keys, x.range_children, x.sizes[X_RANGE_MASK], prefix, chain, 0)
             inner = -1 if which < 0 else _threshold(x, which, op, store.numbers[value, op // 8], inner)
             if inner < 0:
                 cursor, inner = cursor + 1, 0
                 continue
             down = op % 8 == LESS or op % 8 == LESS_OR_EQUAL
             child = x.onward[x.ranges[which, 1] - inner if down else x.ranges[which, 0] + inner - 1]
-        if child >= 0 and _bind(x.slots, at, long, store.nodes, R[row, 2], room.slots[side]):
+        if child >= 0 and _bind(x.slots, at, long, store.nodes, R[row, 2], room.slots, side):
             room.cursors[0, depth], room.cursors[1, depth] = cursor, inner
             return child
     room.cursors[0, depth], room.cursors[1, depth] = cursor, inner
     return -1
 
 
-@jit
+@compiled
 def _search(
     x: Index,
     store: Store,
@@ -442,20 +367,20 @@ def _search(
     return True
 
 
-@jit
+@compiled
 def _rows_of(store: Store, room: Room, posting: int, new: int, count: int) -> int:
     """The rows of a posting's node (Rdoc joined with Rbin), each beside a row of the new document; -1 where room ends."""
     document, node = store.postings[posting, 0], store.postings[posting, 1]
     for row in range(store.documents[document, 0], store.documents[document, 1]):
         if store.nodes[store.rows[row, 2] + store.heights[store.rows[row, 0]] - 1] == node:
-            if count >= len(room.pairs):
+            if count >= room.sizes[Z_PAIRS]:
                 return -1
             room.pairs[count, 0], room.pairs[count, 1] = row, new
             count += 1
     return count
 
 
-@jit
+@compiled
 def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_state: int, views: int) -> bool:
     """One document against all before it, for some states; False where room ends."""
     begin, end = store.documents[newer, 0], store.documents[newer, 1]
@@ -479,14 +404,14 @@ def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_st
         if older < 0:
             return True
         apart = now - store.times[older]
-        if apart > x.widest:
+        if apart > x.sizes[X_WIDEST]:
             return True
         count = 0
         for i in range(end - begin):
             at = room.at[i, 0]
             if room.at[i, 1]:
                 while at >= 0 and store.slices[at, 2] == older:
-                    if count >= len(room.pairs):
+                    if count >= room.sizes[Z_PAIRS]:
                         return False
                     room.pairs[count, 0], room.pairs[count, 1] = store.slices[at, 0], begin + i
                     count += 1
@@ -507,7 +432,7 @@ def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_st
             if (x.templates[t, T_STRICT] and apart == 0) or not _may_hold(x, room, t):
                 continue
             for k in range(x.templates[t, T_BOUND]):
-                room.slots[1, k] = room.state_slots[state, k]
+                room.slots[MAX_SLOTS + k] = room.state_slots[state, k]
             good = good and _search(
                 x, store, room, t, room.states[state, 1], x.templates[t, T_CONSTANTS], x.templates[t, T_COUNT],
                 older, newer, apart, since,
@@ -517,7 +442,7 @@ def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_st
             return False
 
 
-@jit
+@compiled
 def _cache(store: Store, room: Room, value: int) -> bool:
     """Make the slice of a value that is looked for and has none (Algorithm 4, line 7); False where room ends."""
     head, at, last, before = -1, store.heads[value, 0], -1, room.told[N_SLICES]
@@ -526,7 +451,7 @@ def _cache(store: Store, room: Room, value: int) -> bool:
         for row in range(store.documents[document, 0], store.documents[document, 1]):
             if store.nodes[store.rows[row, 2] + store.heights[store.rows[row, 0]] - 1] == node:
                 number = room.told[N_SLICES]
-                if number >= len(store.slices):
+                if number >= room.sizes[Z_SLICES]:
                     room.told[N_SLICES] = before
                     return False
                 store.slices[number, 0], store.slices[number, 1], store.slices[number, 2] = row, -1, document
@@ -541,13 +466,22 @@ def _cache(store: Store, room: Room, value: int) -> bool:
     return True
 
 
-@jit
+@compiled
+def _listed(store: Store, at: int, document: int, node: int) -> bool:
+    while at >= 0 and store.postings[at, 0] == document:
+        if store.postings[at, 1] == node:
+            return True
+        at = store.postings[at, 2]
+    return False
+
+
+@compiled
 def _insert(x: Index, store: Store, room: Room, document: int, views: int) -> bool:
     """Maintain the join state with a document (Algorithms 2 and 5); False where room ends."""
     many = store.documents[document, 1] - store.documents[document, 0]
-    if room.told[N_POSTINGS] + many > len(store.postings):
+    if room.told[N_POSTINGS] + many > room.sizes[Z_POSTINGS]:
         return False
-    if views == CACHED and room.told[N_SLICES] + many > len(store.slices):
+    if views == CACHED and room.told[N_SLICES] + many > room.sizes[Z_SLICES]:
         return False
     for row in range(store.documents[document, 0], store.documents[document, 1]):
         chain, value = store.rows[row, 0], store.rows[row, 1]
@@ -570,16 +504,7 @@ def _insert(x: Index, store: Store, room: Room, document: int, views: int) -> bo
     return True
 
 
-@jit
-def _listed(store: Store, at: int, document: int, node: int) -> bool:
-    while at >= 0 and store.postings[at, 0] == document:
-        if store.postings[at, 1] == node:
-            return True
-        at = store.postings[at, 2]
-    return False
-
-
-@jit
+@compiled
 def join_document(x: Index, store: Store, room: Room, newer: int, views: int) -> bool:
     """One document: what it and those before it are due, and then it is one of those before; False where room ends.
 
@@ -594,7 +519,7 @@ def join_document(x: Index, store: Store, room: Room, newer: int, views: int) ->
             value = store.rows[row, 1]
             if good and x.newer[store.rows[row, 0]] and store.heads[value, 0] >= 0 and store.heads[value, 1] == -2:
                 good = _cache(store, room, value)
-    for t in range(len(x.templates)):
+    for t in range(x.sizes[X_TEMPLATES]):
         if good:
             good = _search(
                 x, store, room, t, x.templates[t, T_ROOT], 0, x.templates[t, T_CONSTANTS], -1, newer, 0, found
@@ -612,7 +537,7 @@ def join_document(x: Index, store: Store, room: Room, newer: int, views: int) ->
     return good
 
 
-@jit
+@entry
 def join_documents(x: Index, store: Store, room: Room, first: int, last: int, views: int) -> int:
     """Documents one after the other; the number of the first for which there was no room, or that behind the last."""
     for newer in range(first, last):
@@ -621,7 +546,7 @@ def join_documents(x: Index, store: Store, room: Room, first: int, last: int, vi
     return last
 
 
-@jit
+@entry
 def list_documents(x: Index, store: Store, room: Room, first: int, last: int) -> None:
     """Make the lists of values anew, for which there is room."""
     for document in range(first, last):

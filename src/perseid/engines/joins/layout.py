@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple, TypeAlias
+
+from perseid.engines.jit import typed, words
 from perseid.engines.joins.graph import Kind
+
+Ints: TypeAlias = Any
+"""A flat array of int64."""
+Rows: TypeAlias = Any
+"""Rows of int64."""
+Places: TypeAlias = Any
+"""A flat array of int32."""
+Keys: TypeAlias = Any
+"""Rows of int32."""
+Floats: TypeAlias = Any
+Numbers: TypeAlias = Any
+"""Rows of doubles."""
 
 NEWER_IS, NEWER_CONTAINS, EQUAL, OLDER_IS, OLDER_CONTAINS, ORDERED, NEWER_RANGE, OLDER_RANGE = (int(k) for k in Kind)
 
@@ -47,3 +62,108 @@ MAX_EDGES = 128
 
 # Views of what is joined (paper 3, Section 5).
 NO_VIEWS, SHARED, CACHED = range(3)
+
+
+# How much there is, and how much there is room for.
+N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES, N_WIDTH = range(6)
+Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_POSTINGS, Z_SLICES, Z_WIDTH = range(8)
+X_MASK, X_RANGE_MASK, X_PAIR_MASK, X_TEMPLATES, X_WIDEST, X_WIDTH = range(6)
+
+
+class Index(NamedTuple):
+    """Subscriptions, for the kernels."""
+
+    templates: Rows
+    edges: Rows
+    slots: Rows
+    keys: Keys
+    """Choices that lead on: (prefix, a, b). For equalities the chains of the older and of the newer document, for constants
+    the chain and the constant."""
+    children: Places
+    ends: Rows
+    """By prefix: where the windows of the subscriptions that end there begin and end."""
+    windows: Ints
+    range_keys: Keys
+    """The same for (prefix, chain, 0) and a list of thresholds."""
+    range_children: Places
+    ranges: Rows
+    """By list: where its thresholds begin and end."""
+    thresholds: Floats
+    onward: Places
+    """By threshold: the prefix it leads to."""
+    pair_keys: Keys
+    """Pairs of chains, (older, newer, 0), that some equality asks for."""
+    pair_children: Places
+    asked_at: Ints
+    asked: Ints
+    """By such a pair: the edges that ask for it."""
+    newer: Ints
+    """By chain: is it the newer one of an equality?"""
+    sizes: Ints
+    """X_MASK, X_RANGE_MASK, X_PAIR_MASK, X_TEMPLATES and X_WIDEST."""
+
+
+class Store(NamedTuple):
+    """Documents, for the kernels."""
+
+    times: Ints
+    documents: Rows
+    """By document: its rows, from and to."""
+    rows: Rows
+    """Chain, value, and where its nodes stand; the last of these is the one with the value."""
+    heights: Ints
+    """By chain: how many nodes it has."""
+    nodes: Ints
+    numbers: Numbers
+    """By value: the number it is, and its place among texts that things are compared with."""
+    constants: Ints
+    """By value: the constant that somebody asks for and it is, or -1."""
+    needles_at: Ints
+    needles: Ints
+    """By value: the texts it contains that somebody asks for."""
+    heads: Rows
+    """By value: the newest posting (Rdoc), and the newest row of its slice (RL); -1 for none, and -2 where there is no slice."""
+    postings: Rows
+    """Document, node, and the posting before (Rdoc)."""
+    slices: Rows
+    """Row, and the one before (RL)."""
+
+
+class Room(NamedTuple):
+    """What the kernels write to."""
+
+    pairs: Rows
+    """Rows of two documents with one value: the older, the newer."""
+    lists: Rows
+    """By edge: the first of its links, or -1; and which edges have any."""
+    links: Rows
+    """A pair that an edge asks for, and the next of that edge."""
+    slots: Ints
+    cursors: Rows
+    prefixes: Ints
+    states: Rows
+    state_slots: Rows
+    at: Rows
+    found: Rows
+    nodes: Ints
+    told: Ints
+    """How many there are: N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES."""
+    sizes: Ints
+    """How many there is room for: Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_POSTINGS, Z_SLICES."""
+
+
+def kinds(numba: Any) -> dict[str, Any]:
+    """The arrays of these kernels, by the words for them."""
+    return {
+        "Ints": numba.int64[::1],
+        "Rows": numba.int64[:, ::1],
+        "Places": numba.int32[::1],
+        "Keys": numba.int32[:, ::1],
+        "Floats": numba.float64[::1],
+        "Numbers": numba.float64[:, ::1],
+    }
+
+
+_ENTRY_TYPES, _TYPES = words(kinds, Index=Index, Store=Store, Room=Room)
+compiled = typed(_TYPES, entry=False)
+entry = typed(_ENTRY_TYPES, entry=True)

@@ -10,39 +10,52 @@ from typing import Any
 
 import numpy as np
 
-from perseid.engines.jit import jit
 from perseid.engines.joins.kernel import find, put
+from perseid.engines.joins.layout import Ints, Keys, Places, entry
 
 
-@jit
-def _grow_tree(keys: Any, children: Any, above: Any, letters: Any, ends: Any, data: Any, at: Any) -> int:
+@entry
+def _grow_tree(
+    keys: Keys, children: Places, mask: int, above: Ints, letters: Ints, ends: Ints, data: Ints, at: Ints, count: int
+) -> int:
     """Nodes for all needles; how many there are."""
     used = 1
-    for needle in range(len(at) - 1):
+    for needle in range(count):
         node = 0
         for i in range(at[needle], at[needle + 1]):
-            child = find(keys, children, node, data[i], 0)
+            child = find(keys, children, mask, node, data[i], 0)
             if child < 0:
                 child = used
                 used += 1
-                put(keys, children, node, data[i], 0, child)
+                put(keys, children, mask, node, data[i], 0, child)
                 above[child], letters[child] = node, data[i]
             node = child
         ends[node] = needle
     return used
 
 
-@jit
-def _link(keys: Any, children: Any, above: Any, letters: Any, ends: Any, order: Any, falls: Any, nexts: Any) -> None:
+@entry
+def _link(
+    keys: Keys,
+    children: Places,
+    mask: int,
+    above: Ints,
+    letters: Ints,
+    ends: Ints,
+    order: Ints,
+    falls: Ints,
+    nexts: Ints,
+    count: int,
+) -> None:
     """By node, nearest the root first: the longest other end of it that is a node too, and the nearest of these that ends a needle."""
-    for i in range(len(order)):
+    for i in range(count):
         node = order[i]
         if node == 0:
             continue
         fall = falls[above[node]] if above[node] != 0 else -1
         there = 0
         while fall >= 0:
-            there = find(keys, children, fall, letters[node], 0)
+            there = find(keys, children, mask, fall, letters[node], 0)
             if there >= 0:
                 break
             there = 0
@@ -51,25 +64,37 @@ def _link(keys: Any, children: Any, above: Any, letters: Any, ends: Any, order: 
         nexts[node] = there if ends[there] >= 0 else nexts[there]
 
 
-@jit
+@entry
 def _contained(
-    keys: Any, children: Any, ends: Any, falls: Any, nexts: Any, data: Any, at: Any, seen: Any, counts: Any, out: Any
+    keys: Keys,
+    children: Places,
+    mask: int,
+    ends: Ints,
+    falls: Ints,
+    nexts: Ints,
+    data: Ints,
+    at: Ints,
+    seen: Ints,
+    counts: Ints,
+    out: Ints,
+    count: int,
+    room: int,
 ) -> int:
     """The needles in each text, each once; -1 where there is no room."""
     found = 0
-    for text in range(len(at) - 1):
+    for text in range(count):
         begin, node = found, 0
         for i in range(at[text], at[text + 1]):
-            child = find(keys, children, node, data[i], 0)
+            child = find(keys, children, mask, node, data[i], 0)
             while child < 0 and node != 0:
                 node = falls[node]
-                child = find(keys, children, node, data[i], 0)
-            node = max(child, 0)
+                child = find(keys, children, mask, node, data[i], 0)
+            node = child if child > 0 else 0
             at_end = node if ends[node] >= 0 else nexts[node]
             while at_end > 0:
                 needle = ends[at_end]
                 if seen[needle] != text:
-                    if found >= len(out):
+                    if found >= room:
                         return -1
                     seen[needle] = text
                     out[found] = needle
@@ -89,13 +114,24 @@ class Needles:
         self._keys, self._children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
         above, letters = np.zeros(most, np.int64), np.zeros(most, np.int64)
         self._ends = np.full(most, -1, np.int64)
-        used = _grow_tree(self._keys, self._children, above, letters, self._ends, data, at)
+        used = _grow_tree(self._keys, self._children, size - 1, above, letters, self._ends, data, at, len(needles))
         depth = np.zeros(used, np.int64)
         for node in range(1, used):  # a node comes after that above it
             depth[node] = depth[above[node]] + 1
         self._falls, self._nexts = np.zeros(most, np.int64), np.zeros(most, np.int64)
         order = np.argsort(depth, kind="stable")
-        _link(self._keys, self._children, above, letters, self._ends, order, self._falls, self._nexts)
+        _link(
+            self._keys,
+            self._children,
+            size - 1,
+            above,
+            letters,
+            self._ends,
+            order,
+            self._falls,
+            self._nexts,
+            len(order),
+        )
         self._count = len(needles)
 
     def contained(self, texts: Sequence[str]) -> tuple[Any, Any]:
@@ -109,8 +145,9 @@ class Needles:
             out = np.zeros(room, np.int64)
             seen = np.full(self._count, -1, np.int64)
             found = _contained(
-                self._keys, self._children, self._ends, self._falls, self._nexts, data, at, seen, counts, out
-            )
+                self._keys, self._children, len(self._children) - 1, self._ends, self._falls, self._nexts, data, at, seen,
+                counts, out, len(texts), room,
+            )  # fmt: skip
             if found >= 0:
                 return counts, out[:found]
             room *= 4

@@ -51,10 +51,12 @@ class Register:
         marks = {e: place for e, asked in enumerate(row.asked) if (place := place_of(asked.value)) is not None}
         edges = row.template.edges
         base = [(0, 0) if e in marks else index.choice(edges[e], asked) for e, asked in enumerate(row.asked)]
-        paths = np.repeat(np.array([base], np.int64), len(given), axis=0)
+        paths = np.repeat(np.array([base], np.int64).reshape(1, -1), len(given), axis=0)
         for e, place in marks.items():
             asked = row.asked[e]
-            paths[:, e] = [index.choice(edges[e], replace(asked, value=constants[place])) for _, constants, _ in given]
+            paths[:, 2 * e : 2 * e + 2] = [
+                index.choice(edges[e], replace(asked, value=constants[place])) for _, constants, _ in given
+            ]
         roots = np.full(len(given), index.root(row.template), np.int64)
         index.numbers += [(whose, row) for whose, _, _ in given]
         index.add_paths(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from perseid.engines.jit import numba, typed
+from perseid.engines.jit import typed, words
 
 Ints: TypeAlias = Any
 """A flat array of int64."""
@@ -70,30 +70,16 @@ Room: TypeAlias = Any
 """A flat array of uint8 that is written to."""
 
 
-def words(**records: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the words in a kernel's annotations stand for: for functions that Python calls, and for the rest.
-
-    ``records`` are named tuples of arrays, by the word for them.
-    """
-    if numba is None:
-        return {}, {}
-    from perseid.engines.memory import Grid, Row, memory_of
-
-    plain = {"int": numba.int64, "bool": numba.boolean, "None": numba.void}
-    given = {
+def kinds(numba: Any) -> dict[str, Any]:
+    """The arrays of these kernels, by the words for them."""
+    return {
         "Ints": numba.int64[::1],
         "Tokens": numba.int32[:, ::1],
         "Bytes": numba.types.Array(numba.uint8, 1, "C", readonly=True),
         "Room": numba.uint8[::1],
     }
-    inside: dict[str, Any] = {word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in given.items()}
-    for word, record in records.items():
-        fields = [given[field.__forward_arg__] for field in record.__annotations__.values()]
-        made = numba.types.NamedTuple(fields, record)
-        given[word], inside[word] = made, memory_of(made)
-    return {**plain, **given}, {**plain, **inside}
 
 
-_ENTRY_TYPES, _TYPES = words()
+_ENTRY_TYPES, _TYPES = words(kinds)
 compiled = typed(_TYPES, entry=False)
 entry = typed(_ENTRY_TYPES, entry=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from perseid.engines.jit import typed
-from perseid.engines.trees.layout import DONE, DOUBT, Bytes, Ints, Room, words
+from perseid.engines.jit import typed, words
+from perseid.engines.trees.layout import DONE, DOUBT, Bytes, Ints, Room, kinds
 from perseid.engines.trees.limits import DEEPEST
 
 # the head of the plan, then where its parts lie
@@ -137,6 +137,6 @@ class Space(NamedTuple):
     told: Room
 
 
-_ENTRY_TYPES, _TYPES = words(Space=Space)
+_ENTRY_TYPES, _TYPES = words(kinds, Space=Space)
 compiled = typed(_TYPES, entry=False)
 entry = typed(_ENTRY_TYPES, entry=True)
