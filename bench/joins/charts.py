@@ -57,7 +57,11 @@ def _draw(rows: list[dict[str, Any]], title: str, axis: str, wide: bool, path: P
             alt.Chart(inline(values=rows))
             .mark_bar()
             .encode(
-                x=alt.X("microseconds:Q", title="microseconds a document"), y=alt.Y("who:N", title=None), color=colour
+                x=alt.X("microseconds:Q", title="microseconds a document"),
+                y=alt.Y("who:N", title=None, sort=list(COLOURS)),
+                color=alt.Color(
+                    "who:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), legend=None
+                ),
             )
         )
     else:

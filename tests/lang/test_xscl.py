@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 import perseid as ps
-from perseid.lang.subscriptions import Relation, print_subscription
+from perseid.lang.subscriptions import Operand, Relation, comparisons, print_subscription
 from perseid.lang.xscl import MAX_LENGTH, parse_subscription
+from perseid.lang.xscl_shapes import place_of, shaped
 
 BOOKS = (
     "S//book->x1[.//author->x2][.//title->x3] FOLLOWED BY{x2=x5 AND x3=x6, 1 day} "
@@ -84,6 +87,35 @@ def test_what_is_refused(text: str, said: str) -> None:
 def test_hostile_texts_end(text: str) -> None:
     with pytest.raises(ps.PatternError):
         parse_subscription(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "constants", "window"),
+    [
+        ("S//a->a JOIN{a = b AND a = 'x', 5 seconds} S//b->b", ("x",), 5_000_000),
+        ("S//a->a[/p < 10][/q = 'it''s'] JOIN{a = b AND b contains \"y\", forever} S//b->b", (10, "it's", "y"), None),
+        ("S//a[2]->a JOIN{a = b AND 3 < a, 1 day} S//b->b", (), 86_400_000_000),
+        ("S//a->a JOIN{a = b AND a > -1.5 AND a != 2e3, 1 day} S//b->b", (Decimal("-1.5"), 2000), 86_400_000_000),
+    ],
+)
+def test_shapes(text: str, constants: tuple[object, ...], window: int | None) -> None:
+    """Read with their marks, shapes are what the text is but for what the marks stand for."""
+    found = shaped(text)
+    assert found is not None
+    assert (found.constants, found.window) == (constants, window)
+    whole, marked = (list(comparisons(parse_subscription(one).source.predicate)) for one in (text, found.shape))
+    for one, other in zip(whole, marked, strict=True):
+        place = None if isinstance(other.right, Operand) else place_of(other.right)
+        assert one.right == (other.right if place is None else found.constants[place])
+        assert (one.left, one.op) == (other.left, other.op)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["'" * 200_001, "= " * 50_000, "S//a->a JOIN{a contains '', 1 day} S//b->b", "\ue0001", "a, 1 day}, 2 days}"],
+)
+def test_what_has_no_shape(text: str) -> None:
+    assert shaped(text) is None
 
 
 def test_many_comparisons_are_refused() -> None:

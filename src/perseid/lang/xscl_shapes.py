@@ -21,6 +21,8 @@ _COMPARED = re.compile(rf"((?:[=<>≤≥≠]|(?<!\w)contains(?!\w))\s*)({_LITERA
 _WINDOW = re.compile(r",([^,{}'\"]*)\}")
 _MARK, _NUMBER = "\ue000", 876_543_210_000_000
 _MANY = 999
+_LONGEST = 4_000
+"""Longer texts are read as they are: they are few, and no expression should run over them."""
 _SAME_WINDOW = "1 second"
 
 
@@ -35,7 +37,7 @@ class Shaped:
 
 def shaped(text: str) -> Shaped | None:
     """A text as its shape and what fills it; None where it has to be read as it is."""
-    if _MARK in text or str(_NUMBER)[:9] in text:
+    if not isinstance(text, str) or len(text) > _LONGEST or _MARK in text or str(_NUMBER)[:9] in text:
         return None
     constants: list[Constant] = []
 

@@ -525,9 +525,14 @@ def join_document(x: Index, store: Store, room: Room, newer: int, views: int) ->
                 x, store, room, t, x.templates[t, T_ROOT], 0, x.templates[t, T_CONSTANTS], -1, newer, 0, found
             )
     if good and views == NO_VIEWS:
-        # Each template finds what it joins for itself.
-        for state in range(told[N_STATES]):
-            good = good and _join(x, store, room, newer, state, state + 1, views)
+        # Each template finds what it joins for itself; its states lie one after the other.
+        begin = 0
+        while good and begin < told[N_STATES]:
+            end = begin + 1
+            while end < told[N_STATES] and room.states[end, 0] == room.states[begin, 0]:
+                end += 1
+            good = _join(x, store, room, newer, begin, end, views)
+            begin = end
     elif good:
         good = _join(x, store, room, newer, 0, told[N_STATES], views)
     if good:
