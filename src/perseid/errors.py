@@ -198,6 +198,12 @@ def missing_column(where: str, name: str, role: str, there: Sequence[str], say: 
     )
 
 
+def type_name(value: object) -> str:
+    """The type of something as people know it: ``list``, ``pandas.DataFrame``."""
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+
+
 def warn(message: str) -> None:
     """Warn of something at the line that called us, however many functions of ours lie between."""
     frame, level = sys._getframe(1), 2

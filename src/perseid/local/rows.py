@@ -11,7 +11,7 @@ from typing import Any
 
 from perseid.engines.contract import WATERMARK
 from perseid.engines.disorder.strategy import BUFFER, Strategy
-from perseid.errors import BindingError, EventDataError, did_you_mean, missing_column
+from perseid.errors import BindingError, EventDataError, did_you_mean, missing_column, type_name
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, content_id
 from perseid.semantics.hashing import hash_values, identity_of
@@ -118,9 +118,8 @@ def is_spark(data: Any) -> bool:
 def require_spark(data: Any) -> None:
     """That it is one."""
     if not is_spark(data):
-        kind = type(data)
         raise EventDataError(
-            f"detect works on Spark DataFrames, and this is {kind.__module__.split('.')[0]}.{kind.__name__}.",
+            f"detect works on Spark DataFrames, and this is {type_name(data)}.",
             hint="For lists, pandas, Arrow and Parquet use match(…): no cluster is needed.",
         )
 

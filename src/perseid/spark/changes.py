@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
-from perseid.errors import EventDataError, UnsupportedError
+from perseid.errors import EventDataError, UnsupportedError, type_name
 from perseid.local.rows import is_spark
 from perseid.spark.inputs import quoted
 from perseid.spark.worker import OURS
@@ -36,7 +36,7 @@ def last_changes(changes: Any) -> Any:
 
     if not is_spark(changes):
         raise EventDataError(
-            f"fold takes a Spark DataFrame of changes, and this is {type(changes).__module__.split('.')[0]}.{type(changes).__name__}.",
+            f"fold takes a Spark DataFrame of changes, and this is {type_name(changes)}.",
             hint="Of what is in hand make one first: spark.createDataFrame(…).",
         )
     lacking = [name for name in (*NAMED_BY, OP, REVISION) if name not in changes.columns]
