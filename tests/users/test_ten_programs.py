@@ -319,7 +319,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str, str]] = [
     (lambda df: ps.pattern(PAIR.replace("ip <>", "ipp <>")).detect(df), "no column 'ipp'", "did you mean 'ip'?"),
     (lambda df: ps.pattern(f"{PAIR} where b.amount > 'x'").detect(df), "cannot compare a double with a string", "line 1, column 90"),
     (lambda df: ps.pattern(PAIR).match(df), "match works on data of this process", "Use detect(…)."),
-    (lambda df: ps.pattern(PAIR).detect([ROW]), "this is builtins.list", "use match(…)"),
+    (lambda df: ps.pattern(PAIR).detect([ROW]), "this is list", "use match(…)"),
     (lambda df: ps.pattern(PAIR).detect(df, time="ts"), "detect takes no 'time'.", "ps.events(data, time=…)"),
     (lambda df: ps.events(df, timestamp="ts"), "events takes no 'timestamp'.", "Did you mean 'time'?"),
     (lambda df: ps.trees("//a->x").detect(ps.documents(df, body="xml")), "no column 'xml'", "It has: ts, type, user, ip, amount."),
