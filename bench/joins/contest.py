@@ -161,10 +161,6 @@ def _sequentially(
         joiner.add(times, bindings)
     seconds, due = 0.0, 0
     sequential(index, joiner.store(), joiner.room(), of, paths, windows, 0, 0, 0)  # compiled before it is timed
-    rows_in_all = joiner.rows_used + sum(len(bindings.chains) for _, bindings in timed)
-    joiner.postings, joiner.slices = (
-        np.concatenate([had, np.zeros((rows_in_all, 3), np.int64)]) for had in (joiner.postings, joiner.slices)
-    )
     for times, bindings in timed:
         first = joiner.count
         joiner.append(times, bindings)

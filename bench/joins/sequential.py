@@ -6,7 +6,7 @@ which lie side by side. Nothing is shared between queries.
 
 from __future__ import annotations
 
-from perseid.engines.joins.kernel import _bind, _cache, _insert
+from perseid.engines.joins.kernel import _cache, _insert, bind_both
 from perseid.engines.joins.layout import *
 from perseid.engines.joins.layout import compiled, entry
 
@@ -18,7 +18,7 @@ def _rest(x: Index, store: Store, room: Room, t: int, paths: Rows, q: int, older
     depth = start
     if depth == edges:
         return 1
-    R, D, E, found = store.rows, store.documents, x.edges, 0
+    R, D, found = store.rows, store.documents, 0
     many = D[newer, 1] - D[newer, 0]
     total = (D[older, 1] - D[older, 0]) * many
     room.cursors[0, depth] = 0
@@ -34,8 +34,7 @@ def _rest(x: Index, store: Store, room: Room, t: int, paths: Rows, q: int, older
             if (
                 R[new, 0] == paths[q, 2 * depth + 1]
                 and R[old, 1] == R[new, 1]
-                and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots, 0)
-                and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots, MAX_SLOTS)
+                and bind_both(x, store, room, e, old, new)
             ):
                 taken = True
                 break
@@ -82,24 +81,7 @@ def sequential(
                         break
                     if store.rows[old, 0] != paths[q, 0] or (apart == 0 and x.templates[t, T_STRICT]):
                         continue
-                    _bind(
-                        x.slots,
-                        x.edges[e, E_OLDER_AT],
-                        x.edges[e, E_OLDER],
-                        store.nodes,
-                        store.rows[old, 2],
-                        room.slots,
-                        0,
-                    )
-                    _bind(
-                        x.slots,
-                        x.edges[e, E_NEWER_AT],
-                        x.edges[e, E_NEWER],
-                        store.nodes,
-                        store.rows[new, 2],
-                        room.slots,
-                        MAX_SLOTS,
-                    )
+                    bind_both(x, store, room, e, old, new)
                     found += _rest(x, store, room, t, paths, q, older, newer)
-        _insert(x, store, room, newer, CACHED)
+        _insert(store, room, newer, CACHED)
     return found

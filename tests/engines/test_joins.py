@@ -163,6 +163,16 @@ def test_documents_that_no_window_reaches_are_let_go_of(monkeypatch: pytest.Monk
     assert max(one.left for one in told) > len(documents) // 2
 
 
+def test_a_value_of_very_many_documents_is_looked_for_late() -> None:
+    """Its list is made when it is first looked for, of more documents than there were lists so far."""
+    given = {"q": parse_subscription("S//book/a->x FOLLOWED BY{x = y, forever} S//blog/a->y")}
+    books = [Document(i, i, "S", element("book", element("a", "1"))) for i in range(1500)]
+    wide = element("blog", *(element("a", str(i)) for i in range(1500)))
+    told = found(given, [*books, Document(1500, 1500, "S", wide)], y.CACHED)
+    assert len(told) == 1500
+    assert not found(given, [Document(0, 0, "S", wide)], y.CACHED)
+
+
 def test_needles_are_those_that_a_text_contains() -> None:
     chance = random.Random(2)
     for _ in range(200 if FAST else 10):

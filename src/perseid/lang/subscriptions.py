@@ -138,6 +138,14 @@ class Subscription:
     span: Span | None = span_field()
 
 
+def read_constant(literal: str) -> Constant:
+    """A quoted text, or a number, as it is written."""
+    if literal[0] in "'\"":
+        return literal[1:-1].replace(literal[0] * 2, literal[0])
+    value = Decimal(literal)
+    return int(value) if value == value.to_integral_value() and abs(value.adjusted()) < 50 else value
+
+
 def comparisons(predicate: Predicate) -> Iterator[Compared]:
     """Every comparison in a predicate."""
     if isinstance(predicate, Compared):

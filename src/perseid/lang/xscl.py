@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 from functools import cache
 from importlib import resources
 from typing import Any, NoReturn
@@ -36,6 +35,7 @@ from perseid.lang.subscriptions import (
     Relation,
     Subscription,
     comparisons,
+    read_constant,
 )
 from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import Constant, TreeNode
@@ -283,7 +283,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def contains(self, meta: Meta, left: Operand, text: Token) -> Compared:
         try:
-            return Compared(left, "contains", _unquoted(text), span=self._span(meta))
+            return Compared(left, "contains", read_constant(str(text)), span=self._span(meta))
         except MeaningError as error:
             raise PatternSyntaxError(f"{error.message.capitalize()}.", span=self._span(meta), hint=error.hint) from None
 
@@ -297,11 +297,4 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return Operand(str(variable), tree, span=self._span(meta))
 
     def constant(self, meta: Meta, token: Token) -> Constant:
-        if token.type == "STRING":
-            return _unquoted(token)
-        value = Decimal(str(token))
-        return int(value) if value == value.to_integral_value() and abs(value.adjusted()) < 50 else value
-
-
-def _unquoted(token: Token) -> str:
-    return token[1:-1].replace(token[0] * 2, token[0])
+        return read_constant(str(token))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import lru_cache
 
 from perseid.errors import PatternError
 from perseid.lang import ast
 from perseid.lang.parser import parse_window
+from perseid.lang.subscriptions import read_constant
 from perseid.lang.tree_patterns import Constant
 
 _LITERAL = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"""
@@ -44,7 +44,7 @@ def shaped(text: str) -> Shaped | None:
     def mark(found: re.Match[str]) -> str:
         if found[2] is None:
             return found.group()
-        constants.append(_value(found[2]))
+        constants.append(read_constant(found[2]))
         return found[1] + (
             f"'{_MARK}{len(constants) - 1}'" if found[2][0] in "'\"" else str(_NUMBER + len(constants) - 1)
         )
@@ -78,10 +78,3 @@ def _window(text: str) -> int | None:
     if isinstance(found, ast.Forever):
         return None
     raise ValueError(text)
-
-
-def _value(literal: str) -> Constant:
-    if literal[0] in "'\"":
-        return literal[1:-1].replace(literal[0] * 2, literal[0])
-    value = Decimal(literal)
-    return int(value) if value == value.to_integral_value() and abs(value.adjusted()) < 50 else value

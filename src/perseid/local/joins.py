@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins import layout as y
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Joined, Joiner
+from perseid.engines.joins.joiner import Joined, Joiner, notified, pairs
 from perseid.engines.joins.reading import ChainReader
 from perseid.errors import DocumentError, EventDataError
 from perseid.local.documents import Documents
@@ -71,16 +70,9 @@ def _read(documents: Documents) -> tuple[Any, Any, Any, list[str]]:
     return kept, read, np.concatenate([np.zeros(0, np.int64), *times]), streams
 
 
-def _pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:
-    rows = joined.rows.tolist()
-    for i, (group, count, older, newer, at) in enumerate(rows):
-        end = rows[i + 1][y.O_AT] if i + 1 < len(rows) else len(joined.nodes)
-        yield group, count, older, newer, joined.nodes[at:end].tolist()
-
-
 def _compact(joined: Joined, joiner: Joiner) -> Iterator[dict[str, Any]]:
     """A row for each pair; subscriptions of a group whose left block is the newer document's have a row of their own."""
-    for group, count, older, newer, _ in _pairs(joined):
+    for group, count, older, newer, _ in pairs(joined):
         owners = joiner.subscriptions.whose(group, count, joined.index)
         for swapped in (False, True):
             whose = [name for name, row in owners if row.swapped is swapped]
@@ -90,11 +82,10 @@ def _compact(joined: Joined, joiner: Joiner) -> Iterator[dict[str, Any]]:
 
 
 def _expanded(joined: Joined, joiner: Joiner) -> Iterator[dict[str, Any]]:
-    for group, count, older, newer, nodes in _pairs(joined):
-        for name, row in joiner.subscriptions.whose(group, count, joined.index):
-            left, right = (newer, older) if row.swapped else (older, newer)
-            values = list(_values(row, joiner, older, newer, nodes))
-            yield {"subscription": name, "left": left, "right": right, "values": values}
+    for (name, row), older, newer, nodes in notified(joined, joiner.subscriptions):
+        left, right = (newer, older) if row.swapped else (older, newer)
+        values = list(_values(row, joiner, older, newer, nodes))
+        yield {"subscription": name, "left": left, "right": right, "values": values}
 
 
 def _values(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:

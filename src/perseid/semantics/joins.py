@@ -131,8 +131,7 @@ def _embeddings(
     known = known_prefixes(block.tree, namespaces)
     reading = Reading(document.root, known, block.tree)
     conditions = [one for one in related.conditions if one.side == side]
-    asked = {pair[side] for pair in related.pairs}
-    asked |= {(one, other)[side] for one, _, other in related.ordered} | {one.node for one in conditions}
+    asked = related.asked(side)
     assert isinstance(block.tree.root, tp.TreeNode)
     for found in _below(reading, block.tree.root, (), Place((document.root,)), asked):
         if all(holds(one.op, one.value, found[one.node].text) for one in conditions):

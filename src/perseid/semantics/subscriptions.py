@@ -57,6 +57,11 @@ class Related:
     conditions: tuple[Condition, ...]
     window: int | None
 
+    def asked(self, side: int) -> set[Node]:
+        """The nodes of a block that are compared with anything."""
+        ordered = {(one, other)[side] for one, _, other in self.ordered}
+        return {pair[side] for pair in self.pairs} | ordered | {one.node for one in self.conditions if one.side == side}
+
 
 def normal_forms(subscription: Subscription) -> tuple[Related, ...]:
     """The pairs a subscription asks for: a notification is due where any of them is found."""

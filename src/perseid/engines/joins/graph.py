@@ -20,7 +20,7 @@ from math import factorial, prod
 from typing import TypeAlias
 
 from perseid.lang import tree_patterns as tp
-from perseid.lang.subscriptions import Block, Comparator, Relation
+from perseid.lang.subscriptions import MIRRORED, Block, Comparator, Relation
 from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, kept, step_at
 
 MAX_ORDERS = 5_040
@@ -123,12 +123,7 @@ def rows_of(related: Related) -> Iterator[Row]:
 
 def _row(related: Related, older: int, strict: bool) -> Row:
     sides = (older, 1 - older)
-    asked = [
-        {pair[side] for pair in related.pairs}
-        | {(one, other)[side] for one, _, other in related.ordered}
-        | {one.node for one in related.conditions if one.side == side}
-        for side in sides
-    ]
+    asked = [related.asked(side) for side in sides]
     left = [kept(nodes) for nodes in asked]
     blocks = [related.blocks[side] for side in sides]
     chains = [
@@ -141,7 +136,7 @@ def _row(related: Related, older: int, strict: bool) -> Row:
         edges.append(_Open(Kind.EQUAL, "", (_above(a, left[0]), _above(b, left[1])), Asked(chains[0][a], chains[1][b])))
     for one, op, other in related.ordered:
         a, b = ((one, other)[side] for side in sides)
-        said = op if older == LEFT else _turned(op)
+        said = op if older == LEFT else MIRRORED[op]
         nodes = _above(a, left[0]), _above(b, left[1])
         edges.append(_Open(Kind.ORDERED, said, nodes, Asked(chains[0][a], chains[1][b])))
     for condition in related.conditions:
@@ -172,10 +167,6 @@ def _row(related: Related, older: int, strict: bool) -> Row:
         (places[0], places[1]),
         (names[0], names[1]),
     )
-
-
-def _turned(op: Comparator) -> str:
-    return {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[op]
 
 
 def _kind_of(op: Comparator, value: tp.Constant, newer: bool) -> Kind:

@@ -154,10 +154,11 @@ class Subscriptions:
         chains = self.keys[at, 1].astype(np.int64) << 32 | self.keys[at, 2]
         asked, which = np.unique(chains, return_inverse=True)
         by = np.unique(which.astype(np.int64) << 32 | self.asks[self.keys[at, 0]])
-        size = 1 << max(4, int(2 * len(asked)).bit_length())
-        keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
-        put_all(keys, children, size - 1, asked >> 32, asked & 0xFFFFFFFF, np.zeros_like(asked), len(asked))
-        return keys, children, np.searchsorted(by >> 32, np.arange(len(asked) + 1)), by & 0xFFFFFFFF
+        return (
+            *_table(asked >> 32, asked & 0xFFFFFFFF),
+            np.searchsorted(by >> 32, np.arange(len(asked) + 1)),
+            by & 0xFFFFFFFF,
+        )
 
     def _ranges(self, at: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Lists of thresholds by prefix and chain, rising, and where each leads."""
@@ -169,15 +170,20 @@ class Subscriptions:
         new[1:] = (np.diff(prefix) != 0) | (np.diff(chain) != 0)
         begins = np.flatnonzero(new)
         ranges = np.stack([begins, np.append(begins, len(order))[1:]], axis=1).astype(np.int64)
-        size = 1 << max(4, int(2 * len(begins)).bit_length())
-        keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
-        put_all(keys, children, size - 1, prefix[begins], chain[begins], np.zeros_like(begins), len(begins))
-        return keys, children, ranges, thresholds[order], self.children[at][order]
+        return *_table(prefix[begins], chain[begins]), ranges, thresholds[order], self.children[at][order]
 
     def whose(self, end: int, count: int, index: Index) -> list[tuple[Any, Row]]:
         """The first so many subscriptions of a group: whose they are, and what they ask for."""
         first = int(index.ends[end, 0])
         return [self.numbers[i] for i in self.order[first : first + count].tolist()]
+
+
+def _table(a: Any, b: Any) -> tuple[Any, Any]:
+    """A hashed table in which (a, b, 0) leads to its own number."""
+    size = 1 << max(4, (2 * len(a)).bit_length())
+    keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
+    put_all(keys, children, size - 1, a, b, np.zeros_like(a), len(a))
+    return keys, children
 
 
 def _tables(templates: Sequence[Template], roots: Sequence[int]) -> tuple[Any, Any, Any]:

@@ -13,7 +13,7 @@ from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.kernel import join_documents, list_documents
 from perseid.engines.joins.layout import N_FOUND, N_NODES, N_POSTINGS, N_SLICES, N_WIDTH, Index, Room, Store
-from perseid.engines.joins.values import extended
+from perseid.engines.joins.values import extended, roomy
 
 FEW = 1_024
 """Documents that are worth letting go of."""
@@ -108,6 +108,8 @@ class Joiner:
         self.count += len(times)
         self.rows_used += len(given.chains)
         self.nodes_used += len(given.nodes)
+        # A row is in one list of each kind, so there are never more of them than rows.
+        self.postings, self.slices = roomy(self.postings, self.rows_used), roomy(self.slices, self.rows_used)
         size = len(self.subscriptions.values)
         if size > len(self.heads):
             self.heads = np.concatenate([self.heads, _no_lists(max(size, 2 * len(self.heads)) - len(self.heads))])
@@ -132,7 +134,7 @@ class Joiner:
         self.forgotten += gone
         self.heads = _no_lists(len(used))
         self._told[N_POSTINGS] = self._told[N_SLICES] = 0
-        list_documents(self.index, self.store(), self.room(), 0, kept)
+        list_documents(self.store(), self.room(), 0, kept)
 
     def _heights(self) -> Any:
         return np.array([chain.height for chain in self.subscriptions.chains] or [0], np.int64)
@@ -166,23 +168,13 @@ class Joiner:
             found,
             nodes,
             self._told,
-            np.array(
-                [
-                    *(size[name] for name in ("pairs", "links", "states", "found", "nodes")),
-                    len(self.postings),
-                    len(self.slices),
-                ]
-            ),
+            np.array([size[name] for name in ("pairs", "links", "states", "found", "nodes")]),
         )
 
     def _grow(self) -> None:
         """Twice as much room for everything: what was short is not told."""
         for name in self._room:
             self._room[name] *= 2
-        for name, used in (("postings", N_POSTINGS), ("slices", N_SLICES)):
-            had = getattr(self, name)
-            if 2 * self._told[used] > len(had):
-                setattr(self, name, np.concatenate([had, np.zeros_like(had)]))
 
 
 def _no_lists(count: int) -> Any:
@@ -192,11 +184,16 @@ def _no_lists(count: int) -> Any:
     return heads
 
 
-def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[tuple[tuple[Any, Row], int, int, list[int]]]:
-    """Every notification: whose, the older document, the newer, and the nodes; a pair that many are due is told of often."""
+def pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:
+    """Every pair: a group, how many of its subscriptions are due, the older document, the newer, and the nodes."""
     rows = joined.rows.tolist()
     for i, (group, count, older, newer, at) in enumerate(rows):
         end = rows[i + 1][y.O_AT] if i + 1 < len(rows) else len(joined.nodes)
-        nodes = joined.nodes[at:end].tolist()
+        yield group, count, older, newer, joined.nodes[at:end].tolist()
+
+
+def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[tuple[tuple[Any, Row], int, int, list[int]]]:
+    """Every notification: whose, the older document, the newer, and the nodes; a pair that many are due is told of often."""
+    for group, count, older, newer, nodes in pairs(joined):
         for whose in subscriptions.whose(group, count, joined.index):
             yield whose, older, newer, nodes

@@ -112,6 +112,15 @@ def _bind(S: Rows, at: int, count: int, nodes: Ints, first: int, slots: Ints, si
 
 
 @compiled
+def bind_both(x: Index, store: Store, room: Room, e: int, old: int, new: int) -> bool:
+    """Take the nodes of two rows into the slots of an edge; False where they do not fit."""
+    E, R = x.edges, store.rows
+    return _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots, 0) and _bind(
+        x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots, MAX_SLOTS
+    )
+
+
+@compiled
 def _wide_enough(windows: Ints, first: int, last: int, apart: int) -> int:
     """How many windows, the widest first, are as wide as that."""
     low, high = first, last
@@ -174,18 +183,14 @@ def _keep_state(room: Room, t: int, prefix: int) -> bool:
 @compiled
 def _equal(x: Index, store: Store, room: Room, e: int, depth: int) -> int:
     """The next pair of rows with one value that leads on: the prefix, or -1."""
-    E, R = x.edges, store.rows
+    R = store.rows
     at = room.cursors[0, depth] if room.cursors[1, depth] else room.lists[e, 0]
     room.cursors[1, depth] = 1
     while at >= 0:
         old, new = room.pairs[room.links[at, 0], 0], room.pairs[room.links[at, 0], 1]
         at = room.links[at, 1]
         child = find(x.keys, x.children, x.sizes[X_MASK], room.prefixes[depth], R[old, 0], R[new, 0])
-        if (
-            child >= 0
-            and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots, 0)
-            and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots, MAX_SLOTS)
-        ):
+        if child >= 0 and bind_both(x, store, room, e, old, new):
             room.cursors[0, depth] = at
             return child
     room.cursors[0, depth] = at
@@ -244,8 +249,7 @@ def _ordered(x: Index, store: Store, room: Room, e: int, depth: int, older: int,
         if (
             child >= 0
             and _compare(E[e, E_OP], store.numbers[R[old, 1], 0], store.numbers[R[new, 1], 0])
-            and _bind(x.slots, E[e, E_OLDER_AT], E[e, E_OLDER], store.nodes, R[old, 2], room.slots, 0)
-            and _bind(x.slots, E[e, E_NEWER_AT], E[e, E_NEWER], store.nodes, R[new, 2], room.slots, MAX_SLOTS)
+            and bind_both(x, store, room, e, old, new)
         ):
             room.cursors[0, depth] = cursor
             return child
@@ -443,17 +447,14 @@ def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_st
 
 
 @compiled
-def _cache(store: Store, room: Room, value: int) -> bool:
-    """Make the slice of a value that is looked for and has none (Algorithm 4, line 7); False where room ends."""
-    head, at, last, before = -1, store.heads[value, 0], -1, room.told[N_SLICES]
+def _cache(store: Store, room: Room, value: int) -> None:
+    """Make the slice of a value that is looked for and has none (Algorithm 4, line 7)."""
+    head, at, last = -1, store.heads[value, 0], -1
     while at >= 0:
         document, node = store.postings[at, 0], store.postings[at, 1]
         for row in range(store.documents[document, 0], store.documents[document, 1]):
             if store.nodes[store.rows[row, 2] + store.heights[store.rows[row, 0]] - 1] == node:
                 number = room.told[N_SLICES]
-                if number >= room.sizes[Z_SLICES]:
-                    room.told[N_SLICES] = before
-                    return False
                 store.slices[number, 0], store.slices[number, 1], store.slices[number, 2] = row, -1, document
                 room.told[N_SLICES] += 1
                 if last < 0:
@@ -463,7 +464,6 @@ def _cache(store: Store, room: Room, value: int) -> bool:
                 last = number
         at = store.postings[at, 2]
     store.heads[value, 1] = head
-    return True
 
 
 @compiled
@@ -476,13 +476,8 @@ def _listed(store: Store, at: int, document: int, node: int) -> bool:
 
 
 @compiled
-def _insert(x: Index, store: Store, room: Room, document: int, views: int) -> bool:
-    """Maintain the join state with a document (Algorithms 2 and 5); False where room ends."""
-    many = store.documents[document, 1] - store.documents[document, 0]
-    if room.told[N_POSTINGS] + many > room.sizes[Z_POSTINGS]:
-        return False
-    if views == CACHED and room.told[N_SLICES] + many > room.sizes[Z_SLICES]:
-        return False
+def _insert(store: Store, room: Room, document: int, views: int) -> None:
+    """Maintain the join state with a document (Algorithms 2 and 5)."""
     for row in range(store.documents[document, 0], store.documents[document, 1]):
         chain, value = store.rows[row, 0], store.rows[row, 1]
         node = store.nodes[store.rows[row, 2] + store.heights[chain] - 1]
@@ -501,7 +496,6 @@ def _insert(x: Index, store: Store, room: Room, document: int, views: int) -> bo
             )
             store.heads[value, 1] = number
             room.told[N_SLICES] += 1
-    return True
 
 
 @compiled
@@ -517,8 +511,8 @@ def join_document(x: Index, store: Store, room: Room, newer: int, views: int) ->
     if views == CACHED:
         for row in range(store.documents[newer, 0], store.documents[newer, 1]):
             value = store.rows[row, 1]
-            if good and x.newer[store.rows[row, 0]] and store.heads[value, 0] >= 0 and store.heads[value, 1] == -2:
-                good = _cache(store, room, value)
+            if x.newer[store.rows[row, 0]] and store.heads[value, 0] >= 0 and store.heads[value, 1] == -2:
+                _cache(store, room, value)
     for t in range(x.sizes[X_TEMPLATES]):
         if good:
             good = _search(
@@ -536,8 +530,8 @@ def join_document(x: Index, store: Store, room: Room, newer: int, views: int) ->
     elif good:
         good = _join(x, store, room, newer, 0, told[N_STATES], views)
     if good:
-        good = _insert(x, store, room, newer, views)
-    if not good:
+        _insert(store, room, newer, views)
+    else:
         told[N_FOUND], told[N_NODES] = found, nodes
     return good
 
@@ -552,7 +546,7 @@ def join_documents(x: Index, store: Store, room: Room, first: int, last: int, vi
 
 
 @entry
-def list_documents(x: Index, store: Store, room: Room, first: int, last: int) -> None:
-    """Make the lists of values anew, for which there is room."""
+def list_documents(store: Store, room: Room, first: int, last: int) -> None:
+    """Make the lists of values anew."""
     for document in range(first, last):
-        _insert(x, store, room, document, NO_VIEWS)
+        _insert(store, room, document, NO_VIEWS)

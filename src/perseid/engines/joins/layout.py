@@ -66,7 +66,7 @@ NO_VIEWS, SHARED, CACHED = range(3)
 
 # How much there is, and how much there is room for.
 N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES, N_WIDTH = range(6)
-Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_POSTINGS, Z_SLICES, Z_WIDTH = range(8)
+Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_WIDTH = range(6)
 X_MASK, X_RANGE_MASK, X_PAIR_MASK, X_TEMPLATES, X_WIDEST, X_WIDTH = range(6)
 
 
@@ -149,7 +149,7 @@ class Room(NamedTuple):
     told: Ints
     """How many there are: N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES."""
     sizes: Ints
-    """How many there is room for: Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_POSTINGS, Z_SLICES."""
+    """How many there is room for: Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES."""
 
 
 def kinds(numba: Any) -> dict[str, Any]:

@@ -121,10 +121,16 @@ class Values:
         return 2 * at + (at < len(self._asked) and self._asked[at] == text)
 
 
+def roomy(had: Any, count: int) -> Any:
+    """An array with room for so many rows; it grows by half at least, so that many small steps cost little."""
+    if count <= len(had):
+        return had
+    more = max(count - len(had), len(had) // 2)
+    return np.concatenate([had, np.zeros((more, *had.shape[1:]), had.dtype)])
+
+
 def extended(had: Any, used: int, new: Any) -> Any:
-    """An array with rows behind those in use; it grows by half at least, so that many small steps cost little."""
-    if used + len(new) > len(had):
-        room = max(used + len(new), len(had) + len(had) // 2)
-        had = np.concatenate([had[:used], np.zeros((room - used, *had.shape[1:]), had.dtype)])
+    """An array with rows behind those in use."""
+    had = roomy(had, used + len(new))
     had[used : used + len(new)] = new
     return had
