@@ -56,6 +56,7 @@ from perseid.local.rows import Events
 from perseid.semantics.detection import Match
 from perseid.semantics.types import EventSchema, schema
 from perseid.subscription_api import SubscriptionSet, subscriptions
+from perseid.subscription_table import SubscriptionTable, subscription_table
 from perseid.tree_api import TreePatterns, trees
 
 __all__ = [
@@ -86,6 +87,7 @@ __all__ = [
     "ScopeError",
     "StateError",
     "SubscriptionSet",
+    "SubscriptionTable",
     "TreePatterns",
     "TypeMismatchError",
     "UnknownNameError",
@@ -103,6 +105,7 @@ __all__ = [
     "patterns",
     "progress",
     "schema",
+    "subscription_table",
     "subscriptions",
     "trees",
 ]

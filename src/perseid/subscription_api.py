@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perseid.declare import named_words
+from perseid.declare import MAX_SHARDS, named_words
+from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.errors import EventDataError, NotYetError, PatternError, PerseidError
 from perseid.lang.xscl import parse_subscription
 from perseid.local.documents import Documents
-from perseid.local.rows import is_spark
+from perseid.local.rows import is_spark, require_spark
 
 
 class SubscriptionSet:
@@ -18,12 +19,19 @@ class SubscriptionSet:
     def __init__(self, texts: Mapping[Any, str]) -> None:
         from perseid.engines.joins.index import Subscriptions  # its kernels are loaded when they are first needed
         from perseid.engines.joins.register import Register
+        from perseid.engines.joins.table import listed
         from perseid.engines.joins.values import Values
 
         self._count = len(texts)
+        self._table = listed({str(name): text for name, text in texts.items()})
         self._index = Subscriptions(Values())
         self._register = Register(self._index)
         self._register.add(_checked(texts))
+
+    @staticmethod
+    def check(texts: Mapping[Any, str]) -> None:
+        """Refuse what nothing is made of yet."""
+        _checked(texts)
 
     def __len__(self) -> int:
         return self._count
@@ -53,6 +61,26 @@ class SubscriptionSet:
 
         return join_here(stream, self._index, expand)
 
+    @named_words
+    def detect(
+        self,
+        stream: Documents,
+        *,
+        expand: bool = False,
+        shares: int = DEFAULT_SHARES,
+        rejected: bool = False,
+        checkpoint: str | None = None,
+        observation: Any = None,
+    ) -> Any:
+        """The pairs of documents that subscriptions ask for, of a Spark DataFrame, batch or stream: rows as :meth:`match` has.
+
+        Subscriptions are split into ``shares``, about as many as there are cores: each is given what was found in all
+        documents. ``rejected``, ``checkpoint`` and ``observation`` are as in ``Pattern.detect``.
+        """
+        return detect_given(
+            stream, self._table, expand=expand, shares=shares, rejected=rejected, checkpoint=checkpoint, observation=observation,
+        )  # fmt: skip
+
     def explain(self) -> str:
         """How many there are, what they share, and what is looked for in documents."""
         index = self._index
@@ -69,6 +97,21 @@ class SubscriptionSet:
         return (
             "\n".join([*lines, *shown[:20], *([f"    and {len(shown) - 20} more"] if len(shown) > 20 else [])]) + "\n"
         )
+
+
+def detect_given(stream: Documents, table: Any, *, shares: int, **how: Any) -> Any:
+    """Ask a stream of documents, by a table of subscriptions or the folder of one."""
+    if not isinstance(stream, Documents):
+        raise EventDataError(
+            "Subscriptions are asked of documents.", hint="Declare them: ps.documents(df, body='xml', type='feed')."
+        )
+    for _, data in stream.inputs():
+        require_spark(data)
+    if not isinstance(shares, int) or not 1 <= shares <= MAX_SHARDS:
+        raise EventDataError(f"shares={shares!r}: it is a number from 1 to {MAX_SHARDS}.")
+    from perseid.spark.subscriptions import detect_subscriptions
+
+    return detect_subscriptions(table, stream, shares=shares, **how)
 
 
 def _checked(texts: Mapping[Any, str]) -> Mapping[Any, str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from perseid.engines.contract import Clock, Engine
-from perseid.engines.registry import stepping
+from perseid.engines.registry import answering
 from perseid.errors import PatternError
 from tests.contract.deep import deep_blocks, try_block
 from tests.contract.inputs import Question, inputs_of
@@ -18,12 +18,12 @@ from tests.contract.streams import FAR, SECOND, Call, calls_of, rows_of, unsuppr
 from tests.contract.test_streams import PLAIN, same, seconds, written
 
 every_engine = pytest.mark.parametrize(
-    "engine", [engine for engine in stepping().values() if engine.retracts], ids=lambda engine: engine.name
+    "engine", [engine for engine in answering("patterns").values() if engine.retracts], ids=lambda engine: engine.name
 )
 
 whole_engine = pytest.mark.parametrize(
     "engine",
-    [engine for engine in stepping().values() if engine.retracts and inputs_of(engine).whole],
+    [engine for engine in answering("patterns").values() if engine.retracts and inputs_of(engine).whole],
     ids=lambda engine: engine.name,
 )
 """For those, among them, that can be asked any pattern."""

@@ -13,19 +13,19 @@ import pyarrow as pa
 import pytest
 
 from perseid.engines.contract import Engine
-from perseid.engines.registry import stepping
+from perseid.engines.registry import answering
 from tests.contract.inputs import answer, answers, inputs_of, run, without_numba
 
-every_engine = pytest.mark.parametrize("engine", stepping().values(), ids=lambda engine: engine.name)
+every_engine = pytest.mark.parametrize("engine", answering("patterns").values(), ids=lambda engine: engine.name)
 telling_engine = pytest.mark.parametrize(
     "engine",
-    [engine for engine in stepping().values() if not engine.retracts and inputs_of(engine).punctual],
+    [engine for engine in answering("patterns").values() if not engine.retracts and inputs_of(engine).punctual],
     ids=lambda engine: engine.name,
 )
 """For those that tell a match once and for all, and take every row that the watermark lets them."""
 whole_engine = pytest.mark.parametrize(
     "engine",
-    [engine for engine in stepping().values() if not engine.retracts and inputs_of(engine).whole],
+    [engine for engine in answering("patterns").values() if not engine.retracts and inputs_of(engine).whole],
     ids=lambda engine: engine.name,
 )
 """For those, among them, that can be asked any pattern."""

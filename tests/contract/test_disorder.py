@@ -12,7 +12,7 @@ import pytest
 from perseid.engines.contract import Clock, Engine
 from perseid.engines.disorder import adaptive
 from perseid.engines.disorder.strategy import STRATEGIES, Adaptive, Aggressive, Assemble, Conservative, strategy_of
-from perseid.engines.registry import engines, stepping
+from perseid.engines.registry import answering, engines
 from perseid.engines.state import unseal
 from perseid.errors import EventDataError, StateError, UnsupportedError
 from tests.contract.deep import CASES, deep_blocks, try_block
@@ -250,7 +250,7 @@ def test_put_together_deep(block: int) -> None:
 
 
 def test_the_deep_runs_are_enough() -> None:
-    retracting = sum(engine.retracts for engine in stepping().values())
+    retracting = sum(engine.retracts for engine in answering("patterns").values())
     assert sum(CASES.values()) + (retracting - 1) * CASES["stands"] >= 100_000
 
 
@@ -318,7 +318,7 @@ def test_strategies_by_name() -> None:
     assert Assemble().name == "assemble"
 
 
-@pytest.mark.parametrize("name", sorted({*stepping()} & {*STRATEGIES}))
+@pytest.mark.parametrize("name", sorted({*answering("patterns")} & {*STRATEGIES}))
 def test_states_of_others_and_damaged_ones(name: str) -> None:
     engine = engines()[name]
     question = written(engine, ["match A a ->> B b\nwithin 10 seconds\npartition by k"], seconds((1, "A"), (2, "B")))
@@ -328,7 +328,7 @@ def test_states_of_others_and_damaged_ones(name: str) -> None:
     assert state is not None
     assert engine.report is not None
     assert engine.report(state).events == 2
-    for other in stepping().values():
+    for other in answering("patterns").values():
         if other is not engine:
             theirs = other.plan(question.plan, inputs_of(other).types(question))
             with pytest.raises(StateError):

@@ -22,7 +22,7 @@ import pytest
 
 from perseid.engines.contract import Engine
 from perseid.engines.disorder.strategy import STRATEGIES
-from perseid.engines.registry import engines, stepping
+from perseid.engines.registry import answering, engines
 from perseid.engines.state import unseal
 from perseid.errors import StateError
 from tests.contract.golden import CASES, KINDS, OTHERS, OUT_OF_ORDER, Case
@@ -147,7 +147,7 @@ def states() -> list[str]:
 
 def every_case() -> Iterator[tuple[Engine, str, Case]]:
     """Engines that can be asked any pattern, and tell a match once and for all, have all of one list; others their own."""
-    for engine in stepping().values():
+    for engine in answering("patterns").values():
         ordered = not engine.retracts and inputs_of(engine).whole
         for title, case in (CASES if ordered else (OUT_OF_ORDER | OTHERS).get(engine.name, {})).items():
             yield engine, title, case
@@ -193,7 +193,7 @@ def test_every_case_has_its_state(engine: Engine, case: Case, request: pytest.Fi
 
 
 def test_every_engine_has_states() -> None:
-    assert {engine.name for engine, _, _ in every_case()} == {*stepping()}
+    assert {engine.name for engine, _, _ in every_case()} == {*answering("patterns")}
 
 
 def test_the_states_have_what_they_are_there_for() -> None:

@@ -13,11 +13,18 @@ import pyarrow as pa
 import pytest
 
 from perseid.engines.contract import Engine, Prepared
+from perseid.engines.joins.documents import CHAINS, NODES, TEXTS, heights_of, key_of
+from perseid.engines.joins.plan import JoinsPlan, make_plan
+from perseid.engines.joins.table import listed
 from perseid.engines.registry import engines
 from perseid.engines.trees.engine import BODY, STREAM, TYPE, Trees, TreesPlan
 from perseid.lang import tree_patterns as tp
+from perseid.lang.subscriptions import print_subscription
+from perseid.lang.tree_parser import parse_tree
+from perseid.semantics.joins import numbers
 from perseid.semantics.trees import Result, Run, find_trees
 from tests.contract.inputs import without_numba
+from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 from tests.semantics.tree_documents import NAMESPACES, Document, RandomTrees, random_document
 
 Row = tuple[int, str]
@@ -32,6 +39,8 @@ class Material:
     """A plan and columns, from a seed; some rows are such that nothing can be made of them."""
     expected: Callable[[Any, Mapping[str, Any]], tuple[list[Row], list[int]]]
     """What is made of the rows, and the numbers of those of which nothing can be."""
+    written: Callable[[Any, Mapping[str, Any]], str]
+    """A row that was made, as text."""
 
 
 def ask_trees(seed: int) -> tuple[TreesPlan, dict[str, Any]]:
@@ -58,8 +67,6 @@ def ask_trees(seed: int) -> tuple[TreesPlan, dict[str, Any]]:
 
 def expected_trees(plan: TreesPlan, columns: Mapping[str, Any]) -> tuple[list[Row], list[int]]:
     """By the oracle: a result at the top is an event, and so is a pattern that holds and returns nothing."""
-    from perseid.lang.tree_parser import parse_tree
-
     made: list[Row] = []
     bad: list[int] = []
     streams = columns[STREAM].to_pylist() if STREAM in columns else None
@@ -99,7 +106,61 @@ def written(plan: TreesPlan, row: Mapping[str, Any]) -> str:
     return json.dumps({name: row.get(name) for name in (TYPE, *plan.variables)})
 
 
-MATERIAL: dict[str, Material] = {"trees": Material(ask_trees, expected_trees)}
+def ask_joins(seed: int) -> tuple[JoinsPlan, dict[str, Any]]:
+    chance = random.Random(seed)
+    texts = {name: print_subscription(one) for name, one in random_subscriptions(chance, 6).items()}
+    documents = [one for _ in range(chance.choice((1, 3))) for one in random_documents(chance)]
+    bodies = [chance.choice((None, "<a><b></a>", "")) if chance.random() < 0.1 else xml(one.root) for one in documents]
+    streams = pa.array([one.stream for one in documents], pa.string())
+    return make_plan(listed(texts), pa.schema([])), {BODY: pa.array(bodies, pa.string()), STREAM: streams}
+
+
+def expected_joins(plan: JoinsPlan, columns: Mapping[str, Any]) -> tuple[list[Row], list[int]]:
+    """By the oracle of trees: every node at the end of a chain, with those above it that the chain names."""
+    made: list[Row] = []
+    bad: list[int] = []
+    asked = {chain.stream for chain in plan.chains()}
+    for row, (body, stream) in enumerate(zip(*(columns[name].to_pylist() for name in (BODY, STREAM)), strict=True)):
+        if stream not in asked:
+            continue
+        if body is None or not body or "<b></a>" in body:
+            bad.append(row)
+            continue
+        root = Document.parse(body).root
+        place = numbers(root)
+        rows = []
+        for chain in plan.chains():
+            if chain.stream == stream:
+                for one in find_trees(parse_tree(chain.tree).pattern, root, {}) or ():
+                    ways = (way for way in _ways(one) if len(way) == chain.height)
+                    rows += [(key_of(chain), way[-1].text, [place[node] for node in way]) for way in ways]
+        if rows:
+            made.append((row, repr(sorted(rows))))
+    return sorted(made), bad
+
+
+def _ways(result: Result) -> Iterable[list[Any]]:
+    """From a result down to each of those inside it."""
+    assert not isinstance(result, Run)
+    yield [result.node]
+    for inner in result.inner:
+        yield from ([result.node, *way] for way in _ways(inner))
+
+
+def written_joins(plan: JoinsPlan, row: Mapping[str, Any]) -> str:
+    rows, at = [], 0
+    for key, text in zip(row[CHAINS], row[TEXTS], strict=True):
+        height = int(heights_of(key))
+        rows.append((key, text, row[NODES][at : at + height]))
+        at += height
+    assert at == len(row[NODES])
+    return repr(sorted(rows))
+
+
+MATERIAL: dict[str, Material] = {
+    "trees": Material(ask_trees, expected_trees, written),
+    "joins": Material(ask_joins, expected_joins, written_joins),
+}
 """By the name of the engine; a new engine adds itself here."""
 
 
@@ -126,7 +187,10 @@ def run(engine: Engine, plan: Any, columns: Mapping[str, Any], first: int = 0) -
         assert isinstance(piece, Prepared)
         assert {len(column) for column in piece.columns.values()} <= {len(piece.rows)}
         shown = pa.table({TYPE: pa.nulls(len(piece.rows), pa.string()), **piece.columns}).to_pylist()
-        made += [(first + int(row), written(plan, one)) for row, one in zip(piece.rows, shown, strict=True)]
+        made += [
+            (first + int(row), material_of(engine).written(plan, one))
+            for row, one in zip(piece.rows, shown, strict=True)
+        ]
         assert all(one.said.endswith(".") for one in piece.bad)
         bad += [first + one.row for one in piece.bad]
     return sorted(made), sorted(bad)

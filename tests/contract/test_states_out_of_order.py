@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from perseid.engines.contract import Clock
-from perseid.engines.registry import engines, stepping
+from perseid.engines.registry import answering, engines
 from perseid.engines.rows import take_rows
 from perseid.engines.state import seal, unseal
 from perseid.errors import StateError
@@ -113,7 +113,7 @@ def all_refused(middle: Middle, name: str, values: Iterable[Any]) -> None:
 @of_strategies()
 def test_of_another_strategy(middle: Middle) -> None:
     mine = middle.facts["strategy"]
-    others = [name for name in (*stepping(), "buffer", "auto") if name != mine]
+    others = [name for name in (*answering("patterns"), "buffer", "auto") if name != mine]
     all_refused(middle, "strategy", (*others, "", mine.upper(), "x" * 100_000, 5, None, [mine], {}, ...))
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from perseid.engines.contract import Clock, Engine, Rows, Step
-from perseid.engines.registry import stepping
+from perseid.engines.registry import answering
 from perseid.engines.state import unseal
 from perseid.errors import LimitError, PatternError
 from perseid.semantics.core import CorePattern
@@ -760,7 +760,9 @@ def test_deep(engine: Engine, block: int) -> None:
 
 def test_tables_of_steps_are_tables() -> None:
     """Every engine's step is made of what drivers take apart."""
-    for engine in [engine for engine in stepping().values() if not engine.retracts and inputs_of(engine).punctual]:
+    for engine in [
+        engine for engine in answering("patterns").values() if not engine.retracts and inputs_of(engine).punctual
+    ]:
         question = inputs_of(engine).ask(1, False)
         shard = Shard(engine, question)
         for call in calls_of(engine, question, 1):

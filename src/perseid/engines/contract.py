@@ -8,7 +8,7 @@ An engine has one of them, or both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from typing import Any
 
@@ -59,7 +59,10 @@ class Rows:
     dedupe: bool = False
     """Rows with equal time, key and identity are one event."""
     control: Any = None
-    """int8: 0 for an event, 1 for a promise about its key, 2 for one about all keys; None where all are events."""
+    """int8: 0 for an event, 1 for a promise about its key, 2 for one about all keys, 4 for news of what is asked; None where
+    all are events."""
+    share: int = 0
+    """Which share of what is asked they are for, where each is given all rows."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -103,6 +106,10 @@ class Unread:
     what: str
     line: int | None = None
     column: int | None = None
+
+    def later(self, first: int) -> Unread:
+        """The same, of rows that are counted from another one on."""
+        return replace(self, row=self.row + first)
 
     @property
     def said(self) -> str:
@@ -160,6 +167,8 @@ class Engine:
     """(plan, the columns it is about) to what goes on, in as many pieces as it likes."""
     report: Callable[[bytes], StateReport] | None = None
     """What a state holds; None for an engine that keeps none."""
+    asks: str = "patterns"
+    """What it is asked: patterns over events, whatever their engine, or something of its own."""
     keeps: str = ""
     """What its states call it, where that is not its name: engines may share one kind of state."""
     retracts: bool = False

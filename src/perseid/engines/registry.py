@@ -10,16 +10,22 @@ from perseid.errors import StateError
 def engines() -> dict[str, Engine]:
     """Every engine; each is imported only when asked for, because its kernels may have to be compiled."""
     from perseid.engines.disorder.engine import ADAPTIVE, AGGRESSIVE, ASSEMBLE, CONSERVATIVE, EARLY
+    from perseid.engines.joins.engine import JOINS
     from perseid.engines.sequence.engine import SEQUENCE
     from perseid.engines.trees.engine import TREES
 
-    known = (SEQUENCE, AGGRESSIVE, ASSEMBLE, EARLY, ADAPTIVE, CONSERVATIVE, TREES)
+    known = (SEQUENCE, AGGRESSIVE, ASSEMBLE, EARLY, ADAPTIVE, CONSERVATIVE, TREES, JOINS)
     return {engine.name: engine for engine in (*known, *_others)}
 
 
 def stepping() -> dict[str, Engine]:
     """Those that have a step: the others only make rows of rows before it."""
     return {name: engine for name, engine in engines().items() if engine.step is not None}
+
+
+def answering(asked: str) -> dict[str, Engine]:
+    """Those of them that are asked this."""
+    return {name: engine for name, engine in stepping().items() if engine.asks == asked}
 
 
 def report_of(state: bytes) -> StateReport:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, notified, pairs
+from perseid.engines.joins.output import values_of
 from perseid.engines.joins.reading import ChainReader
 from perseid.errors import DocumentError, EventDataError
 from perseid.local.documents import Documents
@@ -84,20 +84,8 @@ def _compact(joined: Joined, joiner: Joiner) -> Iterator[dict[str, Any]]:
 def _expanded(joined: Joined, joiner: Joiner) -> Iterator[dict[str, Any]]:
     for (name, row), older, newer, nodes in notified(joined, joiner.subscriptions):
         left, right = (newer, older) if row.swapped else (older, newer)
-        values = list(_values(row, joiner, older, newer, nodes))
+        values = list(values_of(row, joiner, older, newer, nodes))
         yield {"subscription": name, "left": left, "right": right, "values": values}
-
-
-def _values(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
-    """The variables of a notification that are compared, with their texts."""
-    own = len(row.template.shown[0])
-    for document, some, order, names in zip(
-        (older, newer), (nodes[:own], nodes[own:]), row.order, row.names, strict=True
-    ):
-        for place, name in zip(order, names, strict=True):
-            text = joiner.text_of(document, some[place])
-            if name is not None and text is not None:
-                yield name, text
 
 
 def _table(rows: list[dict[str, Any]], kept: Any, order: Any, expand: bool) -> Any:

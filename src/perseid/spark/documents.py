@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from perseid._version import __version__
+from perseid.engines.contract import Engine
 from perseid.engines.trees.engine import BODY, PLACE, STREAM, TREES, TYPE, Trees, readings
 from perseid.errors import EventDataError
 from perseid.local.documents import DOCUMENT, WRONG, Asked, Documents, event_stream
@@ -48,15 +49,22 @@ class ResultsJob(RowsJob):
 
 def documents_as_events(documents: Documents, asked: Asked) -> Events:
     """A stream of documents as the stream of events that results are."""
+    for _, frame in documents.inputs():
+        require_spark(frame)
+        documents.refuse_returned(asked.variables, frame.columns)
+    fields = [st.StructField(name, st.StringType()) for name in (TYPE, *asked.variables)]
+    fields.append(st.StructField(PLACE, st.LongType()))
+    return event_stream(documents, prepared(documents, TREES, asked.plan(documents), fields))
+
+
+def prepared(documents: Documents, engine: Engine, plan: Any, fields: Sequence[st.StructField]) -> Any:
+    """What an engine makes of documents before the shuffle: its ``fields`` beside their columns, whichever input they are of."""
     together = None
     for event_type, frame in documents.inputs():
         kept = _kept(documents, frame, event_type)
-        fields = [st.StructField(DOCUMENT, st.LongType())]
-        fields += [st.StructField(name, st.StringType()) for name in (TYPE, WRONG, *asked.variables)]
-        fields.append(st.StructField(PLACE, st.LongType()))
-        documents.refuse_returned(asked.variables, frame.columns)
         documents.require_time(frame.columns)
-        schema = st.StructType([*kept.values(), *fields])
+        own = [st.StructField(DOCUMENT, st.LongType()), st.StructField(WRONG, st.StringType())]
+        schema = st.StructType([*kept.values(), *own, *fields])
         others, given = [_identity(documents, frame)], {BODY: GIVEN}
         if event_type is not None:
             others.append(f"{literal(event_type)} as {SAID}")
@@ -66,15 +74,15 @@ def documents_as_events(documents: Documents, asked: Asked) -> Events:
         job = PrepareJob(
             (*kept, DOCUMENT),
             pa.schema([(field.name, to_arrow(field.dataType)) for field in schema]),
-            TREES,
-            asked.plan(documents),
+            engine,
+            plan,
             given,
             documents.events.time,
             WRONG,
         )
         read = watched(_sent(documents, frame, kept, *others).mapInArrow(job, schema), frame)
         together = read if together is None else together.unionByName(read, allowMissingColumns=True)
-    return event_stream(documents, together)
+    return together
 
 
 def detect_trees(documents: Documents, trees: Trees, names: tuple[str, ...]) -> Any:
@@ -107,6 +115,14 @@ def _kept(documents: Documents, frame: Any, event_type: str | None) -> dict[str,
         )
     fields = [field for field in frame.schema.fields if field.name != documents.body]
     return {one.name: st.StructField(one.name, one.dataType) for one in fields if to_arrow(one.dataType) is not None}
+
+
+def kept_columns(documents: Documents) -> list[st.StructField]:
+    """The columns that go on of any input; a name that several have is one column."""
+    found: dict[str, st.StructField] = {}
+    for event_type, frame in documents.inputs():
+        found = _kept(documents, frame, event_type) | found
+    return list(found.values())
 
 
 def _sent(documents: Documents, frame: Any, kept: Mapping[str, st.StructField], *others: str) -> Any:

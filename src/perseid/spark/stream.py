@@ -7,7 +7,7 @@ time there is empty; the true watermark is the one the caller set below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,8 +63,6 @@ def detect_stream(
     checkpoint: str | None = None,
 ) -> Any:
     """The streaming DataFrame of matches; where a checkpoint is named, only if it can go on from there."""
-    from pyspark.sql import functions as f
-
     _refuse(plan, stream)
     projection = project(plan, stream, relations, counted=False, rejected=rejected)
     if projection.job.engine.passes is not Passes.FORWARD:
@@ -72,10 +70,8 @@ def detect_stream(
             f"The engine {projection.job.engine.name!r} also goes against time, so it needs all the data there will be.",
             hint="Ask it of a finished DataFrame.",
         )
-    _refuse_untimed(projection.inputs)
+    refuse_untimed(projection.inputs)
     shaped = _shaped(plan, projection, rejected, stream.wrong)
-    session = projection.inputs[0].frame.sparkSession
-    _warn(session, stream.shards)
     crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema])
     about = _about(projection)
     job = StreamJob(
@@ -97,15 +93,25 @@ def detect_stream(
         about=about,
         flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
     )
+    name = ", ".join(pattern.name for pattern in plan.patterns)
+    return projection.shown(operated(job, shaped, _shard(projection, stream.shards), stream, name, checkpoint))
+
+
+def operated(job: StreamJob, shaped: Any, shard: str | None, stream: Events, name: str, checkpoint: str | None) -> Any:
+    """Rows through the one stateful operator, and what it tells as rows; ``shard`` is where a row goes, as SQL."""
+    from pyspark.sql import functions as f
+
+    session, crossing = shaped.sparkSession, job.crossing
+    _warn(session, job.shards)
     if checkpoint is not None:
         for state in states(session, checkpoint) or ():
             job.check(state)
-    shard = _shard(projection, stream.shards)
-    named = f"array({', '.join(map(str, labels(stream.shards)))})"
+    named = f"array({', '.join(map(str, labels(job.shards)))})"
     label = f"element_at({named}, {shard} + 1)"
     if stream.idle is not None:
         # Every shard has to hear the clock. Whoever packs rows sees to that.
-        shaped = shaped.selectExpr("*", f"{label} as {LABEL}" if job.plain else f"{shard} as {SHARD}")
+        known = [] if job.everywhere else [f"{label} as {LABEL}" if job.plain else f"{shard} as {SHARD}"]
+        shaped = shaped.selectExpr("*", *known)
         ticks = _clock(session, stream.idle).selectExpr("*", *([f"explode({named}) as {LABEL}"] if job.plain else []))
         shaped, label, shard = shaped.unionByName(ticks, allowMissingColumns=True), LABEL, SHARD
     # Spark drops rows by the column it knows as event time, before anybody can count them; this one says nothing.
@@ -114,15 +120,13 @@ def detect_stream(
     if job.plain:
         crossed = shaped.select(*map(f.expr, _plain(job)), f.expr(f"{label} as {LABEL}"), unknown)
     else:
-        packed = shaped.selectExpr(
-            *crossing.names, *([CLOCK] if stream.idle is not None else []), f"{shard} as {SHARD}"
-        )
+        others = [] if job.everywhere else [f"{shard} as {SHARD}"]
+        packed = shaped.selectExpr(*crossing.names, *([CLOCK] if stream.idle is not None else []), *others)
         crossed = packed.mapInArrow(job.pack, _PACKETS).select("*", unknown)
     stepped = crossed.groupBy(LABEL).applyInPandasWithState(
         job.step, _stepped(job), _STATE, "append", "EventTimeTimeout"
     )
-    name = f"{OBSERVED} {', '.join(pattern.name for pattern in plan.patterns)}"
-    counted = stepped.observe(name, f.expr(_counted()).alias(COUNTED))
+    counted = stepped.observe(f"{OBSERVED} {name}", f.expr(_counted()).alias(COUNTED))
     # Taken apart, or filtered, before anything else: what comes out of the operator cannot be shuffled as it is.
     if job.flat:
         # In what Spark zips, columns have their names and all else the number of its place.
@@ -133,7 +137,7 @@ def detect_stream(
     else:
         packets = counted.where(f"{PACKET} is not null").select(PACKET)
         matches = packets.mapInArrow(job.unpack, spark_schema(job.job.schema))
-    return projection.shown(matches)
+    return matches
 
 
 def _counted() -> str:
@@ -273,7 +277,8 @@ def _clock(session: Any, idle: int) -> Any:
 # What cannot be run
 
 
-def _refuse(plan: Plan, stream: Events) -> None:
+def refuse_old() -> None:
+    """Versions that streams do not run on."""
     old, arrow = pyspark.__version__, pa.__version__
     if old.startswith("4.0.") and int(arrow.split(".")[0]) >= 26:
         # Its workers cut batches at places that they count in floats.
@@ -281,10 +286,21 @@ def _refuse(plan: Plan, stream: Events) -> None:
             f"Streams on Spark {old} need pyarrow below 26, and here is {arrow}.",
             hint="Install pyarrow<26, on the executors too, or Spark 4.1 or later.",
         )
-    if not all(one.data.isStreaming for _, one in stream.inputs()):
+
+
+def are_streams(frames: Iterable[Any]) -> bool:
+    """Are DataFrames streams? All of them have to be, or none."""
+    found = {frame.isStreaming for frame in frames}
+    if len(found) > 1:
         raise EventDataError(
             "Some inputs are streams and others are not.", hint="Read all of them with readStream, or none."
         )
+    return True in found
+
+
+def _refuse(plan: Plan, stream: Events) -> None:
+    refuse_old()
+    are_streams(one.data for _, one in stream.inputs())
     fed = next((pattern for pattern in plan.patterns if pattern.feeds_on), None)
     if stream.order == ARRIVAL and fed is not None:
         raise UnsupportedError(
@@ -299,7 +315,7 @@ def _refuse(plan: Plan, stream: Events) -> None:
         )
 
 
-def _refuse_untimed(inputs: Sequence[Input]) -> None:
+def refuse_untimed(inputs: Sequence[Input]) -> None:
     for one in inputs:
         field = time_field(one)
         where = "" if one.event_type is None else f" of {one.event_type}"

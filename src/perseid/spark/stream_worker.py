@@ -68,6 +68,8 @@ class StreamJob(Sent):
     """No column of the matches is a list, a struct or a map: they cross as columns, others as packets."""
     about: str | None = None
     """The column that says what a promise is about; None where rows are no promises."""
+    everywhere: bool = False
+    """Every shard is given all rows: it has a share of what is asked, and not of the data."""
     version: str = __version__
 
     def pack(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,6 +96,10 @@ class StreamJob(Sent):
                 # Every shard has to hear the clock.
                 yield _packet_rows(named, [b""] * len(named), now)
         if not table.num_rows:
+            return
+        if self.everywhere:
+            (whole,) = table.select(self.crossing.names).cast(self.crossing).combine_chunks().to_batches()
+            yield _packet_rows(named, [arrow_stream(whole).to_pybytes()] * self.shards, NO_CLOCK)
             return
         if self.about is not None:
             table = self._heard(table)
@@ -142,7 +148,8 @@ class StreamJob(Sent):
                 reached = max(reached, watermark * 1000 + clock - since)
         now = max(watermark * 1000, reached)
         body = None if held is None else held[0]
-        done, counters, rejected = self._stepped(table, body, now if now > 0 else None, watermark * 1000)
+        share = labels(self.shards).index(int(key[0])) if self.everywhere else 0
+        done, counters, rejected = self._stepped(table, body, now if now > 0 else None, watermark * 1000, share)
         if done.state is not None:
             state.update((done.state, mark, since, reached))
             if done.wake is not None:
@@ -190,7 +197,7 @@ class StreamJob(Sent):
         return pa.concat_tables(tables).combine_chunks(), clock
 
     def _stepped(
-        self, table: pa.Table, state: bytes | None, now: int | None, watermark: int
+        self, table: pa.Table, state: bytes | None, now: int | None, watermark: int, share: int = 0
     ) -> tuple[Step, Mapping[str, int], list[pa.Table]]:
         bad = late = table.slice(0, 0)
         promising = CONTROL in table.column_names
@@ -199,7 +206,7 @@ class StreamJob(Sent):
             if promising:
                 good = pc.and_(good, pc.not_equal(table[CONTROL], NO_PROMISE))
             bad, table = table.filter(pc.invert(good)), table.filter(good)
-        rows = self.job.rows(table)
+        rows = replace(self.job.rows(table), share=share)
         if promising:
             rows = replace(rows, control=np.asarray(table[CONTROL].combine_chunks()).astype(np.int8))
         done = self.job.engine.stepped(self.job.plan, rows, state, Clock(None, now, False))
@@ -216,7 +223,9 @@ class StreamJob(Sent):
         received = self.job.once(table).num_rows
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows}
         counters |= {"late": late.num_rows, "events": received - late.num_rows - counters["promises"]}
-        left_out = (("late", late), ("bad", bad)) if self.rejected else ()
+        if share:  # what comes to all shares is counted, and told, in the first
+            counters |= dict.fromkeys(("events", "late", "bad", "promises"), 0)
+        left_out = (("late", late), ("bad", bad)) if self.rejected and not share else ()
         return done, counters, [self._rejected(some, kind) for kind, some in left_out if some.num_rows]
 
     def _rejected(self, table: pa.Table, kind: str) -> pa.Table:

@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
@@ -100,17 +100,28 @@ class Job(Sent):
         received = [batch for batch in batches if batch.num_rows]
         if not received:
             return
-        table = pa.Table.from_batches(received)
+        for share, table in self.shared(pa.Table.from_batches(received)):
+            yield from self._stepped(table, share).to_batches(max_chunksize=65_536)
+        settle()
+
+    def shared(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of a partition by the share of the plan that they are for."""
+        yield 0, table
+
+    def _stepped(self, table: pa.Table, share: int) -> pa.Table:
         bad = 0
         if self.counted:
             timed = pc.is_valid(table[TIME])
             bad = table.num_rows - int(pc.sum(timed).as_py() or 0)
             table = table.filter(timed) if bad else table
-        done = self.engine.stepped(self.plan, self.rows(table), None, Clock(ended=True))
+        rows = replace(self.rows(table), share=share)
+        done = self.engine.stepped(self.plan, rows, None, Clock(ended=True))
         named = self.named(done.rows)
-        out = named.cast(self.schema) if not self.counted else self._counted(named, done.counters, table, bad)
-        settle()
-        yield from out.to_batches(max_chunksize=65_536)
+        if not self.counted:
+            return named.cast(self.schema)
+        if share:  # what comes to all shares is counted in the first
+            table, bad = table.slice(0, 0), 0
+        return self._counted(named, done.counters, table, bad)
 
     def named(self, rows: pa.Table) -> pa.Table:
         """Matches under the names the driver gave them: in order, the columns are the engine's."""

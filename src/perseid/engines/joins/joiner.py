@@ -114,6 +114,11 @@ class Joiner:
         if size > len(self.heads):
             self.heads = np.concatenate([self.heads, _no_lists(max(size, 2 * len(self.heads)) - len(self.heads))])
 
+    def restore(self, times: Any, bindings: Bindings) -> None:
+        """Documents that were joined before this joiner was there."""
+        self.append(times, bindings)
+        list_documents(self.store(), self.room(), 0, self.count)
+
     def _forget(self) -> None:
         """Let go of documents that no window reaches any more, once they are most of all."""
         if self.index is None or not self.count:

@@ -69,11 +69,11 @@ def readings(trees: Trees, bodies: Any, is_path: bool) -> Iterator[tuple[int, Re
             for findings in reader.read_file(number, path):
                 yield 0, reader, findings
         return
-    for begin, end in _pieces(bodies):
+    for begin, end in pieces(bodies):
         yield begin, reader, reader.read(bodies.slice(begin, end - begin))
 
 
-def _pieces(bodies: Any) -> Iterator[tuple[int, int]]:
+def pieces(bodies: Any) -> Iterator[tuple[int, int]]:
     """Documents in lots of some bytes: there may be any number of them, of any size."""
     lengths = np.asarray(pc.fill_null(pc.binary_length(bodies), 0), np.int64)
     begin = size = 0

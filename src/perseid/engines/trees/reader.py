@@ -6,7 +6,7 @@ This is what runs before the shuffle: bodies come in, and only what patterns ret
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -47,7 +47,7 @@ class Findings:
 
     def refused_from(self, first: int) -> tuple[Unread, ...]:
         """The same documents, counted from another number on."""
-        return tuple(replace(one, row=one.row + first) for one in self.refused)
+        return tuple(one.later(first) for one in self.refused)
 
     @cached_property
     def firsts(self) -> Any:

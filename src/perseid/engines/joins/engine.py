@@ -1,0 +1,101 @@
+"""The joins engine as drivers know it: documents become lists of chains before the shuffle, and pairs of them behind it.
+
+Subscriptions are split into shares, each with a state of its own that is given all documents. A driver only plans: what is
+compiled is imported where it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Clock, Engine, Prepared, Rows, StateReport, Step
+from perseid.engines.joins.graph import Chain
+from perseid.engines.joins.plan import JoinsPlan, make_plan
+from perseid.engines.trees.engine import BODY, STREAM, pieces
+
+if TYPE_CHECKING:
+    from perseid.engines.joins.reading import ChainReader
+
+FILE = "_file"
+"""The column of a row that is no document: a file of subscriptions that is there now."""
+
+
+@lru_cache(maxsize=4)
+def _reader(
+    chains: tuple[Chain, ...], namespaces: tuple[tuple[str, str], ...], trusted: bool
+) -> tuple[ChainReader, Any]:
+    """One reader a process: it knows the names of the documents before."""
+    from perseid.engines.joins.documents import keys_of
+    from perseid.engines.joins.reading import ChainReader
+
+    return ChainReader(chains, namespaces, trusted), keys_of(chains)
+
+
+def prepare(plan: JoinsPlan, columns: Mapping[str, Any]) -> Iterator[Prepared]:
+    """Documents with what is asked for in them; those that have nothing of it do not go on."""
+    from perseid.engines.joins.documents import as_columns
+
+    chains = plan.chains()
+    if not chains:
+        return
+    reader, keys = _reader(chains, plan.namespaces, plan.trusted)
+    bodies, streams = columns[BODY], columns[STREAM].cast(pa.string()).to_pylist()
+    for begin, end in pieces(bodies):
+        bindings, refused = reader.read(bodies.slice(begin, end - begin), streams[begin:end])
+        there, made = as_columns(bindings, keys, end - begin)
+        yield Prepared(there + begin, made, [one.later(begin) for one in refused])
+
+
+def step(plan: JoinsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call of a share: files and documents in, notifications out, and what has to be kept."""
+    from perseid.engines.joins.shard import put_back, shard_of
+
+    shard = shard_of(plan, rows.share, state)
+    names, documents = _received(plan, rows)
+    done = shard.step(names, documents, clock)
+    put_back(plan, rows.share, shard)
+    return done
+
+
+def _received(plan: JoinsPlan, rows: Rows) -> tuple[list[str], pa.Table]:
+    """The files that are news, and the documents."""
+    from perseid.engines.joins.documents import FOUND
+    from perseid.engines.joins.state import EPOCH, IDENTITY, TIME, kept_schema
+
+    names: list[str] = []
+    columns = {name: rows.columns[name] for name in (*FOUND, *plan.columns.names)}
+    own = np.arange(len(rows))
+    if rows.control is not None:
+        own = np.flatnonzero(rows.control == 0)
+        names = rows.columns[FILE].take(pa.array(np.flatnonzero(rows.control))).to_pylist()
+    schema = kept_schema(plan.columns)
+    made: list[Any] = [rows.time[own], rows.identity[own], np.zeros(len(own), np.int32)]
+    made += [columns[name].take(pa.array(own)).cast(kind) for name, kind in FOUND.items()]
+    made += [columns[field.name].take(pa.array(own)).cast(field.type) for field in plan.columns]
+    assert schema.names[:3] == [TIME, IDENTITY, EPOCH]
+    return sorted(set(names)), pa.table(made, schema=schema)
+
+
+def report(state: bytes) -> StateReport:
+    """What a state of this engine's holds."""
+    from perseid.engines.joins.state import report as reported
+
+    return reported(state)
+
+
+JOINS = Engine(
+    name="joins",
+    plan=make_plan,
+    step=step,
+    prepare=prepare,
+    report=report,
+    asks="subscriptions",
+    kinds=("match",),
+    guide="docs/guides/subscriptions.md",
+    example="examples/news_watch.py",
+)

@@ -1,0 +1,236 @@
+"""A share of the subscriptions in one process: what it asks for, and the documents that it may still join.
+
+All that is here can be made again from a state and the files that it names, and is kept from call to call only because
+that takes time. What a state says decides: where it is not the one that was written last, everything is made anew.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.contract import ARRIVAL, Clock, Late, Step
+from perseid.engines.joins import layout as y
+from perseid.engines.joins.documents import FOUND, as_bindings, keys_of, known_only
+from perseid.engines.joins.index import Subscriptions
+from perseid.engines.joins.joiner import Joined, Joiner
+from perseid.engines.joins.output import Told
+from perseid.engines.joins.plan import JoinsPlan
+from perseid.engines.joins.register import Register, Share
+from perseid.engines.joins.state import EPOCH, TIME, Kept, nothing, read_state, write_state
+from perseid.engines.joins.values import Values
+from perseid.errors import LimitError
+
+PART = 4_096
+"""Documents that are joined before their results are made: so many fit into memory with all they are due."""
+
+
+class Held:
+    """Subscriptions of a share, as they stand after some files."""
+
+    def __init__(self, plan: JoinsPlan, share: Share) -> None:
+        self.plan, self.share = plan, share
+        self.index = Subscriptions(Values())
+        self.register = Register(self.index, share)
+        self.files: list[str] = []
+        self.keys: dict[int, int] = {}
+        """Chains, by their keys."""
+        self.since = np.zeros(0, np.int64)
+        """By entry: the file it came with; it is told of documents that came then or later."""
+        if plan.listed is not None:
+            self._take(plan.table(None), 0)
+
+    def take(self, names: Sequence[str]) -> bool:
+        """Go on with further files; whether there are any."""
+        new = [name for name in names if name not in self.files]
+        for name in new:
+            self.files.append(name)
+            self._take(self.plan.table(name), len(self.files))
+        return bool(new)
+
+    def _take(self, table: pa.Table, since: int) -> None:
+        if since > 1:
+            self.index.remove(set(table["subscription"].to_pylist()))
+        table = table.filter(pc.is_valid(table["text"]))
+        if self.share.of > 1:
+            table = table.filter(pa.array(_own(table["parts"].combine_chunks(), self.share)))
+        texts = dict(zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True))
+        before = len(self.index.numbers)
+        self.register.add(texts)
+        many = len(self.index.numbers) - before
+        self.since = np.concatenate([self.since, np.full(many, since, np.int64)])
+        self.keys = {key: number for number, key in enumerate(keys_of(self.index.chains).tolist())}
+
+
+def _own(parts: Any, share: Share) -> Any:
+    """Which subscriptions have a part in a share."""
+    own = np.zeros(len(parts), np.bool_)
+    values = np.asarray(parts.flatten())
+    own[np.asarray(pc.list_parent_indices(parts))[values % share.of == share.number]] = True
+    return own
+
+
+class Shard:
+    """Subscriptions and documents."""
+
+    def __init__(self, held: Held, kept: Kept) -> None:
+        self.held, self.plan = held, held.plan
+        self.horizon = kept.horizon
+        self.waiting = kept.waiting
+        held.take(kept.files)
+        held.index.values.keep(np.zeros(0, np.int64))
+        self.joiner = Joiner(held.index, self.plan.views)
+        there, found = known_only(_found(kept.joined), held.keys)
+        self.joined = kept.joined.take(pa.array(there)) if len(there) < kept.joined.num_rows else kept.joined
+        self.base = 0
+        """Documents that the joiner has numbered and that are kept no more."""
+        self.joiner.restore(np.asarray(self.joined[TIME]), as_bindings(found, held.keys))
+        self.written: bytes | None = None
+
+    def step(self, names: Sequence[str], documents: pa.Table, clock: Clock) -> Step:
+        """New files, then new documents, then what can be told by now."""
+        if self.held.take(sorted(names)):
+            self.joiner.changed()
+        now = clock.now if self.horizon is None or clock.ended else max(self.horizon, clock.now or self.horizon)
+        times = np.asarray(documents[TIME])
+        why = self._behind(times, None if clock.ended else now)
+        late = np.flatnonzero(why)
+        self._wait(documents, np.flatnonzero(why == Late.NOT))
+        told = Told(self.plan, self.held.index, self.held.since)
+        for part in self._ready(now, clock.ended):
+            joined = self._join(part)
+            told.add(joined, self.joined, self.base, self.joiner)
+        if not clock.ended:
+            self.horizon = now
+        capped = self._let_go(clock.ended)
+        counters = {
+            "events": len(times) - len(late), "late": len(late), "matches": told.rows, "timed_out": 0,
+            "promises": len(names), "capped": capped, "live_keys": 0,
+            "kept_events": self.joined.num_rows + self.waiting.num_rows,
+            "state_bytes": 0 if self.written is None else len(self.written),
+        }  # fmt: skip
+        return Step(told.table(), self.written, self._wake(), counters, late, why[late])
+
+    def _behind(self, times: Any, now: int | None) -> Any:
+        why = np.zeros(len(times), np.int8)
+        if now is not None:
+            why[times <= now] = Late.BEHIND_WATERMARK
+        if self.plan.order == ARRIVAL and self.joined.num_rows:
+            why[times < self.joined[TIME][-1].as_py()] = Late.OUT_OF_TURN
+        return why
+
+    def _wait(self, documents: pa.Table, accepted: Any) -> None:
+        """Documents that came, with what is asked for in them; those that have nothing of it are gone."""
+        documents = documents.take(pa.array(accepted)).combine_chunks()
+        there, found = known_only(_found(documents), self.held.keys)
+        documents = documents.take(pa.array(there))
+        epoch = pa.array(np.full(len(there), len(self.held.files), np.int32))
+        made = {**{name: documents[name] for name in documents.column_names}, **found, EPOCH: epoch}
+        new = pa.table([made[name] for name in self.waiting.schema.names], schema=self.waiting.schema)
+        self.waiting = pa.concat_tables([self.waiting, new]).combine_chunks()
+
+    def _ready(self, now: int | None, ended: bool) -> list[pa.Table]:
+        """Documents whose time has come, in order, some at a time."""
+        times = np.asarray(self.waiting[TIME])
+        come = np.ones(len(times), np.bool_) if ended or self.plan.order == ARRIVAL else times <= _number(now)
+        ready = self.waiting.filter(pa.array(come)).sort_by([(name, "ascending") for name in (TIME, "_identity")])
+        self.waiting = self.waiting.filter(pa.array(~come))
+        return [ready.slice(at, PART) for at in range(0, ready.num_rows, PART)]
+
+    def _join(self, part: pa.Table) -> Joined:
+        # What a file no longer asks for was dropped when it came; what one asks for only now, it was not read for.
+        self.joined = pa.concat_tables([self.joined, part])
+        bindings = as_bindings(_found(part), self.held.keys)
+        return self.joiner.add(np.asarray(part[TIME]), bindings)
+
+    def _let_go(self, ended: bool) -> int:
+        """Let go of documents that no window reaches, and of the oldest where there is no room; write the rest. How many the latter are."""
+        if ended:
+            self.joined = self.joined.slice(0, 0)
+            self.written = None
+            return 0
+        self.joined = self.joined.combine_chunks()
+        times = np.asarray(self.joined[TIME])
+        self._drop(int(np.searchsorted(times, self._reached(), "left")))
+        capped = 0
+        while True:
+            kept = Kept(self.horizon, tuple(self.held.files), self.joined, self.waiting)
+            self.written = write_state(self.plan, kept)
+            if self.written is None or len(self.written) <= self.plan.max_state:
+                return capped
+            if not self.joined.num_rows:
+                raise LimitError(
+                    f"Documents that wait for the watermark take {len(self.written):,} bytes in one share; "
+                    f"{self.plan.max_state:,} are allowed.",
+                    hint="Use a shorter delay of the watermark, or ps.documents(…, max_state=…).",
+                )
+            given_up = -(-self.joined.num_rows // 2)
+            self._drop(given_up)
+            capped += given_up
+
+    def _drop(self, count: int) -> None:
+        self.joined = self.joined.slice(count)
+        self.base += count
+
+    def _widest(self) -> int:
+        if self.joiner.index is None:
+            self.joiner.index = self.held.index.compiled()
+        return int(self.joiner.index.sizes[y.X_WIDEST])
+
+    def _reached(self) -> int:
+        """The oldest time that a document to come may be joined with."""
+        if not self.joined.num_rows:
+            return 0
+        newest = int(self.joined[TIME][-1].as_py())
+        return (newest if self.horizon is None or self.plan.order == ARRIVAL else self.horizon + 1) - self._widest()
+
+    def _wake(self) -> int | None:
+        """When a document's time comes, or the last one is out of every window's reach."""
+        if self.waiting.num_rows:
+            return int(pc.min(self.waiting[TIME]).as_py())
+        if not self.joined.num_rows or self._widest() > 1 << 60:
+            return None
+        return int(self.joined[TIME][-1].as_py()) + self._widest() + 1
+
+
+def _number(now: int | None) -> int:
+    return -(2**63) if now is None else now
+
+
+def _found(documents: pa.Table) -> dict[str, Any]:
+    return {name: _whole(documents[name]) for name in FOUND}
+
+
+def _whole(column: Any) -> Any:
+    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if found.offset:  # the offsets of a list that is a part of another do not begin at 0
+        found = pa.concat_arrays([found])
+    return found
+
+
+_SHARDS: OrderedDict[tuple[JoinsPlan, int], Shard] = OrderedDict()
+"""Shares that this process was asked for lately."""
+MOST = 16
+
+
+def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> Shard:
+    """A share as a state says it is; what was kept of it is taken out, and put back when a call is over."""
+    kept = _SHARDS.pop((plan, number), None)
+    if kept is not None and kept.written is not None and kept.written == state:
+        return kept
+    told = read_state(plan, state) if state is not None else nothing(plan)
+    held = None if kept is None else kept.held
+    if held is None or tuple(held.files) != told.files[: len(held.files)]:
+        held = Held(plan, Share(number, plan.shards))
+    return Shard(held, told)
+
+
+def put_back(plan: JoinsPlan, number: int, shard: Shard) -> None:
+    _SHARDS[plan, number] = shard
+    while len(_SHARDS) > MOST:
+        _SHARDS.popitem(last=False)

@@ -1,0 +1,176 @@
+"""What a share of subscriptions keeps: documents that may still be joined, those that wait, and which files it has taken.
+
+Documents are kept as they came from the reader, so a state says nothing of templates or numbers: the lists that they are
+joined by are made anew from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.contract import StateReport
+from perseid.engines.joins.documents import CHAINS, FOUND, NODES, TEXTS, heights_of
+from perseid.engines.joins.plan import JoinsPlan
+from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, shown, unseal
+from perseid.errors import StateError
+from perseid.semantics import values as v
+
+NAME, VERSION = "joins", 1
+TIME, IDENTITY, EPOCH = "_time", "_identity", "_epoch"
+OWN = pa.schema([(TIME, pa.int64()), (IDENTITY, pa.int64()), (EPOCH, pa.int32()), *FOUND.items()])
+"""The columns of a kept document that are ours; its epoch is how many files had been taken when it came."""
+_GIVEN = "column "
+"""What the names of the others begin with."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What there was after the last call."""
+
+    horizon: int | None
+    files: tuple[str, ...]
+    joined: pa.Table
+    """Documents that were joined and may be again, in order."""
+    waiting: pa.Table
+    """Documents whose time has not come."""
+
+
+def kept_schema(columns: pa.Schema) -> pa.Schema:
+    return pa.schema([*OWN, *(field.with_name(_GIVEN + field.name) for field in columns)])
+
+
+def given_columns(kept: Any, columns: pa.Schema) -> list[Any]:
+    """Of kept documents, the columns that are the user's."""
+    return [kept[_GIVEN + field.name] for field in columns]
+
+
+def nothing(plan: JoinsPlan) -> Kept:
+    none = kept_schema(plan.columns).empty_table()
+    return Kept(None, (), none, none)
+
+
+def write_state(plan: JoinsPlan, kept: Kept) -> bytes | None:
+    if not kept.joined.num_rows and not kept.waiting.num_rows and not kept.files:
+        return None
+    facts = {
+        "engine": NAME,
+        "version": VERSION,
+        "shards": plan.shards,
+        "order": plan.order,
+        "subscriptions": plan.digest,
+        "horizon": kept.horizon,
+        "files": list(kept.files),
+        "joined": kept.joined.num_rows,
+    }
+    whole = pa.concat_tables([kept.joined, kept.waiting]).combine_chunks()
+    batches = whole.to_batches() or [pa.RecordBatch.from_pylist([], whole.schema)]
+    return seal(facts, (batches[0],))
+
+
+def open_state(state: bytes) -> Sealed:
+    """Whatever is not what this engine writes is a StateError: a checkpoint may be anybody's."""
+    sealed = unseal(state)
+    check_owner(sealed, NAME, (VERSION,))
+    if not _is_sound(sealed):
+        raise StateError("The state is not what one of subscriptions should be.")
+    return sealed
+
+
+def _is_sound(sealed: Sealed) -> bool:
+    facts, tables = sealed.facts, sealed.tables
+    files, joined = facts.get("files"), facts.get("joined")
+    if not (isinstance(files, list) and all(isinstance(one, str) for one in files) and type(joined) is int):
+        return False
+    if "horizon" not in facts or not is_time(facts["horizon"]) or len(tables) != 1:
+        return False
+    (table,) = tables
+    names = table.schema.names
+    if names[: len(OWN)] != OWN.names or len({*names}) < len(names) or not 0 <= joined <= table.num_rows:
+        return False
+    if any(table.schema.field(name).type != OWN.field(name).type for name in OWN.names):
+        return False
+    if any(table.column(name).null_count or table.column(name).offset for name in OWN.names):
+        return False
+    return _fit(table, joined)
+
+
+def _fit(table: pa.RecordBatch, joined: int) -> bool:
+    """Do the lists of a document belong together, and the documents lie in order?"""
+    lists = {name: table.column(name) for name in FOUND}
+    if any(one.flatten().null_count for one in lists.values()):
+        return False
+    rows, texts, nodes = (np.asarray(pc.list_value_length(lists[name])) for name in (CHAINS, TEXTS, NODES))
+    heights = heights_of(np.asarray(lists[CHAINS].flatten()))
+    ends = np.concatenate([[0], np.cumsum(rows)])
+    sums = np.concatenate([[0], np.cumsum(heights)])
+    times = np.asarray(table.column(TIME))
+    return bool(
+        (rows == texts).all()
+        and (heights > 0).all()
+        and (sums[ends[1:]] - sums[ends[:-1]] == nodes).all()
+        and (np.diff(times[:joined]) >= 0).all()
+        and ((times >= v.EARLIEST) & (times <= v.LATEST)).all()
+        and (np.asarray(table.column(EPOCH)) >= 0).all()
+    )
+
+
+def read_state(plan: JoinsPlan, state: bytes | None) -> Kept:
+    if state is None:
+        return nothing(plan)
+    sealed = open_state(state)
+    check_shards(sealed, plan.shards)
+    for what, there, here in (
+        ("order", sealed.facts.get("order"), plan.order),
+        ("subscriptions", sealed.facts.get("subscriptions"), plan.digest),
+    ):
+        if there != here:
+            raise StateError(
+                f"The {what} of the checkpoint's query is not that of this one: {shown(there)}, and here {shown(here)}.",
+                hint=f"Subscriptions that come and go are kept in ps.subscription_table(…). {GO_BACK}",
+            )
+    (table,) = sealed.tables
+    whole = _fitted(pa.Table.from_batches([table]), plan.columns)
+    joined = sealed.facts["joined"]
+    return Kept(sealed.facts["horizon"], tuple(sealed.facts["files"]), whole.slice(0, joined), whole.slice(joined))
+
+
+def _fitted(table: pa.Table, columns: pa.Schema) -> pa.Table:
+    """With the columns that documents have now: what they had not is null, what they have no more is gone."""
+    made: list[Any] = []
+    for field in (wanted := kept_schema(columns)):
+        if field.name not in table.column_names:
+            made.append(pa.nulls(table.num_rows, field.type))
+        elif table.schema.field(field.name).type != field.type:
+            raise StateError(
+                f"The column {field.name.removeprefix(_GIVEN)!r} of documents was {table.schema.field(field.name).type}, "
+                f"and is {field.type}.",
+                hint=f"Cast it to what it was. {GO_BACK}",
+            )
+        else:
+            made.append(table[field.name])
+    return pa.table(made, schema=wanted)
+
+
+def report(state: bytes) -> StateReport:
+    """What a state holds, for people."""
+    sealed = open_state(state)
+    (table,) = sealed.tables
+    facts = sealed.facts
+    times: Sequence[int] = table.column(TIME).to_pylist()
+    shards = facts.get("shards")
+    return StateReport(
+        shards=shards if type(shards) is int else 0,
+        horizon=facts["horizon"],
+        events=table.num_rows,
+        waiting=table.num_rows - facts["joined"],
+        oldest=min(times, default=None),
+        open={},
+        keys={},
+        bytes=len(state),
+    )

@@ -1,0 +1,137 @@
+"""Subscriptions at rest: tables that say who asks for what, and folders of them that grow.
+
+A folder is a log of Parquet files, numbered as they came; none is changed. A row is a subscription that came or, with no
+text, one that went. What is wrong with a text is said when it is written, so that no stream has to refuse it later. What
+a file's subscriptions ask documents for stands in its schema: whoever reads documents needs no more of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perseid.engines.joins.graph import Chain
+from perseid.errors import EventDataError, UnsupportedError
+
+SCHEMA = pa.schema([("subscription", pa.string()), ("text", pa.string()), ("parts", pa.list_(pa.int64()))])
+_SAID = b"perseid.subscriptions"
+_VERSION = 1
+SUFFIX = ".subscriptions.parquet"
+
+
+def listed(texts: Mapping[str, str | None]) -> pa.Table:
+    """Subscriptions as a table; those without a text go."""
+    from perseid.engines.joins.register import parts_of  # what is compiled is loaded where it runs
+
+    there = {whose: text for whose, text in texts.items() if text is not None}
+    parts, chains = parts_of(there)
+    told = {"version": _VERSION, "chains": [[chain.stream, chain.tree, chain.height] for chain in chains]}
+    columns = [
+        pa.array(list(texts), pa.string()),
+        pa.array(list(texts.values()), pa.string()),
+        pa.array([parts.get(whose, []) for whose in texts], pa.list_(pa.int64())),
+    ]
+    return pa.table(columns, schema=SCHEMA.with_metadata({_SAID: json.dumps(told).encode()}))
+
+
+def chains_in(schema: pa.Schema, where: str) -> tuple[Chain, ...]:
+    """What the subscriptions of a table ask documents for."""
+    try:
+        told = json.loads((schema.metadata or {})[_SAID])
+        if told["version"] != _VERSION or not schema.remove_metadata().equals(SCHEMA):
+            raise ValueError(told["version"])
+        return tuple(Chain(str(stream), str(tree), int(height)) for stream, tree, height in told["chains"])
+    except (KeyError, TypeError, ValueError):
+        raise EventDataError(
+            f"{where} is no table of subscriptions of this version.",
+            hint="Write it with ps.subscription_table(…).add(…).",
+        ) from None
+
+
+def checked_folder(folder: str | os.PathLike[str]) -> str:
+    """The folder as a plain path; the table is refused where others cannot be kept from writing the same number."""
+    said = os.fspath(folder)
+    if said.startswith("file:"):
+        said = said.removeprefix("file://").removeprefix("file:")
+    if "://" in said:
+        raise UnsupportedError(
+            f"{said}: subscriptions are kept in a folder of a file system that driver and executors share.",
+            hint="Mount it, and give the path.",
+        )
+    return os.path.abspath(said)
+
+
+def append(folder: str, table: pa.Table) -> str:
+    """Write a file that comes after all others; its name. It is there whole or not at all."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    written = Path(folder) / f".{uuid4().hex}"
+    try:
+        pq.write_table(table, written)
+        while True:
+            last = max((int(name.split(".")[0]) for name in files_in(folder)), default=0)
+            name = f"{last + 1:012}{SUFFIX}"
+            try:
+                os.link(written, Path(folder) / name)
+            except FileExistsError:
+                continue  # somebody was faster
+            return name
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def files_in(folder: str) -> list[str]:
+    """The names of a folder's files, in the order in which they came."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in names if name.endswith(SUFFIX) and name.removesuffix(SUFFIX).isdigit())
+
+
+@lru_cache(maxsize=1 << 12)
+def _chains_of(folder: str, name: str) -> tuple[Chain, ...]:
+    return chains_in(_opened(folder, name).schema_arrow, name)
+
+
+def chains_of(folder: str) -> tuple[Chain, ...]:
+    """What is asked for by all files that there are now; read from what they say of themselves."""
+    return tuple(dict.fromkeys(chain for name in files_in(folder) for chain in _chains_of(folder, name)))
+
+
+def read_file(folder: str, name: str) -> pa.Table:
+    """A file's subscriptions."""
+    opened = _opened(folder, name)
+    chains_in(opened.schema_arrow, name)
+    return opened.read()
+
+
+def _opened(folder: str, name: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(Path(folder) / name)
+    except (OSError, pa.ArrowException):
+        raise EventDataError(
+            f"The file {name} of the subscriptions cannot be read.",
+            hint="A table of subscriptions is added to; its files are neither changed nor removed while a query runs.",
+        ) from None
+
+
+def standing(tables: Iterable[pa.Table]) -> dict[str, str]:
+    """The subscriptions that stand after all of these, by whose they are."""
+    found: dict[str, str] = {}
+    for table in tables:
+        for whose, text in _rows(table):
+            found.pop(whose, None)
+            if text is not None:
+                found[whose] = text
+    return found
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[str, str | None]]:
+    return zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True)

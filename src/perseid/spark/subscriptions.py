@@ -1,0 +1,165 @@
+"""Subscriptions on Spark: documents are read where they lie, every share of the subscriptions is given all that was found.
+
+Batch and stream are the same operators as patterns have. A table of subscriptions that is watched is a stream of its own,
+of the names of its files: Spark's source says which are new, the same in every run of a batch, and a share's state names
+those it has taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as st
+
+from perseid.engines.counters import OF_A_BATCH
+from perseid.engines.joins.documents import FOUND
+from perseid.engines.joins.engine import FILE, JOINS
+from perseid.engines.joins.plan import JoinsPlan, make_plan
+from perseid.engines.joins.table import SUFFIX, files_in, listed, read_file, standing
+from perseid.errors import EventDataError, PerseidError
+from perseid.local.documents import DOCUMENT, WRONG, Documents
+from perseid.spark.arrow import to_arrow, to_spark
+from perseid.spark.documents import kept_columns, prepared
+from perseid.spark.inputs import Input, inputs_of, quoted, time_text
+from perseid.spark.projection import spark_schema
+from perseid.spark.shards import labels
+from perseid.spark.stream import are_streams, operated, refuse_old, refuse_untimed
+from perseid.spark.stream_worker import CONTROL, LABEL, ROW, StreamJob
+from perseid.spark.stream_worker import WRONG as SAID_WRONG
+from perseid.spark.worker import HITS, IDENTITY, OURS, TIME, Job
+
+NEWS = 4
+"""What a row is that names a file."""
+_NAME = "subscriptions"
+_FILES = "path string, modificationTime timestamp, length bigint, content binary"
+"""What Spark's source of files as they are has; their content is not read."""
+
+
+class ShareJob(Job):
+    """A job of a batch whose partitions have rows of several shares."""
+
+    def shared(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        for share, label in enumerate(labels(self.plan.shards)):
+            own = table.filter(pc.equal(table[LABEL], label))
+            if own.num_rows:
+                yield share, own
+
+
+def detect_subscriptions(
+    given: pa.Table | str,
+    documents: Documents,
+    *,
+    expand: bool,
+    shares: int,
+    rejected: bool = False,
+    checkpoint: str | None = None,
+    observation: Any = None,
+) -> Any:
+    """The DataFrame of notifications; ``given`` are subscriptions, or the folder that they are kept in."""
+    frames = [frame for _, frame in documents.inputs()]
+    streaming = are_streams(frames)
+    if documents.path is not None:
+        raise EventDataError(
+            "Documents that are joined are read whole, and these are given by their paths.",
+            hint="Read them into a column, and name it: ps.documents(df, body=…).",
+        )
+    if documents.type is None and None in [event_type for event_type, _ in documents.inputs()]:
+        raise EventDataError(
+            "A subscription names the stream of each block, and nothing says of which stream documents are.",
+            hint="Name the column that says it, ps.documents(df, type=…), or give DataFrames by stream: {'Feed': df}.",
+        )
+    if isinstance(given, str) and not streaming:
+        # What is finished is asked by all that stand now.
+        given = listed(standing(read_file(given, name) for name in files_in(given)))
+        if not given.num_rows:
+            raise PerseidError(
+                "There is no subscription in the table.", hint="Add some: table.add({'who': 'Feed//…'})."
+            )
+    plan = make_plan(
+        given,
+        pa.schema([(one.name, to_arrow(one.dataType)) for one in kept_columns(documents)]),
+        namespaces=documents.namespaces,
+        trusted=documents.trusted,
+        expand=expand,
+        rejected=rejected,
+        shards=shares,
+        order=documents.events.order,
+        max_state=documents.events.max_state,
+    )
+    fields = [st.StructField(name, to_spark(kind)) for name, kind in FOUND.items()]
+    frame = prepared(documents, JOINS, plan, fields)
+    declared = replace(documents.events, data={_NAME: frame}, id=(DOCUMENT,), order_by=(), key=())
+    (one,) = inputs_of(declared)
+    job = _job(plan, observation is not None)
+    if not streaming:
+        return _shown(plan, job, _batch(plan, job, one, observation))
+    refuse_old()
+    refuse_untimed([one])
+    crossed = _stream(plan, job, one)
+    crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in crossed.schema])
+    stream_job = StreamJob(
+        job=job, crossing=crossing, shards=shares, idle=documents.events.idle, rejected=rejected, flat=False,
+        everywhere=True,
+    )  # fmt: skip
+    return _shown(plan, job, operated(stream_job, crossed, None, documents.events, _NAME, checkpoint))
+
+
+def _job(plan: JoinsPlan, counted: bool) -> Job:
+    names = [*FOUND, *plan.columns.names, *([FILE] if plan.folder is not None else [])]
+    out = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(plan.schema)]
+    counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in OF_A_BATCH]))] if counted else []
+    return ShareJob(
+        engine=JOINS, plan=plan, kind_names=("document",), keys={}, ranks=(), predicates=(), made={},
+        columns={name: f"{OURS}column{i}" for i, name in enumerate(names)},
+        schema=pa.schema([*out, *counters]), counted=counted, one_kind=True,
+    )  # fmt: skip
+
+
+def _select(one: Input, job: Job) -> list[str]:
+    """A document's columns as they cross, as SQL."""
+    own = [f"{one.text(name)} as {here}" for name, here in job.columns.items() if name != FILE]
+    return [*own, f"{time_text(one)} as {TIME}", f"{one.text(DOCUMENT)} as {IDENTITY}"]
+
+
+def _batch(plan: JoinsPlan, job: Job, one: Input, observation: Any) -> Any:
+    from pyspark.sql import functions as f
+
+    shaped = one.frame.selectExpr(*_select(one, job))
+    if observation is None:
+        shaped = shaped.where(f"{TIME} is not null")
+    named = ", ".join(map(str, labels(plan.shards)))
+    copies = shaped.selectExpr("*", f"explode(array({named})) as {LABEL}")
+    matches = copies.repartition(plan.shards, LABEL).mapInArrow(job, spark_schema(job.schema))
+    if observation is not None:
+        counted = f.col(quoted(HITS))
+        sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in OF_A_BATCH]
+        matches = matches.observe(observation, *sums).where(counted.isNull())
+    return matches
+
+
+def _stream(plan: JoinsPlan, job: Job, one: Input) -> Any:
+    """Documents, and the files of a table that is watched."""
+    select = _select(one, job)
+    if plan.rejected:
+        select.append(f"to_json(struct({', '.join(quoted(name) for name in plan.columns.names)})) as {ROW}")
+        select.append(f"{one.text(WRONG)} as {SAID_WRONG}")
+    shaped = one.frame.selectExpr(*select)
+    if plan.folder is None:
+        return shaped
+    Path(plan.folder).mkdir(parents=True, exist_ok=True)
+    source = shaped.sparkSession.readStream.format("binaryFile").schema(_FILES).option("pathGlobFilter", f"*{SUFFIX}")
+    files = source.load(Path(plan.folder).as_uri()).selectExpr(
+        f"element_at(split(path, '/'), -1) as {job.columns[FILE]}",
+        f"0L as {TIME}", f"0L as {IDENTITY}", f"{NEWS} as {CONTROL}",
+    )  # fmt: skip
+    documents = shaped.selectExpr("*", f"cast(null as string) as {job.columns[FILE]}", f"0 as {CONTROL}")
+    return documents.unionByName(files, allowMissingColumns=True)
+
+
+def _shown(plan: JoinsPlan, job: Job, matches: Any) -> Any:
+    return matches.select(*job.schema.names[: len(plan.schema)]).toDF(*plan.schema.names)

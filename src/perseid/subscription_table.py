@@ -1,0 +1,83 @@
+"""Subscriptions that come and go while a query runs, as users hold them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from perseid.declare import named_words
+from perseid.engines.joins.plan import DEFAULT_SHARES
+from perseid.engines.joins.table import append, checked_folder, files_in, listed, read_file, standing
+from perseid.errors import PerseidError
+from perseid.local.documents import Documents
+from perseid.subscription_api import SubscriptionSet, detect_given, subscriptions
+
+
+class SubscriptionTable:
+    """A folder of subscriptions that is added to; a query that runs over it takes what comes at its next batch."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    @property
+    def path(self) -> str:
+        return self._folder
+
+    def __repr__(self) -> str:
+        return f"<subscriptions in {self._folder}>"
+
+    def add(self, texts: Mapping[str, str]) -> None:
+        """Add subscriptions, or put others in their place; one that is wrong is refused now, and none is added."""
+        if not texts:
+            raise PerseidError(
+                "There is no subscription to add.", hint="Give them by whose they are: {'ann': 'Feed//…'}."
+            )
+        SubscriptionSet.check(texts)
+        append(self._folder, listed({str(whose): text for whose, text in texts.items()}))
+
+    def remove(self, whose: Iterable[str]) -> None:
+        """Take subscriptions out; those that are not there are passed over."""
+        names = [whose] if isinstance(whose, str) else list(whose)
+        if names:
+            append(self._folder, listed(dict.fromkeys(map(str, names))))
+
+    def standing(self) -> dict[str, str]:
+        """The subscriptions that stand, by whose they are."""
+        return standing(read_file(self._folder, name) for name in files_in(self._folder))
+
+    @named_words
+    def match(self, stream: Documents, *, expand: bool = False) -> Any:
+        """What those that stand now find in documents of this process."""
+        return subscriptions(self.standing()).match(stream, expand=expand)
+
+    @named_words
+    def detect(
+        self,
+        stream: Documents,
+        *,
+        expand: bool = False,
+        shares: int = DEFAULT_SHARES,
+        rejected: bool = False,
+        checkpoint: str | None = None,
+        observation: Any = None,
+    ) -> Any:
+        """The same as of :func:`subscriptions`; over a stream, subscriptions that come and go are followed.
+
+        One that comes is told of pairs of documents that came in the same batch or later; one that went, of none.
+        """
+        return detect_given(
+            stream, self._folder, expand=expand, shares=shares, rejected=rejected, checkpoint=checkpoint, observation=observation,
+        )  # fmt: skip
+
+    def explain(self) -> str:
+        """How many stand, what they share, and what is looked for in documents."""
+        files = len(files_in(self._folder))
+        there = self.standing()
+        said = f"{self._folder}: {files:,} files, taken by a stream in the order of their numbers\n"
+        return said + (subscriptions(there).explain() if there else "no subscription stands\n")
+
+
+def subscription_table(folder: str | os.PathLike[str]) -> SubscriptionTable:
+    """Subscriptions in a folder that driver and executors share; it is made with the first that is added."""
+    return SubscriptionTable(checked_folder(folder))

@@ -1,0 +1,187 @@
+"""Subscriptions on Spark: what is told is what is told here, in a batch, on a stream, after restarts, while they come and go."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Observation, SparkSession
+
+import perseid as ps
+from perseid.errors import EventDataError, StateError
+from perseid.lang.subscriptions import print_subscription
+from tests.semantics.join_documents import random_documents, random_subscriptions, xml
+from tests.spark.streaming import FAR, MOMENT, Streams, at
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+ARROW = pa.schema([("ts", MOMENT), ("n", pa.int64()), ("kind", pa.string()), ("xml", pa.string())])
+
+
+def random_feed(seed: int, rounds: int) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """Subscriptions, and documents a few seconds apart."""
+    chance = random.Random(seed)
+    texts = {}
+    for i in range(8):
+        texts |= {f"s{i}.{name}": print_subscription(one) for name, one in random_subscriptions(chance, 6).items()}
+    rows = []
+    for number in range(rounds):
+        for one in random_documents(chance):
+            second = 3 * number + one.time // 1_000_000
+            rows.append({"ts": at(second), "n": len(rows), "kind": one.stream, "xml": xml(one.root)})
+    return texts, rows
+
+
+def declared(data: Any, **more: Any) -> ps.Documents:
+    return ps.documents(data, body="xml", time="ts", type="kind", id="n", **more)
+
+
+def told(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """Who is told of which pairs, and how often; rows of pairs or of subscriptions."""
+    return Counter(
+        (who, row["left"]["n"], row["right"]["n"])
+        for row in rows
+        for who in (row["subscriptions"] if "subscriptions" in row else [row["subscription"]])
+    )
+
+
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+@pytest.fixture
+def streams(spark: SparkSession, tmp_path: Path) -> Streams:
+    return Streams(spark, tmp_path)
+
+
+def batch_of(spark: SparkSession, rows: list[dict[str, Any]]) -> Any:
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=ARROW)).repartition(3)
+
+
+def test_a_batch(spark: SparkSession) -> None:
+    texts, rows = random_feed(1, 8)
+    here = ps.subscriptions(texts).match(declared(pa.Table.from_pylist(rows, schema=ARROW)))
+    found = ps.subscriptions(texts).detect(declared(batch_of(spark, rows)), shares=3)
+    expected = told(here.to_pylist())
+    assert len(expected) > 50
+    assert found.columns == here.column_names
+    assert told(rows_of(found)) == expected
+    one = ps.subscriptions(texts).detect(declared(batch_of(spark, rows)), shares=1, expand=True)
+    wide = ps.subscriptions(texts).match(declared(pa.Table.from_pylist(rows, schema=ARROW)), expand=True)
+    assert one.columns == wide.column_names
+    assert Counter(map(_shown, rows_of(one))) == Counter(map(_shown, wide.to_pylist()))
+
+
+def _shown(row: dict[str, Any]) -> tuple[object, ...]:
+    """Spark's driver has times without their zone, which is UTC in the tests, and maps in any order."""
+    sides = [{**row[side], "ts": row[side]["ts"].replace(tzinfo=None)} for side in ("left", "right")]
+    return row["subscription"], repr(sides), tuple(sorted(dict(row["values"]).items()))
+
+
+def test_what_is_counted(spark: SparkSession) -> None:
+    rows = [
+        {"ts": at(0), "n": 1, "kind": "S", "xml": "<a>1</a>"},
+        {"ts": at(1), "n": 2, "kind": "S", "xml": "<a>1</a>"},
+        {"ts": at(1), "n": 3, "kind": "S", "xml": "<a>1"},
+        {"ts": None, "n": 4, "kind": "S", "xml": "<a>1</a>"},
+        {"ts": at(2), "n": 5, "kind": "T", "xml": "<a>1</a>"},
+    ]
+    seen = Observation()
+    one = ps.subscriptions("S//a->x FOLLOWED BY{x = y, 1 day} S//a->y")
+    found = one.detect(declared(batch_of(spark, rows)), observation=seen)
+    assert told(rows_of(found)) == Counter({("subscription", 1, 2): 1})
+    assert {name: seen.get[name] for name in ("events", "bad", "matches")} == {"events": 4, "bad": 2, "matches": 1}
+
+
+def test_a_stream_in_pieces_and_again(streams: Streams) -> None:
+    """Any cut, and a restart in the middle; a document that comes late and one that cannot be read are rows of their own."""
+    texts, rows = random_feed(2, 10)
+    expected = told(ps.subscriptions(texts).match(declared(pa.Table.from_pylist(rows, schema=ARROW))).to_pylist())
+    assert len(expected) > 50
+    chance = random.Random(3)
+    shuffled = sorted(rows, key=lambda row: (row["ts"].timestamp() + chance.uniform(0, 8), row["n"]))
+    cut = len(shuffled) // 3
+    streams.add("input", ARROW, shuffled[:cut], shuffled[cut : 2 * cut])
+    frame = streams.read("input", ARROW)
+
+    def asked(**more: Any) -> Any:
+        return ps.subscriptions(texts).detect(declared(frame), shares=2, rejected=True, **more)
+
+    streams.run(asked())
+    last = [
+        {"ts": at(-100), "n": -1, "kind": "S", "xml": "<a>1</a>"},
+        {"ts": at(40), "n": -2, "kind": "S", "xml": "<a>1"},
+        {"ts": at(FAR), "n": -3, "kind": "S", "xml": "<z>no more</z>"},
+    ]
+    streams.add("input", ARROW, shuffled[2 * cut :], last, [{**last[-1], "ts": at(FAR + 1)}])
+    run = streams.run(asked(checkpoint=str(streams.checkpoint())))
+    assert told(run.rows) == expected
+    reasons = {row["kind"]: row["reason"] for row in run.rejected}
+    assert len(run.rejected) == 2
+    assert reasons["late"] == "Its time is at or before the watermark."
+    assert "line 1, column" in reasons["bad"]
+    assert run.counters["late"] == 1
+    assert run.counters["bad"] == 1
+    with pytest.raises(StateError, match="2 shards, and the query now has 3"):
+        ps.subscriptions(texts).detect(declared(frame), shares=3, checkpoint=str(streams.checkpoint()))
+    one = ps.subscriptions({**texts, "new": "S//a->x JOIN{x = y, 1 day} S//a->y"})
+    with pytest.raises(StateError, match="The subscriptions of the checkpoint's query"):
+        one.detect(declared(frame), shares=2, checkpoint=str(streams.checkpoint()))
+
+
+def test_subscriptions_come_and_go(streams: Streams, tmp_path: Path) -> None:
+    table = ps.subscription_table(tmp_path / "subscriptions")
+    table.add({"x": "S//a->x FOLLOWED BY{x = y, 1 day} S//a->y", "b": "S//b->x FOLLOWED BY{x = y, 1 day} S//b->y"})
+    frame = streams.read("input", ARROW)
+    asked = table.detect(declared(frame, order="arrival"), shares=2)
+
+    streams.add("input", ARROW, _documents(1, 2))
+    assert set(told(streams.run(asked).rows)) == {("x", 1, 2), ("b", 1, 2)}
+    table.add({"c": "S//c->x FOLLOWED BY{x = y, 1 day} S//c->y"})
+    table.remove(["b"])
+    streams.add("input", ARROW, _documents(3))
+    run = streams.run(asked)
+    # The one that came knows of no document before it; the one that went is told of none.
+    assert set(told(run.rows)) == {("x", 1, 2), ("b", 1, 2), ("x", 1, 3), ("x", 2, 3)}
+    streams.add("input", ARROW, _documents(4))
+    assert set(told(streams.run(asked).rows)) - set(told(run.rows)) == {
+        ("x", 1, 4), ("x", 2, 4), ("x", 3, 4), ("c", 3, 4),
+    }  # fmt: skip
+    batch = table.detect(declared(batch_of(streams.spark, _documents(1, 2, 3))))
+    assert {who for who, _, _ in told(rows_of(batch))} == {"x", "c"}
+
+
+def _documents(*numbers: int) -> list[dict[str, Any]]:
+    return [{"ts": at(n), "n": n, "kind": "S", "xml": "<r><a>1</a><b>2</b><c>3</c></r>"} for n in numbers]
+
+
+def test_windows_close(streams: Streams) -> None:
+    """What no window reaches is kept no more, and the last document goes when time has passed it."""
+    one = ps.subscriptions("S//a->x FOLLOWED BY{x = y, 10 seconds} S//a->y")
+    rows = [{"ts": at(20 * n), "n": n, "kind": "S", "xml": f"<a>{n % 2}</a>"} for n in range(6)]
+    end = [{"ts": at(FAR), "n": 100, "kind": "T", "xml": "<b/>"}]
+    frame = streams.stream(ARROW, rows[:3], rows[3:], end)
+    run = streams.run(one.detect(declared(frame), shares=2))
+    assert run.rows == []
+    assert run.counters["events"] == 6, "one in which nothing is asked for does not go on"
+    assert run.states[-1] == 0
+
+
+def test_mistakes(spark: SparkSession, streams: Streams) -> None:
+    one = ps.subscriptions("S//a->x FOLLOWED BY{x = y, 10 seconds} S//a->y")
+    frame = batch_of(spark, _documents(1, 2))
+    with pytest.raises(EventDataError, match="nothing says of which stream"):
+        one.detect(ps.documents(frame, body="xml", time="ts"))
+    with pytest.raises(EventDataError, match="asked of documents"):
+        one.detect(frame)
+    with pytest.raises(EventDataError, match="shares=0"):
+        one.detect(declared(frame), shares=0)
+    with pytest.raises(EventDataError, match="has no watermark"):
+        one.detect(declared(streams.read("input", ARROW, delay=None)))
+    with pytest.raises(EventDataError, match="detect works on Spark DataFrames"):
+        one.detect(declared([]))
