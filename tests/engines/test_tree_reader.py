@@ -118,3 +118,15 @@ def test_print_of_a_pattern_is_what_travels() -> None:
 
     for text in PATTERNS:
         assert parse_tree(tp.print_tree(parse_tree(text).pattern)).pattern == parse_tree(text).pattern
+
+
+def test_very_many_names_are_not_looked_up_by_reading_again() -> None:
+    """As many as may be are read, more are refused, and the documents beside them are none the worse."""
+    many, more = (
+        b"<r>" + b"".join(b"<n%d>1</n%d>" % (i, i) for i in range(count)) + b"<b/></r>" for count in (60_000, 70_000)
+    )
+    findings = Reader(["//b"]).read(pa.array([b"<r><b/></r>", many, b"<r><b/></r>", more, b"<r><b/></r>"], pa.binary()))
+    assert findings.document.tolist() == [0, 1, 2, 4]
+    (bad,) = findings.refused
+    assert bad.row == 3
+    assert "65,536 names" in bad.what

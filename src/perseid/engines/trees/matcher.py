@@ -25,6 +25,8 @@ STACK, CELLS, TEXT, ROWS = 1 << 12, 1 << 14, 1 << 16, 1 << 12
 """Words and bytes to begin with; whatever is too small is made larger."""
 LARGEST_CELLS = 1 << 22
 """Words and bytes for small documents: one that needs more is read on its own, where limits are asked."""
+READ_AGAIN = 1 << 22
+"""Bytes of a document that are read again, once for each name that is new: with more of them it is read on its own."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class Matcher:
         told = np.zeros(count, np.int64)
         head[y.X_ROWS] = head[y.X_TOLD] = 0
         head[y.X_DOCUMENT], head[y.X_DOCUMENTS] = 0, count
+        done = again = 0
         while True:
             if scanner.is_full:
                 scanner.renumber()
@@ -149,8 +152,12 @@ class Matcher:
             answer = match_documents(
                 self.space, scanner.space, scanner.room, data, scanner.tokens, offsets, told, not trusted
             )
+            if head[y.X_DOCUMENT] != done:
+                again = 0
             done = int(head[y.X_DOCUMENT])
             if answer == y.NAMES:
+                again += int(offsets[done + 1] - offsets[done])
+            if answer == y.NAMES and again <= READ_AGAIN:
                 self._look_up(int(head[y.X_UNKNOWN]))
             elif answer == y.ROOM and max(len(self.cells), len(self.text), len(self.values)) < LARGEST_CELLS:
                 # It is read from its beginning again: to collect what it does not hold would help nobody.
