@@ -10,7 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
-from perseid.errors import EventDataError, did_you_mean
+from perseid.engines.trees.formats import FORMATS, JSON, ROW, XML
+from perseid.errors import EventDataError, UnsupportedError, did_you_mean
 from perseid.lang.parser import parse_duration
 from perseid.local.documents import Documents
 from perseid.local.rows import Events
@@ -26,7 +27,7 @@ _EVENT_WORDS = (
 """What is said of documents as of events."""
 _OTHER_WORDS = {"partition_by": "key", "strategy": "disorder", "timestamp": "time"}
 """Words that people try, and what they mean by them."""
-_DOCUMENT_WORDS = ("body", "path", "namespaces", "trusted")
+_DOCUMENT_WORDS = ("body", "path", "namespaces", "trusted", "format")
 """Words of documents that events have not."""
 
 
@@ -143,37 +144,73 @@ def documents(
     type: str | None = None,
     namespaces: Mapping[str, str] | None = None,
     trusted: bool = False,
+    format: str = XML,
     **rows: Any,
 ) -> Documents:
-    """Declare a stream of XML documents once: steps of patterns may be tree patterns over them.
+    """Declare a stream of documents once: steps of patterns may be tree patterns over them.
 
     ``body`` names the column that has the documents, as text or as bytes in any encoding; ``path`` names a column of paths
     or URIs instead, each of a document that is read in pieces where it lies, however large. ``type`` names the column that
     has the name before ``<<`` in a step; without it every document is asked. ``namespaces`` says what prefixes in tree
     patterns stand for. ``trusted`` leaves out the proof that documents are well formed: it is for those that you wrote.
 
+    Documents are XML. With ``format="json"`` the body has JSON: its root is ``/json``, members are elements of their name, and
+    so is each item of an array. With ``format="row"`` there is no body: every row is a document, with the root ``/row`` and
+    its columns as elements.
+
     All else (``time``, ``key``, ``id``, …) is as in :func:`events`, and several tables are given by type, too.
     """
-    if (body is None) == (path is None):
-        raise EventDataError(
-            "Documents have a body or a path." if body is None else "Documents have a body or a path, not both.",
-            hint="Name the column: ps.documents(df, body='xml'), or ps.documents(df, path='file').",
-        )
+    _require_source(body, path, format)
     for word in ("id", "order_by", "key", "time"):
         if isinstance(rows.get(word), Mapping):
             raise EventDataError(f"{word}= is the same for all tables of documents.", hint="Name one column for all.")
     for prefix, uri in (namespaces or {}).items():
         if not isinstance(prefix, str) or not isinstance(uri, str):
             raise EventDataError("Namespaces are given by prefix: namespaces={'atom': 'http://www.w3.org/2005/Atom'}.")
+    if namespaces and format != XML:
+        raise EventDataError(
+            f"Namespaces are of XML, and these documents have format={format!r}.", hint="Leave one out."
+        )
     for word in rows:
         if word not in _EVENT_WORDS:
             raise EventDataError(
                 f"Nothing about documents is called {word!r}."
-                + did_you_mean(word, [*_EVENT_WORDS, "body", "path", "type", "namespaces", "trusted"])
+                + did_you_mean(word, [*_EVENT_WORDS, *_DOCUMENT_WORDS, "type"])
             )
     declared = events(data, **rows)
     given = tuple(sorted((namespaces or {}).items()))
-    return Documents(declared, body, path, type, given, bool(trusted))
+    return Documents(declared, body, path, type, given, bool(trusted), format)
+
+
+def _require_source(body: str | None, path: str | None, format: str) -> None:
+    """That it is said where documents are, as far as their format needs it."""
+    if format not in FORMATS:
+        raise EventDataError(
+            f"Documents of format {format!r} are not read.{did_you_mean(str(format), FORMATS)}",
+            hint="They are XML; or say format='json', or format='row' for rows that are documents themselves.",
+        )
+    if format == ROW:
+        if body is not None or path is not None:
+            raise EventDataError(
+                "With format='row' a document is a row with all its columns, and none of them is its body.",
+                hint="Leave out body= and path=; if the column has JSON, say format='json'.",
+            )
+        return
+    if (body is None) == (path is None):
+        hint = "Name the column: ps.documents(df, body='xml'), or ps.documents(df, path='file')."
+        if format == JSON:
+            hint = "Name the column: ps.documents(df, body='payload', format='json')."
+        elif body is None:
+            hint += " Rows that are documents themselves have format='row'."
+        raise EventDataError(
+            "Documents have a body or a path." if body is None else "Documents have a body or a path, not both.",
+            hint=hint,
+        )
+    if path is not None and format == JSON:
+        raise UnsupportedError(
+            "JSON is read from a column, and these documents are given by their paths.",
+            hint="Read the files into a column, as spark.read.text(…, wholetext=True) does, and name it: body='value'.",
+        )
 
 
 def _idle(given: str | dt.timedelta | None) -> int | None:

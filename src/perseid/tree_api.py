@@ -81,7 +81,7 @@ class TreePatterns:
                 check_trees([tree], stream)
             except PatternError as error:
                 raise error.locate(self._texts[name]) from None
-        return Trees(tuple(print_tree(tree) for tree in self._patterns.values()), stream.namespaces, stream.trusted)
+        return stream.trees(print_tree(tree) for tree in self._patterns.values())
 
 
 @named_words

@@ -250,3 +250,69 @@ def test_far_apart_orders_do_not_meet(spark: SparkSession) -> None:
     found = sorted((row["x"], row["y"]) for row in there.to_pylist())
     assert found == sorted((m.values["x"], m.values["y"]) for m in here)
     assert ("2", "3") in found
+
+
+def test_json_is_what_is_found_here(spark: SparkSession, tmp_path: Path) -> None:
+    """Patterns and tree patterns over JSON, batch and stream; what is no JSON is a bad row with a place."""
+    rows = [
+        {"ts": at(60 * n), "id": n, "kind": "Payments" if n % 3 == 2 else "Orders", "xml": f'{{"no": {n // 3}, "customer": "c{n % 5}", "items": [{{"sku": "s{n}"}}, {{"sku": null}}], "total": {n}.50}}'}
+        for n in range(60)
+    ]  # fmt: skip
+    wrong = {"ts": at(5), "id": 99, "kind": "Orders", "xml": '{"no": 1,\n "no"}'}
+    asked = ps.pattern("""
+        pattern paid
+        match   Orders << /json->order[/no->no][/total->total > 9] >> o -> Payments << /json->paid[/no->no] >> p
+        within  1 hour
+        partition by no
+        return  o.total
+    """)
+    table = pa.Table.from_pylist(rows, ARROW)
+    here = asked.match(declared(table, format="json"))
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows], SPARK).repartition(3)
+    found = asked.detect(declared(frame, format="json")).toArrow().to_pylist()
+    assert len(found) > 10
+    assert ids(found) == sorted((m.pattern, m.match_id, m.kind) for m in here)
+    trees = ps.trees("/json->order[/items/sku->sku][/no->no]")
+    wanted = sorted(trees.match(declared([*rows, wrong], format="json")).to_pylist(), key=str)
+    streams = Streams(spark, tmp_path)
+    ran = streams.run(trees.detect(declared(streams.stream(ARROW, rows[:15], [wrong, *rows[15:]]), format="json")))
+    assert sorted(ran.table.select(list(wanted[0])).to_pylist(), key=str) == wanted
+    (bad,) = [row["error"] for row in wanted if row["error"] is not None]
+    assert bad == {"what": "':' is expected", "line": 2, "column": 6}
+
+
+def test_rows_are_documents_as_they_are_here(spark: SparkSession) -> None:
+    """Every type has the text that it has here."""
+    frame = spark.sql("""
+        select id, timestamp'2026-03-01 09:00:00Z' + make_interval(0, 0, 0, 0, 0, id) as ts, 'Order' as kind, 'a<b & ' || id as s,
+               id % 2 = 0 as even, id * 1e15 + 0.5D as large, cast(id / 3 as float) as f, cast(id / 8 as decimal(10, 3)) as d,
+               date'2026-03-01' as day, cast('ab' as binary) as bytes, if(id = 1, null, id) as gone,
+               array(id, null, 7) as items, array(array(1L), array()) as lists, timestamp_ntz'2026-03-01 09:00:00.25' as local,
+               named_struct('name', 'n' || id, 'no', array(named_struct('x', id))) as customer, map('k ' || id, id) as m
+        from range(4)
+    """)
+    paths = {
+        "s": "s", "ts": "t", "even": "e", "large": "l", "f": "f", "d": "d", "day": "day", "bytes": "by", "gone": "g", "items": "i",
+        "lists/item": "li", "local": "lo", "customer/name": "cn", "customer/no/x": "x", "m/k_1": "m1",
+    }  # fmt: skip
+    trees = ps.trees({name: f"/row->r[/{path}->node]" for path, name in paths.items()})
+    here = trees.match(ps.documents(frame.toArrow(), format="row")).to_pylist()
+    there = trees.detect(ps.documents(frame.repartition(2), format="row")).toArrow()
+    shown = [(row["pattern"], row["id"], row["node"], row["error"]) for row in here]
+    assert len(shown) == 15 * 4 - 1 - 3
+    assert sorted(shown, key=str) == sorted(
+        ((row["pattern"], row["id"], row["node"], row["error"]) for row in there.to_pylist()), key=str
+    )
+    assert {(name, node[0]) for name, id, node, _ in shown if id == 3} >= {
+        ("s", "a<b & 3"), ("t", "2026-03-01T09:00:03Z"), ("e", "false"), ("l", "3000000000000000.5"), ("f", "1"), ("d", "0.375"),
+        ("day", "2026-03-01"), ("by", "YWI="), ("g", "3"), ("i", "3"), ("lo", "2026-03-01T09:00:00.250000Z"), ("x", "3"),
+    }  # fmt: skip
+    asked = ps.pattern(
+        "pattern p match D << /row->r[//name->n] >> a -> D << /row->r[/even->n] >> b within 1 hour return a.n, b.id"
+    )
+    found = asked.detect(ps.documents(frame, format="row", id="id")).toArrow().to_pylist()
+    assert ids(found) == sorted(
+        (m.pattern, m.match_id, m.kind) for m in asked.match(ps.documents(frame.toArrow(), format="row", id="id"))
+    )
+    with pytest.raises(EventDataError, match=r"'v', which is variant, is written"):
+        ps.trees("/row").detect(ps.documents(spark.sql("select parse_json('1') as v"), format="row"))

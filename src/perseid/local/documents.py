@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from perseid.engines.trees.engine import PLACE, TYPE, Trees, TreesPlan
+from perseid.engines.trees.formats import JSON, ROW, XML
 from perseid.engines.trees.limits import DEEPEST, MOST_ATTRIBUTES, MOST_BYTES, MOST_TIMES
 from perseid.errors import EventDataError, MeaningError, UnknownNameError, did_you_mean, missing_column
 from perseid.lang import ast
@@ -23,6 +24,11 @@ DOCUMENT, WRONG = "_document", "_wrong"
 """Columns of ours, beside those of the engine: which document a result is of, and what is wrong with a document."""
 ANY_DOCUMENT = "Document"
 """The type of a document where nothing says another."""
+_PROVED = "XML, proved well formed, or judged by expat"
+_READ_AS = {
+    JSON: "JSON: the root is /json, members are elements of their name, items of arrays are elements each, a null is none",
+    ROW: "rows: the root is /row, columns are elements of their name, items of arrays are elements each, a null is none",
+}
 
 
 @dataclass(frozen=True)
@@ -36,13 +42,20 @@ class Documents:
     type: str | None = None
     namespaces: tuple[tuple[str, str], ...] = ()
     trusted: bool = False
+    format: str = XML
 
     @property
-    def column(self) -> str:
-        """The column that documents are read from."""
-        found = self.body if self.body is not None else self.path
-        assert found is not None
-        return found
+    def column(self) -> str | None:
+        """The column that documents are read from; a row as a document is all its columns."""
+        return self.body if self.body is not None else self.path
+
+    @property
+    def is_path(self) -> bool:
+        return self.path is not None
+
+    def trees(self, texts: Iterable[str]) -> Trees:
+        """Tree patterns that are asked of these documents."""
+        return Trees(tuple(texts), self.namespaces, self.trusted, self.format)
 
     def inputs(self) -> list[tuple[str | None, Any]]:
         """The tables, of several by the type of their documents."""
@@ -52,10 +65,8 @@ class Documents:
     def require(self, names: Sequence[str], event_type: str | None = None) -> None:
         """That a table has the columns which were named for documents, and none of the names that are ours."""
         where = "" if event_type is None else f" of {event_type}"
-        role = "body" if self.body is not None else "path"
-        wanted = [(role, self.column), *([("type", self.type)] if self.type is not None else [])]
-        for role, name in wanted:
-            if name not in names:
+        for role, name in (("path" if self.is_path else "body", self.column), ("type", self.type)):
+            if name is not None and name not in names:
                 raise missing_column(
                     f"The table{where}", name, f"{role} of documents", names, f"ps.documents(df, {role}=…)"
                 )
@@ -80,8 +91,9 @@ class Documents:
 
     def explain(self) -> str:
         """How documents are read."""
-        where = f"files named in {self.path!r}, in pieces" if self.body is None else f"the column {self.body!r}"
-        proof = "trusted to be well formed" if self.trusted else "proved well formed, or judged by expat"
+        where = "all columns of a row" if self.column is None else f"the column {self.column!r}"
+        where = f"files named in {self.path!r}, in pieces" if self.is_path else where
+        proof = _READ_AS.get(self.format, "XML, trusted to be well formed" if self.trusted else _PROVED)
         lines = [
             "documents",
             f"  read from {where}, before the shuffle: bodies are not shuffled",
@@ -93,7 +105,7 @@ class Documents:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<documents: {self.column!r} of {self.events!r}>"
+        return f"<documents: {self.format if self.column is None else repr(self.column)} of {self.events!r}>"
 
 
 @dataclass(frozen=True)
@@ -121,11 +133,11 @@ class Asked:
     def plan(self, documents: Documents) -> TreesPlan:
         """What the engine is given."""
         return TreesPlan(
-            Trees(tuple(print_tree(step.tree) for step in self.steps), documents.namespaces, documents.trusted),
+            documents.trees(print_tree(step.tree) for step in self.steps),
             tuple(step.type for step in self.steps),
             tuple(step.stream for step in self.steps),
             self.variables,
-            documents.body is None,
+            documents.is_path,
             ANY_DOCUMENT if self.whole else None,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, notified, pairs
 from perseid.engines.joins.output import values_of
 from perseid.engines.joins.reading import ChainReader
+from perseid.engines.trees.formats import Lot, together
 from perseid.errors import DocumentError, EventDataError
 from perseid.local.documents import Documents
 from perseid.local.tables import read_table, time_column
@@ -24,27 +26,27 @@ _LEAVE_OUT = "Leave the row out. ps.trees(…).match(…) lists all that cannot 
 
 def join_here(documents: Documents, subscriptions: Subscriptions, expand: bool) -> Any:
     """An Arrow table: a row for each pair of documents and choice of nodes, or for each subscription that is due to one."""
-    kept, bodies, times, streams = _read(documents)
+    kept, lot, times, streams = _read(documents)
     order = np.argsort(times, kind="stable")
     joiner = Joiner(subscriptions)
     reader = ChainReader(list(subscriptions.chains), documents.namespaces, documents.trusted)
     rows: list[dict[str, Any]] = []
     for begin in range(0, len(order), PART):
         some = order[begin : begin + PART]
-        bindings, refused = reader.read(bodies.take(pa.array(some)), [streams[i] for i in some.tolist()])
-        for bad in refused:
+        bindings, refused = reader.read(lot.bodies.take(pa.array(some)), [streams[i] for i in some.tolist()])
+        for bad in lot.explained([replace(one, row=int(some[one.row])) for one in refused]):
             raise DocumentError(
-                f"Row {some[bad.row] + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
+                f"Row {bad.row + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
             )
         joined = joiner.add(times[some], bindings)
         rows += _expanded(joined, joiner) if expand else _compact(joined, joiner)
     return _table(rows, kept, order, expand)
 
 
-def _read(documents: Documents) -> tuple[Any, Any, Any, list[str]]:
+def _read(documents: Documents) -> tuple[Any, Lot, Any, list[str]]:
     """All documents: their other columns, their bodies, times and streams."""
     tables, bodies, times, streams = [], [], [], list[str]()
-    if documents.path is not None:
+    if documents.is_path:
         raise EventDataError(
             "Documents that are joined are read whole, and these are given by their paths.",
             hint="Read them into a column, and name it: ps.documents(data, body=…).",
@@ -66,8 +68,7 @@ def _read(documents: Documents) -> tuple[Any, Any, Any, list[str]]:
             [event_type or ""] * table.rows if named is None else [str(one) for one in whole_array(named).to_pylist()]
         )
     kept = pa.concat_tables([pa.table(columns) for columns in tables], promote_options="permissive")
-    read = pa.chunked_array([body.cast(pa.large_binary()) for body in bodies]).combine_chunks()
-    return kept, read, np.concatenate([np.zeros(0, np.int64), *times]), streams
+    return kept, together(bodies, documents.format), np.concatenate([np.zeros(0, np.int64), *times]), streams
 
 
 def _compact(joined: Joined, joiner: Joiner) -> Iterator[dict[str, Any]]:

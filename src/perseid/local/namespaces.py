@@ -26,7 +26,7 @@ def warn_of_namespaces(documents: Documents, bodies: Iterable[Any], patterns: It
     """Say that a name is in a namespace in documents, where patterns found nothing and ask for it in none."""
     if "" in dict(documents.namespaces):
         return
-    seen = _names(_sample(bodies, documents.body is None))
+    seen = _names(_sample(bodies, documents.is_path))
     spaces = {local: uri for uri, local in reversed(seen) if uri}  # the first of several
     for name in _asked(patterns):
         if name in spaces and ("", name) not in seen:

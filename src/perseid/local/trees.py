@@ -13,7 +13,9 @@ from perseid.engines.contract import Unread
 from perseid.engines.hashing import identities
 from perseid.engines.trees.engine import BODY, PLACE, STREAM, TYPE, Trees, prepare, readings
 from perseid.engines.trees.fields import NODE
+from perseid.engines.trees.formats import XML
 from perseid.engines.trees.match_layout import ELEMENT_BITS, O_ORDINAL, O_PATTERN
+from perseid.engines.trees.row_documents import has_text
 from perseid.errors import DocumentError, EventDataError
 from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import return_names
@@ -70,7 +72,7 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
         kept = {name: whole_array(column) for name, column in table.columns.items() if name != documents.body}
         bodies.append(bodies_of(documents, table))
         pieces.append(_no_rows(kept, {field.name: field.type for field in fields}))
-        for first, reader, findings in readings(trees, bodies[-1], documents.body is None):
+        for first, reader, findings in readings(trees, bodies[-1], documents.is_path):
             refused = findings.refused_from(first)
             for at, columns in (
                 (findings.document[findings.firsts] + first, result_columns(names, reader, findings)),
@@ -80,19 +82,37 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
                 of_documents = {name: column.take(pa.array(at)) for name, column in kept.items()}
                 pieces.append(pa.table({**of_documents, **dict(zip([f.name for f in fields], own, strict=True))}))
     found = pa.concat_tables(pieces, promote_options="permissive")
-    if found[PATTERN].null_count == found.num_rows:
+    if documents.format == XML and found[PATTERN].null_count == found.num_rows:
         warn_of_namespaces(documents, bodies, [parse_tree(text).pattern for text in trees.texts])
     return found
 
 
 def bodies_of(documents: Documents, table: Table) -> Any:
-    """The column that documents are read from."""
+    """The column that documents are read from; where rows are documents, one of all columns."""
+    if documents.column is None:
+        return _rows_of(table)
     given = table.columns[documents.column]
     if documents.body is not None and (not hasattr(given, "type") or not _is_readable(given.type)):
         raise EventDataError(
             f"The column {documents.body!r}, which is to be the body of documents, has neither text nor bytes."
         )
     return whole_array(given)
+
+
+def _rows_of(table: Table) -> Any:
+    columns = {name: whole_array(column) for name, column in table.columns.items()}
+    for name, column in columns.items():
+        if not has_text(column.type):
+            raise textless(name, str(column.type))
+    return pa.StructArray.from_arrays(list(columns.values()), names=list(columns)) if columns else pa.array([])
+
+
+def textless(name: str, kind: str) -> EventDataError:
+    """That rows are documents, and that nothing says what the text of a column is."""
+    return EventDataError(
+        f"Rows are read as documents, and nothing says how the column {name!r}, which is {kind}, is written.",
+        hint="Leave it out, or make text of it.",
+    )
 
 
 def _is_readable(kind: Any) -> bool:
@@ -112,7 +132,9 @@ def read_here(documents: Documents, asked: Asked) -> Events:
         bodies.append(bodies_of(documents, table))
         tables.append(_events_here(documents, asked, event_type, table, bodies[-1]))
     events = pa.concat_tables(tables, promote_options="permissive")
-    if not {step.type for step in asked.steps}.intersection(pc.unique(events[TYPE]).to_pylist()):
+    if documents.format == XML and not {step.type for step in asked.steps}.intersection(
+        pc.unique(events[TYPE]).to_pylist()
+    ):
         warn_of_namespaces(documents, bodies, [step.tree for step in asked.steps])
     return event_stream(documents, events)
 

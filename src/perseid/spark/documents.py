@@ -12,10 +12,11 @@ from pyspark.sql import types as st
 from perseid._version import __version__
 from perseid.engines.contract import Engine
 from perseid.engines.trees.engine import BODY, PLACE, STREAM, TREES, TYPE, Trees, readings
+from perseid.engines.trees.row_documents import has_text
 from perseid.errors import EventDataError
 from perseid.local.documents import DOCUMENT, WRONG, Asked, Documents, event_stream
 from perseid.local.rows import Events, require_spark
-from perseid.local.trees import ERROR, error_column, result_columns, result_fields
+from perseid.local.trees import ERROR, error_column, result_columns, result_fields, textless
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.identity import identity_text
 from perseid.spark.inputs import literal, quoted
@@ -94,7 +95,7 @@ def detect_trees(documents: Documents, trees: Trees, names: tuple[str, ...]) -> 
         documents.refuse_returned((field.name for field in fields), frame.columns)
         schema = st.StructType([*kept.values(), *(st.StructField(one.name, to_spark(one.type)) for one in fields)])
         arrow = pa.schema([(field.name, to_arrow(field.dataType)) for field in schema])
-        job = ResultsJob(tuple(kept), arrow, trees, documents.body is None, names)
+        job = ResultsJob(tuple(kept), arrow, trees, documents.is_path, names)
         read = watched(_sent(documents, frame, kept).mapInArrow(job, schema), frame)
         together = read if together is None else together.unionByName(read, allowMissingColumns=True)
     return together
@@ -104,15 +105,11 @@ def _kept(documents: Documents, frame: Any, event_type: str | None) -> dict[str,
     """The columns that go on beside what is found: all but bodies, and but what cannot cross to Python."""
     require_spark(frame)
     documents.require(frame.columns, event_type)
-    column = frame.schema[documents.column].dataType
-    if not isinstance(column, st.StringType | st.BinaryType) or (
-        documents.body is None and isinstance(column, st.BinaryType)
-    ):
-        role = "path" if documents.body is None else "body"
-        raise EventDataError(
-            f"The column {documents.column!r}, which is to be the {role} of documents, is {column.simpleString()}.",
-            hint="A path is a string; a body is a string or binary.",
-        )
+    if documents.column is None:
+        for field in frame.schema.fields:
+            _refuse_textless(field)
+    else:
+        _require_readable(documents, documents.column, frame.schema[documents.column].dataType)
     fields = [field for field in frame.schema.fields if field.name != documents.body]
     return {one.name: st.StructField(one.name, one.dataType) for one in fields if to_arrow(one.dataType) is not None}
 
@@ -125,9 +122,30 @@ def kept_columns(documents: Documents) -> list[st.StructField]:
     return list(found.values())
 
 
+def _require_readable(documents: Documents, name: str, column: st.DataType) -> None:
+    if not isinstance(column, st.StringType | st.BinaryType) or (
+        documents.is_path and isinstance(column, st.BinaryType)
+    ):
+        role = "path" if documents.is_path else "body"
+        raise EventDataError(
+            f"The column {name!r}, which is to be the {role} of documents, is {column.simpleString()}.",
+            hint="A path is a string; a body is a string or binary.",
+        )
+
+
+def _refuse_textless(field: st.StructField) -> None:
+    kind = to_arrow(field.dataType)
+    if kind is None or not has_text(kind):
+        raise textless(field.name, field.dataType.simpleString())
+
+
 def _sent(documents: Documents, frame: Any, kept: Mapping[str, st.StructField], *others: str) -> Any:
     """What crosses to Python."""
-    return frame.selectExpr(*map(quoted, kept), f"{quoted(documents.column)} as {GIVEN}", *others)
+    names = kept if documents.column is None else [documents.column]
+    body = ", ".join(map(quoted, names))
+    # A row that is a document is written as XML where documents are read: the same text there as here.
+    given = f"struct({body})" if documents.column is None else body
+    return frame.selectExpr(*map(quoted, kept), f"{given} as {GIVEN}", *others)
 
 
 def _identity(documents: Documents, frame: Any) -> str:

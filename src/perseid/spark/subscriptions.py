@@ -63,7 +63,7 @@ def detect_subscriptions(
     """The DataFrame of notifications; ``given`` are subscriptions, or the folder that they are kept in."""
     frames = [frame for _, frame in documents.inputs()]
     streaming = are_streams(frames)
-    if documents.path is not None:
+    if documents.is_path:
         raise EventDataError(
             "Documents that are joined are read whole, and these are given by their paths.",
             hint="Read them into a column, and name it: ps.documents(df, body=…).",
@@ -85,6 +85,7 @@ def detect_subscriptions(
         pa.schema([(one.name, to_arrow(one.dataType)) for one in kept_columns(documents)]),
         namespaces=documents.namespaces,
         trusted=documents.trusted,
+        format=documents.format,
         expand=expand,
         rejected=rejected,
         shards=shares,

@@ -16,7 +16,8 @@ import pyarrow as pa
 from perseid.engines.contract import Clock, Engine, Prepared, Rows, StateReport, Step
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.plan import JoinsPlan, make_plan
-from perseid.engines.trees.engine import BODY, STREAM, pieces
+from perseid.engines.trees.engine import BODY, STREAM
+from perseid.engines.trees.formats import lots
 
 if TYPE_CHECKING:
     from perseid.engines.joins.reading import ChainReader
@@ -44,11 +45,12 @@ def prepare(plan: JoinsPlan, columns: Mapping[str, Any]) -> Iterator[Prepared]:
     if not chains:
         return
     reader, keys = _reader(chains, plan.namespaces, plan.trusted)
-    bodies, streams = columns[BODY], columns[STREAM].cast(pa.string()).to_pylist()
-    for begin, end in pieces(bodies):
-        bindings, refused = reader.read(bodies.slice(begin, end - begin), streams[begin:end])
-        there, made = as_columns(bindings, keys, end - begin)
-        yield Prepared(there + begin, made, [one.later(begin) for one in refused])
+    streams = columns[STREAM].cast(pa.string()).to_pylist()
+    for lot in lots(columns[BODY], plan.format):
+        count = len(lot.bodies)
+        bindings, refused = reader.read(lot.bodies, streams[lot.first : lot.first + count])
+        there, made = as_columns(bindings, keys, count)
+        yield Prepared(there + lot.first, made, [one.later(lot.first) for one in lot.explained(refused)])
 
 
 def step(plan: JoinsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:

@@ -13,6 +13,7 @@ from perseid.engines.contract import WATERMARK
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.table import chains_in, chains_of, read_file
 from perseid.engines.state import arrow_stream
+from perseid.engines.trees.formats import XML
 
 DEFAULT_SHARES = 4
 ONE = pa.schema([("subscription", pa.string())])
@@ -31,6 +32,7 @@ class JoinsPlan:
     folder: str | None = None
     namespaces: tuple[tuple[str, str], ...] = ()
     trusted: bool = False
+    format: str = XML
     expand: bool = False
     """A row for each subscription that a pair is due to."""
     rejected: bool = False

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from perseid.engines.contract import Engine, Prepared
+from perseid.engines.trees.formats import XML, lots
 
 if TYPE_CHECKING:
     from perseid.engines.trees.reader import Findings, Reader
@@ -24,8 +24,6 @@ BODY, STREAM = "body", "stream"
 """The columns that ``prepare`` is given: documents, or paths of them, and which stream each is of, where that is said."""
 TYPE, PLACE = "_type", "_place"
 """The columns of an event that are ours: of which pattern it is a result, and where in the document."""
-PIECE = 1 << 24
-"""Bytes of documents that are read before what was found in them goes on."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,7 @@ class Trees:
     texts: tuple[str, ...]
     namespaces: tuple[tuple[str, str], ...] = ()
     trusted: bool = False
+    format: str = XML
 
 
 @dataclass(frozen=True)
@@ -69,21 +68,8 @@ def readings(trees: Trees, bodies: Any, is_path: bool) -> Iterator[tuple[int, Re
             for findings in reader.read_file(number, path):
                 yield 0, reader, findings
         return
-    for begin, end in pieces(bodies):
-        yield begin, reader, reader.read(bodies.slice(begin, end - begin))
-
-
-def pieces(bodies: Any) -> Iterator[tuple[int, int]]:
-    """Documents in lots of some bytes: there may be any number of them, of any size."""
-    lengths = np.asarray(pc.fill_null(pc.binary_length(bodies), 0), np.int64)
-    begin = size = 0
-    for end, length in enumerate(lengths.tolist(), 1):
-        size += length
-        if size >= PIECE:
-            yield begin, end
-            begin, size = end, 0
-    if begin < len(bodies):
-        yield begin, len(bodies)
+    for lot in lots(bodies, trees.format):
+        yield lot.first, reader, lot.findings(reader.read(lot.bodies))
 
 
 def prepare(plan: TreesPlan, columns: Mapping[str, Any]) -> Iterator[Prepared]:

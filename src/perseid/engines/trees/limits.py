@@ -15,5 +15,7 @@ LONGEST_JUDGED = 1 << 24
 LARGEST_PIECE = 1 << 26
 """Bytes that are looked at together: places of tokens are numbers of 32 bits."""
 LONGEST_DECLARATION = 4096
+MOST_LARGER = 8
+"""Times its length, and MOST_BYTES more, that a JSON document may have as XML; nor may it have MOST_TIMES its length."""
 MOST_TIMES, MOST_BYTES = 256, 1 << 26
 """What is told of a document may have so many times its bytes, and so many more: nodes in each other have the same text."""

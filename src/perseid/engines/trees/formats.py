@@ -1,0 +1,101 @@
+"""What documents may be beside XML, and the one place where the others become XML: before any of them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.contract import Unread
+from perseid.engines.trees.json_documents import json_to_xml
+from perseid.engines.trees.row_documents import rows_to_xml
+from perseid.errors import DocumentError
+
+if TYPE_CHECKING:
+    from perseid.engines.trees.reader import Findings
+
+XML, JSON, ROW = "xml", "json", "row"
+FORMATS = (XML, JSON, ROW)
+PIECE = 1 << 24
+"""Bytes of documents that are read before what was found in them goes on."""
+_ROWS = 1 << 13
+"""Rows that are written as XML together."""
+
+
+@dataclass(frozen=True)
+class Lot:
+    """Some documents of a column, as XML."""
+
+    first: int
+    """The number of the first of them."""
+    bodies: Any
+    made: bool = False
+    """They were something else, and places in them are not places in what people have."""
+    refused: Mapping[int, Unread] = field(default_factory=dict)
+    """By number in the lot: those that are not what they should be; their bodies are null."""
+
+    def explained(self, unread: Sequence[Unread]) -> tuple[Unread, ...]:
+        """What cannot be read, with reasons and places that are those of the documents as they were."""
+        if not self.made:
+            return tuple(unread)
+        return tuple(self.refused.get(one.row) or replace(one, line=None, column=None) for one in unread)
+
+    def findings(self, found: Findings) -> Findings:
+        return replace(found, refused=self.explained(found.refused))
+
+
+def lots(bodies: Any, format: str) -> Iterator[Lot]:
+    """Documents in lots of some bytes: there may be any number of them, of any size."""
+    if format == JSON:
+        yield from _json_lots(bodies)
+    elif format == ROW:
+        for first in range(0, len(bodies), _ROWS):
+            written = rows_to_xml(bodies.slice(first, _ROWS))
+            yield from (replace(lot, first=lot.first + first, made=True) for lot in _xml_lots(written))
+    else:
+        yield from _xml_lots(bodies)
+
+
+def together(columns: Iterable[Any], format: str) -> Lot:
+    """All documents of some columns in one lot."""
+    bodies, refused, count = [pa.nulls(0, pa.large_binary())], {}, 0
+    for column in columns:
+        for lot in [Lot(0, column)] if format == XML else lots(column, format):
+            bodies.append(lot.bodies.cast(pa.large_binary()))
+            for one in lot.refused.values():
+                refused[count + one.row] = replace(one, row=count + one.row)
+            count += len(lot.bodies)
+    return Lot(0, pa.concat_arrays(bodies), format != XML, refused)
+
+
+def _xml_lots(bodies: Any) -> Iterator[Lot]:
+    lengths = np.asarray(pc.fill_null(pc.binary_length(bodies), 0), np.int64)
+    begin = size = 0
+    for end, length in enumerate(lengths.tolist(), 1):
+        size += length
+        if size >= PIECE:
+            yield Lot(begin, bodies.slice(begin, end - begin))
+            begin, size = end, 0
+    if begin < len(bodies):
+        yield Lot(begin, bodies.slice(begin))
+
+
+def _json_lots(bodies: Any) -> Iterator[Lot]:
+    """How large JSON is as XML is known when it is written, and a lot is over when it is large enough."""
+    made: list[bytes | None] = []
+    refused: dict[int, Unread] = {}
+    first = size = 0
+    for number, body in enumerate(bodies, 1):
+        try:
+            made.append(json_to_xml(body.as_py()) if body.is_valid else None)
+            size += len(made[-1] or b"")
+        except DocumentError as error:
+            refused[len(made)] = Unread(len(made), error.message, error.line, error.column)
+            made.append(None)
+        if size >= PIECE or number == len(bodies):
+            yield Lot(first, pa.array(made, pa.large_binary()), True, refused)
+            made, refused, first, size = [], {}, number, 0

@@ -1,0 +1,162 @@
+"""JSON as XML, so that what reads documents reads it as well.
+
+The root element is ``json``. A member of an object is an element of its name; an array is as many elements of the member's
+name as it has items, and one in an array, or at the top, has its items as elements named ``item``. Strings are their text,
+numbers and truth values what is written. A null is nothing: it has no element. Nothing here recurses and numbers stay
+text, so that neither depth nor digits do harm.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NoReturn
+
+from perseid.engines.trees.limits import DEEPEST, MOST_BYTES, MOST_LARGER, MOST_TIMES
+from perseid.engines.trees.plain_xml import xml_name, xml_text
+from perseid.errors import DocumentError
+
+ROOT, ITEM = "json", "item"
+
+_S = r"[ \t\n\r]*+"
+_STRING = r'"((?:[^"\\\x00-\x1f]++|\\.)*+)"'
+_LITERAL = r"(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+|true|false)"
+_VALUE = rf"{_S}(?:{_STRING}|{_LITERAL}|(null)|(\{{)|(\[))"
+_TEXT, _LITERALLY, _NULL, _OBJECT, _ARRAY, _END = range(2, 8)
+"""The groups of what comes next; the first is the name of a member."""
+_TOP = re.compile(rf"(){_VALUE}")
+_NEXT = {
+    (is_object, is_first): re.compile(
+        rf"{_S}(?:{'' if is_first else ','}{rf'{_S}{_STRING}{_S}:' if is_object else '()'}{_VALUE}|({end}))"
+    )
+    for is_object, end in ((True, r"\}"), (False, r"\]"))
+    for is_first in (True, False)
+}
+_FIRST_MEMBER, _MEMBER, _FIRST_ITEM, _ITEM = (
+    _NEXT[key] for key in ((True, True), (True, False), (False, True), (False, False))
+)
+_BLANK = re.compile(_S)
+_WHOLE = re.compile(_STRING)
+_WORD = re.compile(r"-?(?:NaN|Infinity)\b")
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def json_to_xml(body: str | bytes) -> bytes:
+    """The XML of a JSON document; a :class:`DocumentError` with line and column where it is none."""
+    text = (body if isinstance(body, str) else _decoded(body)).removeprefix("\ufeff")
+    if half := _HALF.search(text):
+        _refuse(text, half.start(), "Half of a surrogate pair is no character")
+    return _written(text, min(MOST_TIMES * len(text), MOST_LARGER * len(text) + MOST_BYTES)).encode()
+
+
+def _written(text: str, most: int) -> str:
+    out: list[str] = []
+    ends: list[str] = []  # by bracket that is open: what is written at its end
+    items: list[str | None] = []  # by bracket that is open: the name of items; members of an object have their own
+    is_plain = "\\" not in text and xml_text(text) is text
+    at = depth = size = 0
+    name: str | None = ROOT
+    expected = _TOP
+    while True:
+        found = expected.match(text, at)
+        if found is None:
+            _refuse_next(text, at, expected)
+        kind = found.lastindex
+        if kind == _END:
+            items.pop()
+            written = ends.pop()
+            depth -= written != ""
+        else:
+            is_member = name is None
+            tag = xml_name(found[1] if is_plain else _unescaped(text, found, 1)) if name is None else name
+            is_list = kind == _ARRAY and is_member  # each of its items is an element, and it is none
+            if depth >= DEEPEST and kind != _NULL and not is_list:
+                _refuse(text, at, f"Elements lie deeper in one another than {DEEPEST:,}")
+            if kind == _TEXT:
+                content = found[_TEXT] if is_plain else xml_text(_unescaped(text, found, _TEXT))
+                written = f"<{tag}>{content}</{tag}>"
+            elif kind == _LITERALLY:
+                written = f"<{tag}>{found[_LITERALLY]}</{tag}>"
+            elif kind == _NULL:
+                written = "" if items else f"<{tag}/>"
+            else:
+                written = "" if is_list else f"<{tag}>"
+                ends.append("" if is_list else f"</{tag}>")
+                items.append(None if kind == _OBJECT else tag if is_list else ITEM)
+                depth += not is_list
+        at = found.end()
+        out.append(written)
+        size += len(written)
+        if size > most:
+            _refuse(text, at, f"As XML the document would be larger than {most:,} bytes: long names of many items")
+        if not items:
+            break
+        name = items[-1]
+        if kind in (_OBJECT, _ARRAY):
+            expected = _FIRST_MEMBER if name is None else _FIRST_ITEM
+        else:
+            expected = _MEMBER if name is None else _ITEM
+    if _after(text, at) < len(text):
+        _refuse(text, at, "The document is over, and more comes behind it")
+    return "".join(out)
+
+
+def _unescaped(text: str, found: re.Match[str], group: int) -> str:
+    """The string that a match has as one of its groups."""
+    given = found[group]
+    if "\\" not in given:
+        return given
+    try:
+        read: str = json.loads(f'"{given}"')
+    except json.JSONDecodeError as error:
+        _refuse(text, found.start(group) + error.pos - 1, "This is no escape that JSON has")
+    if _HALF.search(read) is not None:
+        _refuse(text, found.start(group) - 1, "A string has half of a surrogate pair in it")
+    return read
+
+
+def _decoded(body: bytes) -> str:
+    encoding = json.detect_encoding(body)
+    try:
+        return body.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = body[: error.start].decode(encoding, "replace")
+        _refuse(before + "?", len(before), "These bytes are no text: JSON is in UTF-8, or in UTF-16 or UTF-32")
+
+
+def _after(text: str, at: int) -> int:
+    blank = _BLANK.match(text, at)
+    return at if blank is None else blank.end()
+
+
+def _refuse_next(text: str, at: int, expected: re.Pattern[str]) -> NoReturn:
+    """What of that which was expected is not there, and where."""
+    is_object, is_first = next((key for key, one in _NEXT.items() if one is expected), (False, True))
+    at = _after(text, at)
+    if not is_first:
+        if not text.startswith(",", at):
+            _refuse(text, at, f"',' or '{'}' if is_object else ']'}' is expected")
+        at = _after(text, at + 1)
+    if is_object:
+        name = _WHOLE.match(text, at)
+        if name is None:
+            _refuse(text, at, "A name in quotes is expected")
+        at = _after(text, name.end())
+        if not text.startswith(":", at):
+            _refuse(text, at, "':' is expected")
+        at += 1
+    _refuse(text, at, "A value is expected")
+
+
+def _refuse(text: str, at: int, what: str) -> NoReturn:
+    """Say what is wrong, or what is known better of what stands there."""
+    at = _after(text, at)
+    if at >= len(text):
+        what = "The document ends before it is over" if text.strip() else "There is nothing in the document"
+    elif text.startswith("<", at) and not text[:at].strip():
+        what = "This looks like XML and is read as JSON: leave out format='json'"
+    elif word := _WORD.match(text, at):
+        what = f"{word[0]} is no value of JSON"
+    elif text.startswith('"', at) and what in ("A value is expected", "A name in quotes is expected"):
+        what = "This string has no end, or a control character in it"
+    raise DocumentError(what, line=text.count("\n", 0, at) + 1, column=at - text.rfind("\n", 0, at))

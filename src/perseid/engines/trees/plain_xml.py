@@ -1,0 +1,49 @@
+"""Names and texts of other formats as XML has them, for documents that are no XML and are read as some."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from xml.parsers import expat
+
+_SPECIAL = re.compile("[&<>\r\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_WRITTEN = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
+"""A carriage return that stands there as it is would be read as the end of a line."""
+_REPLACEMENT = "\ufffd"
+_DOUBTFUL = re.compile(r"[^A-Za-z0-9_.-]")
+_BEGINS = re.compile(r"[A-Za-z_]")
+_SHORT = 100
+"""Letters of names that are remembered."""
+
+
+def xml_text(text: str) -> str:
+    """A text as the content of an element; what XML cannot hold in any way becomes U+FFFD."""
+    return _SPECIAL.sub(lambda found: _WRITTEN.get(found[0], _REPLACEMENT), text)
+
+
+def xml_name(name: str) -> str:
+    """A name as that of an element: what a name cannot have becomes ``_``; ``_`` comes before what it cannot begin with."""
+    return _short_name(name) if len(name) <= _SHORT else _name(name)
+
+
+def _name(name: str) -> str:
+    known = _DOUBTFUL.sub(lambda found: found[0] if _is_of_names(found[0]) else "_", name)
+    begins = bool(known) and (_BEGINS.match(known) is not None or (known[0] >= "\x80" and _is_name(known[0])))
+    return known if begins else f"_{known}"
+
+
+_short_name = lru_cache(maxsize=4096)(_name)
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_of_names(sign: str) -> bool:
+    """May a sign be in a name? Beyond ASCII expat is asked, which has the last word on documents."""
+    return sign >= "\x80" and _is_name(f"_{sign}")
+
+
+def _is_name(name: str) -> bool:
+    try:
+        expat.ParserCreate().Parse(f"<{name}/>".encode(), True)
+    except (expat.ExpatError, UnicodeEncodeError):
+        return False
+    return True
