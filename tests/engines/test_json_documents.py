@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
@@ -98,6 +99,14 @@ def test_what_python_refuses_is_refused_and_nothing_else(value: Any, data: st.Da
 def test_the_rules(text: str, xml: str) -> None:
     assert json_to_xml(text).decode() == f"<json>{xml}</json>"
     assert json_to_xml("null") == b"<json/>"
+
+
+def test_the_table_of_the_meaning() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "semantics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.*)` \| `(<json.*)` \|$", page, re.MULTILINE)
+    assert len(rows) == 5
+    for text, xml in rows:
+        assert as_tree(etree.fromstring(json_to_xml(text))) == as_tree(etree.fromstring(xml))
 
 
 @pytest.mark.parametrize(
