@@ -182,6 +182,12 @@ def test_mistakes() -> None:
         ps.trees("//a").match(ps.documents(rows, body="ts", format="json"))
     with pytest.raises(EventDataError, match="has that name too"):
         ps.trees("/row/ts->ts").match(ps.documents(rows, format="row"))
+    for documents in (
+        ps.documents([{"a": 1}, {"a": "x"}], format="row"),
+        ps.documents([{"a": 1, "b": "<r/>"}, {"a": "x", "b": "<r/>"}], body="b"),
+    ):
+        with pytest.raises(EventDataError, match="of no one type"):
+            ps.trees("/r").match(documents)
     times = pa.table({"x": pa.array([[dt.time(1)]], pa.list_(pa.time64("us")))})
     with pytest.raises(EventDataError, match="how the column 'x', which is list"):
         ps.trees("/row").match(ps.documents(times, format="row"))

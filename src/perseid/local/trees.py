@@ -169,4 +169,12 @@ def _no_rows(kept: Mapping[str, Any], ours: Mapping[str, Any]) -> Any:
 def whole_array(column: Any) -> Any:
     """A column as one Arrow array."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return whole if isinstance(whole, pa.Array) else pa.array(whole)
+    if isinstance(whole, pa.Array):
+        return whole
+    try:
+        return pa.array(whole)
+    except (pa.ArrowException, UnicodeError, OverflowError) as error:
+        raise EventDataError(
+            f"A column beside documents, or of rows that are documents, has values of no one type: {error}.",
+            hint="Make them of one type, or leave the column out.",
+        ) from None
