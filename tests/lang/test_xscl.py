@@ -69,6 +69,18 @@ def test_the_parts_of_one() -> None:
         ("SELECT a FROM S//a->a JOIN{a=b, 1 day} S//b->b", "SELECT makes XML, or is *"),
         ("SELECT <a>{a}</a> S//a->a JOIN{a=b, 1 day} S//b->b", "SELECT has no FROM"),
         ("SELECT <a>{z}</a> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "No node is called 'z'"),
+        ("SELECT <a>{a} FROM S//a->a JOIN{a=b, 1 day} S//b->b", "not well formed: no element found"),
+        ("SELECT <a>{a}</b> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "not well formed: mismatched tag"),
+        ("SELECT <a/><b/> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "junk after document element"),
+        ("SELECT <a>&b;</a> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "undefined entity"),
+        ("SELECT <p:a/> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "unbound prefix"),
+        ("SELECT <!DOCTYPE a><a/> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "SELECT makes elements"),
+        ('SELECT <a><!DOCTYPE a [<!ENTITY b "c">]></a> FROM S//a->a JOIN{a=b, 1 day} S//b->b', "is none of them"),
+        ("SELECT <a><!-- {a} --></a> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "is none of them"),
+        ("SELECT <a>{a/b}</a> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "the name of one variable"),
+        ("SELECT <a>}</a> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "the name of one variable"),
+        ("SELECT <a xmlns:p='{a}'/> FROM S//a->a JOIN{a=b, 1 day} S//b->b", "A namespace is written out"),
+        ("SELECT " + "<a>" * 61 + "</a>" * 61 + " FROM S//a->a JOIN{a=b, 1 day} S//b->b", "nested deeper"),
         ("S//a->a JOIN{a=b, 1 day} S//b->b PUBLISH two words", "PUBLISH gives the results a name"),
         ("S//a->a JOIN{a contains '', 1 day} S//b->b", "a text that is not empty"),
         ("S(/a:/b) JOIN{a=b, 1 day} S//b->b", "one path"),
@@ -79,6 +91,22 @@ def test_what_is_refused(text: str, said: str) -> None:
     with pytest.raises(ps.PatternError) as raised:
         parse_subscription(text)
     assert said.lower() in str(raised.value).lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "under"),
+    [
+        ("SELECT <a>\n  {zz}</a> FROM S//a->a JOIN{a=b, 1 day} S//b->b", 2, 3, "{zz}"),
+        ("SELECT\n <ä>{a}\n<b></ä> FROM S//a->a JOIN{a=b, 1 day} S//b->b", 3, 6, "ä"),
+        ("SELECT <a>{a}{b c}</a> FROM S//a->a JOIN{a=b, 1 day} S//b->b", 1, 14, "{b c}"),
+    ],
+)
+def test_where_select_is_wrong(text: str, line: int, column: int, under: str) -> None:
+    with pytest.raises(ps.PatternError) as raised:
+        parse_subscription(text)
+    assert (raised.value.line, raised.value.column) == (line, column)
+    assert raised.value.span is not None
+    assert text[raised.value.span.start : raised.value.span.end] == under
 
 
 @pytest.mark.parametrize(

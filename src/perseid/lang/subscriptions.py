@@ -7,7 +7,6 @@ the two blocks with each other, or one with a constant; a path behind a variable
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,6 +17,7 @@ from typing import TypeAlias
 from perseid.errors import MeaningError
 from perseid.lang.expressions import Span, span_field
 from perseid.lang.printer import print_duration, print_name
+from perseid.lang.templates import Template, read_template
 from perseid.lang.tree_patterns import (
     Constant,
     TreeNode,
@@ -120,11 +120,16 @@ class Construction:
 
     text: str
 
-    PLACES = re.compile(r"\{\s*([^\W\d]\w*)\s*\}")
+    def __post_init__(self) -> None:
+        read_template(self.text)
+
+    @property
+    def template(self) -> Template:
+        return read_template(self.text)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.PLACES.findall(self.text)))
+        return self.template.variables
 
 
 @dataclass(frozen=True, slots=True)

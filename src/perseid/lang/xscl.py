@@ -37,6 +37,7 @@ from perseid.lang.subscriptions import (
     comparisons,
     read_constant,
 )
+from perseid.lang.templates import Template, read_template
 from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import Constant, TreeNode
 
@@ -66,6 +67,7 @@ class _Reader:
         if not isinstance(text, str):
             raise PatternSyntaxError(f"A subscription is text, not {type(text).__name__}.")
         self.text = text
+        self._slots: list[tuple[str, Span | None]] = []
         if len(text) > MAX_LENGTH:
             raise LimitError(f"The subscription is longer than {MAX_LENGTH:,} characters.")
 
@@ -114,7 +116,7 @@ class _Reader:
             source = Pairing(relation, left, right, predicate, window, span=span)
         except MeaningError as error:
             self.fail(f"{error.message[0].upper()}{error.message[1:]}.", begin, last, error.hint)
-        self._check_names(source, select)
+        self._check_names(source)
         return Subscription(source, select, None if publish is None else self._publish(publish[1]), span=span)
 
     # clauses
@@ -150,26 +152,37 @@ class _Reader:
             return 0, None
         if head[1].upper() == "FROM":
             return head.end(), None
-        depth = 0
+        depth, inside = 0, None
         for found in _TAG.finditer(self.text, head.end()):
             if found.group().upper() == "FROM":
+                inside = found.start()
                 if depth <= 0:
-                    made = self.text[head.end() : found.start()].strip()
-                    return found.end(), self._construction(made, head.end(), found.start())
+                    return found.end(), self._construction(head.end(), found.start())
+            elif found.group()[1:2] in ("!", "?"):
+                self._template(found.group(), found.start())
             elif found[1]:
                 depth -= 1
             elif not found[2]:
                 depth += 1
+        if inside is not None:  # a tag is not closed: what is wrong is said of what stands before the last FROM
+            self._construction(head.end(), inside)
         self.fail("SELECT has no FROM.", *head.span(1), f"As in: SELECT * FROM {_SHAPE}")  # noqa: S608  no SQL
 
-    def _construction(self, made: str, start: int, end: int) -> Construction | None:
+    def _construction(self, start: int, end: int) -> Construction | None:
+        made = self.text[start:end].strip()
         if made == "*":
             return None
+        start = self.text.index(made, start) if made else start
         if not made.startswith("<"):
             self.fail(
                 "SELECT makes XML, or is *.", start, end, "Write <alert>{a}{b}</alert>: {a} is the node of variable a."
             )
+        read = self._template(made, start)
+        self._slots = [(name, self.span(start + first, start + last)) for name, first, last in read.slots]
         return Construction(made)
+
+    def _template(self, text: str, start: int) -> Template:
+        return read_template(text, lambda first, last: self.span(start + first, start + last))
 
     def _publish(self, start: int) -> str:
         name = self.text[start:].strip()
@@ -231,7 +244,7 @@ class _Reader:
             )
         return predicate, length
 
-    def _check_names(self, source: Pairing, select: Construction | None) -> None:
+    def _check_names(self, source: Pairing) -> None:
         known = (*source.left.variables, *source.right.variables)
         asked = [
             (o.variable, o.span)
@@ -239,7 +252,7 @@ class _Reader:
             for o in (c.left, c.right)
             if isinstance(o, Operand)
         ]
-        asked += [(name, None) for name in (() if select is None else select.variables)]
+        asked += self._slots
         for name, span in asked:
             if name not in known:
                 raise UnknownNameError(

@@ -19,8 +19,9 @@ from typing import TypeAlias
 from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import Block, Comparator, Relation, Subscription
 from perseid.semantics.documents import Attribute, Element
-from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, kept, normal_forms
-from perseid.semantics.trees import Place, Reading, compares, known_prefixes, number_of
+from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, kept, normal_forms, step_at, steps_of
+from perseid.semantics.trees import Place, Reading, Result, Returned, compares, known_prefixes, number_of
+from perseid.semantics.writing import BLOCKS, result_of
 
 Found: TypeAlias = Element | Attribute
 Embedding: TypeAlias = Mapping[Node, Found]
@@ -56,15 +57,49 @@ def notifications(
     found: set[Notification] = set()
     for name, subscription in subscriptions.items():
         for related in normal_forms(subscription):
-            found |= set(_of_one(name, related, documents, namespaces or {}))
+            asked = [related.asked(side) for side in (LEFT, RIGHT)]
+            found |= {one for one, _ in _of_one(name, related, asked, documents, namespaces or {})}
     return found
 
 
+def results(
+    subscriptions: Mapping[str, Subscription],
+    documents: Sequence[Document],
+    namespaces: Mapping[str, str] | None = None,
+) -> dict[Notification, str]:
+    """All that is due, with what SELECT makes of it.
+
+    A variable stands for every node that it is in some way in which the blocks lie in the two documents and the
+    notification is this one.
+    """
+    made: dict[Notification, str] = {}
+    for name, subscription in subscriptions.items():
+        found: dict[Notification, dict[str, set[Found]]] = {}
+        for related in normal_forms(subscription):
+            steps = [{node for node, _ in steps_of(root_of(block))} for block in related.blocks]
+            for one, ways in _of_one(name, related, steps, documents, namespaces or {}):
+                for side, way in enumerate(ways):
+                    for variable, node in _named(related.blocks[side], side, way, namespaces or {}):
+                        found.setdefault(one, {}).setdefault(variable, set()).add(node)
+        for one, nodes in found.items():
+            order: dict[Found, int] = {}
+            for document in documents:
+                if document.id in (one.left, one.right):
+                    order |= numbers(document.root)
+            sorted_nodes = {variable: sorted(some, key=order.__getitem__) for variable, some in nodes.items()}
+            made[one] = result_of(subscription.select, sorted_nodes)
+    return made
+
+
 def _of_one(
-    name: str, related: Related, documents: Sequence[Document], namespaces: Mapping[str, str]
-) -> Iterator[Notification]:
+    name: str,
+    related: Related,
+    asked: Sequence[set[Node]],
+    documents: Sequence[Document],
+    namespaces: Mapping[str, str],
+) -> Iterator[tuple[Notification, tuple[Embedding, Embedding]]]:
     there = [
-        [list(_embeddings(block, one, related, side, namespaces)) for one in documents]
+        [list(_embeddings(block, one, related, side, asked[side], namespaces)) for one in documents]
         for side, block in enumerate(related.blocks)
     ]
     shown = [kept(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
@@ -77,7 +112,7 @@ def _of_one(
                 ordered(one[a].text, op, other[b].text) for a, op, b in related.ordered
             ):
                 nodes = (*(numbered[i][one[n]] for n in shown[LEFT]), *(numbered[j][other[n]] for n in shown[RIGHT]))
-                yield Notification(name, left.id, right.id, nodes)
+                yield Notification(name, left.id, right.id, nodes), (one, other)
 
 
 def in_time(related: Related, left: int, right: int) -> bool:
@@ -122,8 +157,54 @@ ATTRIBUTE_BITS = 14
 """So many bits of a number are the attribute's."""
 
 
+def root_of(block: Block) -> tp.TreeNode:
+    """The first step of a block."""
+    assert isinstance(block.tree.root, tp.TreeNode)
+    return block.tree.root
+
+
+def names_at(block: Block, side: int, node: Node) -> Iterator[str]:
+    """What the nodes at a step are called: by its variable, and as the block's own where its path ends."""
+    step = step_at(root_of(block), node)
+    if step.returns is not None:
+        yield step.returns
+    if step.next is None and all(number < 0 for number in node):
+        yield BLOCKS[side]
+
+
+def in_runs(reading: Reading, step: tp.TreeNode, node: Found) -> Iterator[tuple[str, Found]]:
+    """Variables that runs of siblings below a step return, with their nodes."""
+    if not isinstance(node, Element):
+        return
+    exprs = [
+        one.expr for one in step.predicates if isinstance(one, tp.Exists) and not isinstance(one.expr, tp.TreeNode)
+    ]
+    waiting: list[Result] = []
+    for expr in (*exprs, *(() if step.siblings is None else (step.siblings,))):
+        waiting += reading.runs(expr, Place.below(node)) or ()
+    while waiting:
+        one = waiting.pop()
+        waiting += one.inner
+        if isinstance(one, Returned):
+            yield one.name, one.node
+
+
+def _named(block: Block, side: int, way: Embedding, namespaces: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
+    """Every variable of a block that lies so, with its nodes."""
+    for node, found in way.items():
+        yield from ((name, found) for name in names_at(block, side, node))
+        if isinstance(found, Element):
+            reading = Reading(found, known_prefixes(block.tree, namespaces), block.tree)
+            yield from in_runs(reading, step_at(root_of(block), node), found)
+
+
 def _embeddings(
-    block: Block, document: Document, related: Related, side: int, namespaces: Mapping[str, str]
+    block: Block,
+    document: Document,
+    related: Related,
+    side: int,
+    asked: set[Node],
+    namespaces: Mapping[str, str],
 ) -> Iterable[Embedding]:
     """Every way in which the block's nodes lie in a document, those that are compared with constants as they should be."""
     if document.stream != block.stream:
@@ -131,9 +212,7 @@ def _embeddings(
     known = known_prefixes(block.tree, namespaces)
     reading = Reading(document.root, known, block.tree)
     conditions = [one for one in related.conditions if one.side == side]
-    asked = related.asked(side)
-    assert isinstance(block.tree.root, tp.TreeNode)
-    for found in _below(reading, block.tree.root, (), Place((document.root,)), asked):
+    for found in _below(reading, root_of(block), (), Place((document.root,)), asked):
         if all(holds(one.op, one.value, found[one.node].text) for one in conditions):
             yield found
 

@@ -1,0 +1,200 @@
+"""What SELECT writes: XML in which ``{x}`` stands for the nodes of a variable, read into a frozen tree.
+
+Braces are looked at in the text itself, so their errors have a place, and expat reads the rest. What is made of a tree is
+written anew, so it is well formed whatever the nodes are. ``{{`` and ``}}`` are braces.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+from xml.parsers import expat
+
+from perseid.errors import LimitError, PatternSyntaxError
+from perseid.lang import limits
+from perseid.lang.expressions import Span
+
+Name: TypeAlias = tuple[str, str]
+"""The URI of a namespace, empty for none, and a local name."""
+
+_BRACES = re.compile(r"\{\{|\}\}|\{\s*([^\W\d]\w*)\s*\}|\{[^{}]*\}?|\}")
+_SEPARATOR = "\x1f"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where the nodes of a variable go."""
+
+    variable: str
+
+
+Piece: TypeAlias = str | Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An element that is made."""
+
+    name: Name
+    attributes: tuple[tuple[Name, tuple[Piece, ...]], ...] = ()
+    content: tuple[Made | Piece, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The whole of it, and where its slots are in the text."""
+
+    root: Made
+    slots: tuple[tuple[str, int, int], ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name, _, _ in self.slots))
+
+
+def read_template(text: str, span: Callable[[int, int], Span] | None = None) -> Template:
+    """Read one; ``span`` says where a stretch of it is in what people wrote."""
+    try:
+        return _read(text)
+    except _WrongError as error:
+        kind = LimitError if error.too_large else PatternSyntaxError
+        raise kind(
+            error.args[0],
+            span=(span or _span_in(text))(error.start, error.end),
+            hint=error.hint,
+            source=None if span else text,
+        ) from None
+
+
+class _WrongError(Exception):
+    """What is wrong, from where to where."""
+
+    def __init__(self, message: str, start: int, end: int, hint: str | None = None, too_large: bool = False) -> None:
+        super().__init__(message)
+        self.start, self.end, self.hint, self.too_large = start, end, hint, too_large
+
+
+def _span_in(text: str) -> Callable[[int, int], Span]:
+    return lambda start, end: Span(
+        start, end, text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1) + 1
+    )
+
+
+@lru_cache(maxsize=1 << 10)
+def _read(text: str) -> Template:
+    odd = re.search(r"<[!?]", text)
+    if odd is not None:
+        raise _WrongError(
+            "SELECT makes elements, attributes and text, and this is none of them.",
+            *odd.span(),
+            "Leave comments, CDATA, instructions and document types out; write &lt; and &amp; for < and &.",
+        )
+    slots = [(found[1], *found.span()) for found in _BRACES.finditer(text) if found[1] is not None]
+    begin, fill = _unused(text)
+    try:
+        root = _Builder(_marked(text, begin, fill), begin, fill, [name for name, _, _ in slots]).read()
+    except UnicodeEncodeError as error:
+        raise _WrongError("This is no character.", error.start, error.end) from None
+    return Template(root, tuple(slots))
+
+
+def _marked(text: str, begin: str, fill: str) -> str:
+    """The text with signs of the same length in place of braces, so that places in it are places in the text."""
+
+    def mark(found: re.Match[str]) -> str:
+        sign = found.group()
+        if found[1] is not None:
+            return begin + fill * (len(sign) - 1)
+        if sign in ("{{", "}}"):
+            return sign[0] + fill
+        raise _WrongError(
+            "Between braces stands the name of one variable.",
+            *found.span(),
+            "Name the node in its block, //item->i[/title->t], and write {t}; {{ and }} are braces themselves.",
+        )
+
+    return _BRACES.sub(mark, text)
+
+
+def _unused(text: str) -> tuple[str, str]:
+    """Two characters for our use that the text does not have, nor means by a reference."""
+    there = set(text) | set(html.unescape(text))
+    free = (chr(code) for code in range(0xE000, 0xF900) if chr(code) not in there)
+    first, second = next(free, None), next(free, None)
+    if first is None or second is None:
+        raise _WrongError("SELECT has too many characters of private use.", 0, len(text), too_large=True)
+    return first, second
+
+
+class _Builder:
+    """Expat's events as a tree."""
+
+    def __init__(self, text: str, begin: str, fill: str, variables: list[str]) -> None:
+        self._text, self._begin, self._fill = text, begin, fill
+        self._slot, self._variables = re.compile(f"{begin}{fill}*"), iter(variables)
+        self._open: list[tuple[Name, tuple[tuple[Name, tuple[Piece, ...]], ...], list[Made | Piece]]] = []
+        self._over: list[Made] = []
+        self._data = text.encode()
+        parser = expat.ParserCreate("utf-8", namespace_separator=_SEPARATOR)
+        parser.ordered_attributes = parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._characters
+        parser.StartNamespaceDeclHandler = self._namespace
+        self._parser = parser
+
+    def read(self) -> Made:
+        parser = self._parser
+        try:
+            parser.Parse(self._data, True)
+        except expat.ExpatError as error:
+            said = expat.ErrorString(error.code)
+            at = min(self._at(parser.ErrorByteIndex), max(len(self._text) - 1, 0))
+            raise _WrongError(
+                f"This is not well formed: {said}.", at, at + 1, "SELECT makes one element: <alert>{a}{b}</alert>."
+            ) from None
+        return self._over[-1]
+
+    def _at(self, place: int) -> int:
+        return len(self._data[:place].decode(errors="ignore"))
+
+    def _pieces(self, text: str) -> Iterator[Piece]:
+        last = 0
+        for found in self._slot.finditer(text):
+            if plain := text[last : found.start()].replace(self._fill, ""):
+                yield plain
+            yield Slot(next(self._variables))
+            last = found.end()
+        if plain := text[last:].replace(self._fill, ""):
+            yield plain
+
+    def _start(self, name: str, attributes: list[str]) -> None:
+        if len(self._open) >= limits.MAX_NESTING:
+            at = self._at(self._parser.CurrentByteIndex)
+            raise _WrongError(f"Elements are nested deeper than {limits.MAX_NESTING}.", at, at + 1, too_large=True)
+        given = zip(attributes[::2], attributes[1::2], strict=True)
+        self._open.append((_name(name), tuple((_name(one), (*self._pieces(text),)) for one, text in given), []))
+
+    def _characters(self, text: str) -> None:
+        self._open[-1][2].extend(self._pieces(text))
+
+    def _end(self, _: Any) -> None:
+        name, attributes, content = self._open.pop()
+        made = Made(name, attributes, tuple(content))
+        if self._open:
+            self._open[-1][2].append(made)
+        else:
+            self._over.append(made)
+
+    def _namespace(self, prefix: str | None, uri: str | None) -> None:
+        if self._begin in (uri or ""):
+            at = self._at(self._parser.CurrentByteIndex)
+            raise _WrongError("A namespace is written out, and no variable stands for it.", at, at + 1)
+
+
+def _name(text: str) -> Name:
+    uri, _, local = text.rpartition(_SEPARATOR)
+    return uri, local

@@ -1,0 +1,98 @@
+"""What SELECT makes of nodes, as text: always well formed, whatever the nodes are.
+
+Names are written with the namespace they are in, by default declarations: prefixes mean nothing, and are not kept. Neither
+are comments and instructions, which documents do not have as their meaning sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from perseid.errors import UnsupportedError
+from perseid.lang.subscriptions import Construction
+from perseid.lang.templates import Made, Piece, Slot
+from perseid.semantics.documents import Attribute, Element, Name
+from perseid.semantics.trees import XML
+
+Found: TypeAlias = Element | Attribute
+BLOCKS = ("left block", "right block")
+"""What the nodes are called that the paths of the two blocks lead to. No variable has such a name."""
+DEFAULT = Made(("", "result"), (), tuple(map(Slot, BLOCKS)))
+"""What is made where there is no SELECT: a new root, and what the two blocks have found below it (paper 3, Section 2)."""
+LONGEST = 1 << 26
+"""Characters that a result may have: elements in one another are copied each."""
+
+_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+_VALUE = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
+
+_Tag: TypeAlias = tuple[Name, Sequence[tuple[Name, str]], Sequence["Element | Made | Piece"]]
+
+
+def result_of(select: Construction | None, nodes: Mapping[str, Sequence[Found]]) -> str:
+    """The text that is made, given the nodes of every variable in document order."""
+    parts: list[str] = []
+    size = 0
+    for part in _written(DEFAULT if select is None else select.template.root, nodes):
+        size += len(part)
+        if size > LONGEST:
+            raise UnsupportedError(
+                f"What SELECT makes of a pair has more than {LONGEST >> 20} million characters.",
+                hint="Name smaller nodes, or such as do not lie in one another.",
+            )
+        parts.append(part)
+    return "".join(parts)
+
+
+def _written(root: Made, nodes: Mapping[str, Sequence[Found]]) -> Iterator[str]:
+    """Piece by piece; without recursion, as documents may be deep."""
+    waiting: list[tuple[Element | Made | Piece, str] | str] = [(root, "")]
+    while waiting:
+        given = waiting.pop()
+        if isinstance(given, str):
+            yield given
+            continue
+        part, default = given
+        match part:
+            case str():
+                yield part.translate(_TEXT)
+            case Slot():
+                found = nodes.get(part.variable, ())
+                elements = [one for one in found if isinstance(one, Element)]
+                yield " ".join(one.text for one in found if isinstance(one, Attribute)).translate(_TEXT)
+                waiting.extend((one, default) for one in reversed(elements))
+            case Element() | Made():
+                name, attributes, content = _parts_of(part, nodes)
+                inside = default if name[0] == XML else name[0]
+                tag = f"xml:{name[1]}" if name[0] == XML else name[1]
+                yield f"<{tag}{_declared(name, default)}{_attributes(attributes)}" + (">" if content else "/>")
+                if content:
+                    waiting.append(f"</{tag}>")
+                    waiting.extend((one, inside) for one in reversed(content))
+
+
+def _parts_of(part: Element | Made, nodes: Mapping[str, Sequence[Found]]) -> _Tag:
+    if isinstance(part, Element):
+        return part.name, list(part.attributes.items()), part.content
+    return part.name, [(name, _value(pieces, nodes)) for name, pieces in part.attributes], part.content
+
+
+def _value(pieces: Sequence[Piece], nodes: Mapping[str, Sequence[Found]]) -> str:
+    """An attribute has texts only: those of several nodes with a space between them."""
+    return "".join(
+        one if isinstance(one, str) else " ".join(node.text for node in nodes.get(one.variable, ())) for one in pieces
+    )
+
+
+def _declared(name: Name, default: str) -> str:
+    return "" if name[0] in (default, XML) else f' xmlns="{name[0].translate(_VALUE)}"'
+
+
+def _attributes(attributes: Sequence[tuple[Name, str]]) -> str:
+    """Attributes as they are written; a namespace needs a prefix here, which its element declares."""
+    spaces = list(dict.fromkeys(uri for (uri, _), _ in attributes if uri not in ("", XML)))
+    prefixes = {"": "", XML: "xml:"} | {uri: f"n{number}:" for number, uri in enumerate(spaces, 1)}
+    declared = "".join(f' xmlns:n{number}="{uri.translate(_VALUE)}"' for number, uri in enumerate(spaces, 1))
+    return declared + "".join(
+        f' {prefixes[uri]}{local}="{text.translate(_VALUE)}"' for (uri, local), text in attributes
+    )
