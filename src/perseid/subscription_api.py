@@ -21,12 +21,18 @@ class SubscriptionSet:
         from perseid.engines.joins.register import Register
         from perseid.engines.joins.table import listed
         from perseid.engines.joins.values import Values
+        from perseid.local.publication import Publication
 
         self._count = len(texts)
-        self._table = listed({str(name): text for name, text in texts.items()})
-        self._index = Subscriptions(Values())
-        self._register = Register(self._index)
-        self._register.add(_checked(texts))
+        self._publication = Publication(texts)
+        self._levels: list[Subscriptions] = []
+        for whose in self._publication.levels:
+            self._levels.append(Subscriptions(Values()))
+            sources = self._publication.sources
+            Register(self._levels[-1]).add(
+                sources if len(whose) == len(texts) else {one: sources[one] for one in whose}
+            )
+        self._index = self._levels[0]
 
     @staticmethod
     def check(texts: Mapping[Any, str]) -> None:
@@ -40,12 +46,16 @@ class SubscriptionSet:
         return f"<{len(self):,} subscriptions>"
 
     @named_words
-    def match(self, stream: Documents, *, expand: bool = False) -> Any:
+    def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> Any:
         """The pairs of documents that subscriptions ask for, in documents of this process: an Arrow table.
 
         A row has ``subscriptions``, all that the pair is due to, and ``left`` and ``right``, the columns of the two documents
         without their bodies. With ``expand`` there is a row for each ``subscription``, and ``values``, the variables that
         were compared with their texts.
+
+        ``result`` is the XML that SELECT makes of the pair; pairs of which something else is made have rows of their own. It
+        is there if any subscription has SELECT or PUBLISH, and null for those that have neither; with ``results=True`` these
+        have theirs too, ``<result>`` with what both blocks have found, and with ``results=False`` nothing is made.
         """
         if not isinstance(stream, Documents):
             raise EventDataError(
@@ -59,7 +69,7 @@ class SubscriptionSet:
                 )
         from perseid.local.joins import join_here
 
-        return join_here(stream, self._index, expand)
+        return join_here(stream, self._levels, expand, self._publication, results)
 
     @named_words
     def detect(
@@ -83,49 +93,26 @@ class SubscriptionSet:
 
     def explain(self) -> str:
         """How many there are, what they share, and what is looked for in documents."""
-        index = self._index
-        entries = len(index.numbers)
+        levels = self._levels
         from perseid.engines.joins.graph import joins_of
 
-        joins = set(map(joins_of, index.templates))
+        joins = {joins_of(template) for index in levels for template in index.templates}
+        templates = {template for index in levels for template in index.templates}
+        chains = list(dict.fromkeys(chain for index in levels for chain in index.chains))
+        entries, prefixes = (
+            sum(some) for some in zip(*((len(one.numbers), one.prefixes) for one in levels), strict=True)
+        )
         lines = [
             f"{len(self):,} subscriptions, {entries:,} ways round: a JOIN has two, as either document may come first",
-            f"  templates: {len(joins)} of equalities alone, {len(index.templates)} with constants; {index.prefixes:,} prefixes",
-            f"  {len(index.chains)} chains are looked for in documents, each once for all:",
+            f"  templates: {len(joins)} of equalities alone, {len(templates)} with constants; {prefixes:,} prefixes",
+            f"  {len(chains)} chains are looked for in documents, each once for all:",
         ]
-        shown = [f"    {chain.stream}{chain.tree}" for chain in index.chains]
-        return (
-            "\n".join([*lines, *shown[:20], *([f"    and {len(shown) - 20} more"] if len(shown) > 20 else [])]) + "\n"
-        )
-
-
-def detect_given(stream: Documents, table: Any, *, shares: int, **how: Any) -> Any:
-    """Ask a stream of documents, by a table of subscriptions or the folder of one."""
-    if not isinstance(stream, Documents):
-        raise EventDataError(
-            "Subscriptions are asked of documents.", hint="Declare them: ps.documents(df, body='xml', type='feed')."
-        )
-    for _, data in stream.inputs():
-        require_spark(data)
-    if not isinstance(shares, int) or not 1 <= shares <= MAX_SHARDS:
-        raise EventDataError(f"shares={shares!r}: it is a number from 1 to {MAX_SHARDS}.")
-    from perseid.spark.subscriptions import detect_subscriptions
-
-    return detect_subscriptions(table, stream, shares=shares, **how)
-
-
-def _checked(texts: Mapping[Any, str]) -> Mapping[Any, str]:
-    for name, text in texts.items():
-        low = text.lower() if isinstance(text, str) else ""
-        if "select" not in low and "publish" not in low:
-            continue
-        read = parse_subscription(text)
-        if read.select is not None or read.publish is not None:
-            raise NotYetError(
-                f"{name}: SELECT and PUBLISH are read, and nothing makes documents of them yet.",
-                hint="Leave them out: a row has both documents.",
-            )
-    return texts
+        shown = [f"    {chain.stream}{chain.tree}" for chain in chains]
+        lines += [*shown[:20], *([f"    and {len(shown) - 20} more"] if len(shown) > 20 else [])]
+        if len(levels) > 1:
+            many = ", then ".join(f"{len(some):,}" for some in self._publication.levels)
+            lines.append(f"  asked one after the other, as some read what others publish: {many}")
+        return "\n".join(lines) + "\n"
 
 
 @named_words
@@ -147,7 +134,8 @@ def subscriptions(texts: str | Iterable[str] | Mapping[Any, str]) -> Subscriptio
     except PatternError as error:
         if len(texts) > 1:
             wrong = next((name for name, text in texts.items() if _is_wrong(text)), None)
-            error.add_note(f"In the subscription {wrong!r}.")
+            if wrong is not None:
+                error.add_note(f"In the subscription {wrong!r}.")
         raise
 
 

@@ -61,8 +61,9 @@ def test_mistakes() -> None:
         ps.subscriptions({})
     with pytest.raises(ps.EventDataError, match="takes no 'window'"):
         ps.subscriptions(one, window=3)  # type: ignore[call-arg]
-    with pytest.raises(ps.NotYetError, match="SELECT and PUBLISH"):
-        ps.subscriptions(f"SELECT <a>{{x}}</a> FROM {one}")
+    with pytest.raises(ps.UnknownNameError, match="No node is called 'z'") as unknown:
+        ps.subscriptions({"good": f"SELECT <a>{{x}}</a> FROM {one}", "bad": f"SELECT <a>{{z}}</a> FROM {one}"})
+    assert unknown.value.__notes__ == ["In the subscription 'bad'."]
     with pytest.raises(ps.PatternSyntaxError) as raised:
         ps.subscriptions({"good": one, "bad": one.replace("forever", "for ever")})
     assert raised.value.__notes__ == ["In the subscription 'bad'."]

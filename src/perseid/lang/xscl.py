@@ -62,12 +62,23 @@ def parse_subscription(text: str) -> Subscription:
         raise error.locate(text) from None
 
 
+def cut(text: str) -> tuple[str | None, str, str | None]:
+    """A text as what SELECT makes, what FROM asks for, and the name that PUBLISH gives; None is what is not said.
+
+    ``SELECT *`` says nothing: it is what is made by default. Only what is cut off is looked at.
+    """
+    try:
+        return _Reader(text).parts()
+    except PatternError as error:
+        raise error.locate(text) from None
+
+
 class _Reader:
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
             raise PatternSyntaxError(f"A subscription is text, not {type(text).__name__}.")
         self.text = text
-        self._slots: list[tuple[str, Span | None]] = []
+        self._slots: list[tuple[str, int, int]] = []
         if len(text) > MAX_LENGTH:
             raise LimitError(f"The subscription is longer than {MAX_LENGTH:,} characters.")
 
@@ -118,6 +129,16 @@ class _Reader:
             self.fail(f"{error.message[0].upper()}{error.message[1:]}.", begin, last, error.hint)
         self._check_names(source)
         return Subscription(source, select, None if publish is None else self._publish(publish[1]), span=span)
+
+    def parts(self) -> tuple[str | None, str, str | None]:
+        begin, select = self._select()
+        last, publish = len(self.text), None
+        for word, start, end in self._words(begin) if "publish" in self.text.lower() else ():
+            if word == "PUBLISH":
+                last, publish = start, self._publish(end)
+                break
+        made = None if select is None else select.text
+        return made, self.text[begin:last], publish
 
     # clauses
 
@@ -178,7 +199,7 @@ class _Reader:
                 "SELECT makes XML, or is *.", start, end, "Write <alert>{a}{b}</alert>: {a} is the node of variable a."
             )
         read = self._template(made, start)
-        self._slots = [(name, self.span(start + first, start + last)) for name, first, last in read.slots]
+        self._slots = [(name, start + first, start + last) for name, first, last in read.slots]
         return Construction(made)
 
     def _template(self, text: str, start: int) -> Template:
@@ -252,7 +273,7 @@ class _Reader:
             for o in (c.left, c.right)
             if isinstance(o, Operand)
         ]
-        asked += self._slots
+        asked += [(name, self.span(*place)) for name, *place in self._slots if name not in known]
         for name, span in asked:
             if name not in known:
                 raise UnknownNameError(

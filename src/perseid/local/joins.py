@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,94 +15,221 @@ from perseid.engines.joins.output import values_of
 from perseid.engines.joins.reading import ChainReader
 from perseid.engines.trees.formats import Lot, together
 from perseid.errors import DocumentError, EventDataError
+from perseid.local.construction import constructed
 from perseid.local.documents import Documents
+from perseid.local.publication import Publication
 from perseid.local.tables import read_table, time_column
 from perseid.local.trees import bodies_of, whole_array
 
 PART = 4_096
 """Documents that are read and joined together."""
+PUBLISHED = "published"
+"""The text of a document that a subscription has published, among the columns of a pair's documents."""
 _LEAVE_OUT = "Leave the row out. ps.trees(…).match(…) lists all that cannot be read."
 
 
-def join_here(documents: Documents, subscriptions: Subscriptions, expand: bool) -> Any:
-    """An Arrow table: a row for each pair of documents and choice of nodes, or for each subscription that is due to one."""
-    kept, lot, times, streams = _read(documents)
-    order = np.argsort(times, kind="stable")
+def join_here(
+    documents: Documents,
+    levels: Sequence[Subscriptions],
+    expand: bool,
+    publication: Publication | None = None,
+    results: bool | None = None,
+) -> Any:
+    """An Arrow table: a row for each pair of documents and choice of nodes, or for each subscription that is due to one.
+
+    Subscriptions of a level see what those of the levels before have published.
+    """
+    given = _Given.read(documents)
+    if len(levels) > 1 and PUBLISHED in given.kept.column_names:
+        raise EventDataError(f"A column is named {PUBLISHED!r}, as one of ours is.", hint="Rename it.")
+    asked = publication is not None and (publication.makes if results is None else results)
+    maker = None
+    if publication is not None and (asked or len(levels) > 1):
+        maker = _Maker(publication, given, documents.namespaces, asked, results is True)
+    rows: list[dict[str, Any]] = []
+    for subscriptions in levels:
+        rows += _joined(given, documents, subscriptions, expand, maker)
+        if maker is not None:
+            given.publish(maker, documents)
+    return _table(rows, given, expand, asked, len(levels) > 1)
+
+
+def _joined(
+    given: _Given, documents: Documents, subscriptions: Subscriptions, expand: bool, maker: _Maker | None
+) -> Iterator[dict[str, Any]]:
+    """What is found in all documents, with their numbers."""
+    order = np.argsort(given.times, kind="stable")
     joiner = Joiner(subscriptions)
     reader = ChainReader(list(subscriptions.chains), documents.namespaces, documents.trusted)
-    rows: list[dict[str, Any]] = []
     for begin in range(0, len(order), PART):
         some = order[begin : begin + PART]
-        bindings, refused = reader.read(lot.bodies.take(pa.array(some)), [streams[i] for i in some.tolist()])
-        for bad in lot.explained([replace(one, row=int(some[one.row])) for one in refused]):
+        bindings, refused = reader.read(given.bodies.take(pa.array(some)), [given.streams[i] for i in some.tolist()])
+        for bad in refused:
             raise DocumentError(
                 f"Row {bad.row + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
             )
-        joined = joiner.add(times[some], bindings)
-        rows += _expanded(joined, joiner) if expand else _compact(joined, joiner)
-    return _table(rows, kept, order, expand)
+        joined = joiner.add(given.times[some], bindings)
+        yield from (_expanded if expand else _compact)(joined, joiner, order, maker)
 
 
-def _read(documents: Documents) -> tuple[Any, Lot, Any, list[str]]:
-    """All documents: their other columns, their bodies, times and streams."""
-    tables, bodies, times, streams = [], [], [], list[str]()
-    if documents.is_path:
-        raise EventDataError(
-            "Documents that are joined are read whole, and these are given by their paths.",
-            hint="Read them into a column, and name it: ps.documents(data, body=…).",
-        )
-    for event_type, data in documents.inputs():
-        table = read_table(data, None)
-        documents.require(list(table.columns), event_type)
-        documents.require_time(list(table.columns))
-        tables.append({n: whole_array(c) for n, c in table.columns.items() if n != documents.body})
-        bodies.append(bodies_of(documents, table))
-        times.append(time_column(table, documents.events.time))
-        if event_type is None and documents.type is None:
+@dataclass
+class _Given:
+    """All documents there are: their other columns, their bodies, times and streams."""
+
+    kept: Any
+    bodies: Any
+    times: Any
+    streams: list[str]
+    published: list[str | None] = field(default_factory=list)
+    """By document: its text, if it was published here."""
+
+    @classmethod
+    def read(cls, documents: Documents) -> _Given:
+        tables, bodies, times, streams = [], [], [], list[str]()
+        if documents.path is not None:
             raise EventDataError(
-                "A subscription names the stream of each block, and nothing says of which stream documents are.",
-                hint="Name the column that says it, ps.documents(data, type=…), or give the tables by stream: {'Feed': data}.",
+                "Documents that are joined are read whole, and these are given by their paths.",
+                hint="Read them into a column, and name it: ps.documents(data, body=…).",
             )
-        named = table.columns[documents.type] if event_type is None and documents.type is not None else None
-        streams += (
-            [event_type or ""] * table.rows if named is None else [str(one) for one in whole_array(named).to_pylist()]
-        )
-    kept = pa.concat_tables([pa.table(columns) for columns in tables], promote_options="permissive")
-    return kept, together(bodies, documents.format), np.concatenate([np.zeros(0, np.int64), *times]), streams
+        for event_type, data in documents.inputs():
+            table = read_table(data, None)
+            documents.require(list(table.columns), event_type)
+            documents.require_time(list(table.columns))
+            tables.append({n: whole_array(c) for n, c in table.columns.items() if n != documents.body})
+            bodies.append(bodies_of(documents, table))
+            times.append(time_column(table, documents.events.time))
+            if event_type is None and documents.type is None:
+                raise EventDataError(
+                    "A subscription names the stream of each block, and nothing says of which stream documents are.",
+                    hint="Name the column that says it, ps.documents(data, type=…), or give the tables by stream: "
+                    "{'Feed': data}.",
+                )
+            named = table.columns[documents.type] if event_type is None and documents.type is not None else None
+            streams += (
+                [event_type or ""] * table.rows
+                if named is None
+                else [str(one) for one in whole_array(named).to_pylist()]
+            )
+        kept = pa.concat_tables([pa.table(columns) for columns in tables], promote_options="permissive")
+        # A text is no bytes: the encoding that a document names is not that of a text.
+        texts = all(pa.types.is_string(one.type) or pa.types.is_large_string(one.type) for one in bodies)
+        kind = pa.large_string() if texts else pa.large_binary()
+        read = pa.chunked_array([body.cast(kind) for body in bodies], kind).combine_chunks()
+        return cls(kept, read, np.concatenate([np.zeros(0, np.int64), *times]), streams, [None] * len(streams))
+
+    def publish(self, maker: _Maker, documents: Documents) -> None:
+        """Documents that were published since: of their columns only the time is known, and the stream."""
+        new, maker.published = list(maker.published.values()), {}
+        if not new:
+            return
+        later = [max(pair, key=self.times.__getitem__) for _, _, pair in new]
+        columns = {
+            name: whole_array(column).take(pa.array(later)) if name == documents.events.time else pa.nulls(len(new))
+            for name, column in zip(self.kept.column_names, self.kept.columns, strict=True)
+        }
+        texts, streams = [text for _, text, _ in new], [stream for stream, _, _ in new]
+        if documents.type in columns:
+            columns[documents.type] = pa.array(streams, pa.string()).cast(self.kept[documents.type].type)
+        self.kept = pa.concat_tables([self.kept, pa.table(columns)], promote_options="permissive")
+        self.bodies = pa.concat_arrays([self.bodies, pa.array(texts, pa.large_string()).cast(self.bodies.type)])
+        self.times = np.concatenate([self.times, self.times[later]])
+        self.streams += streams
+        self.published += texts
 
 
-def _compact(joined: Joined, joiner: Joiner) -> Iterator[dict[str, Any]]:
-    """A row for each pair; subscriptions of a group whose left block is the newer document's have a row of their own."""
-    for group, count, older, newer, _ in pairs(joined):
+class _Maker:
+    """Makes what subscriptions ask for of pairs."""
+
+    def __init__(
+        self,
+        publication: Publication,
+        given: _Given,
+        namespaces: Sequence[tuple[str, str]],
+        told: bool,
+        always: bool,
+    ) -> None:
+        self.publication, self.given, self.namespaces = publication, given, namespaces
+        self.told, self.always = told, always
+        self.published: dict[tuple[Any, ...], tuple[str, str, tuple[int, int]]] = {}
+        """Stream, text and the pair of each; a pair that a subscription is due in two ways is published once."""
+        self._last: dict[tuple[Any, ...], str] = {}
+
+    def result(self, whose: Any, row: Row, left: int, right: int, nodes: Sequence[int]) -> str | None:
+        """What a subscription makes of a pair, if that is told; it is published, if somebody reads it."""
+        number, stream = self.publication.built(whose, self.always), self.publication.stream_of(whose)
+        if number is None or not (self.told or stream is not None):
+            return None
+        own = len(row.template.shown[0])
+        sides = [
+            tuple(some[place] for place in order)
+            for some, order in zip((nodes[:own], nodes[own:]), row.order, strict=True)
+        ]
+        if row.swapped:
+            sides.reverse()
+        key = (number, left, right, *sides)
+        if key not in self._last:
+            if len(self._last) > PART:
+                self._last.clear()
+            one, other = (self.given.bodies[place].as_py() for place in (left, right))
+            subscription = self.publication.made(number)
+            self._last[key] = constructed(subscription, one, other, sides[0], sides[1], self.namespaces)
+        if stream is not None:
+            self.published[whose, left, right, *sides] = stream, self._last[key], (left, right)
+        return self._last[key] if self.told else None
+
+
+def _compact(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:
+    """A row for each pair and what is made of it; subscriptions whose left block is the newer document's have their own."""
+    for group, count, older, newer, nodes in pairs(joined):
         owners = joiner.subscriptions.whose(group, count, joined.index)
         for swapped in (False, True):
-            whose = [name for name, row in owners if row.swapped is swapped]
-            if whose:
-                left, right = (newer, older) if swapped else (older, newer)
-                yield {"subscriptions": whose, "left": left, "right": right}
+            left, right = (int(numbers[one]) for one in ((newer, older) if swapped else (older, newer)))
+            own = [(name, row) for name, row in owners if row.swapped is swapped]
+            whose: dict[str | None, list[Any]] = {}
+            if maker is None and own:
+                whose[None] = [name for name, _ in own]
+            elif maker is not None:
+                for name, row in own:
+                    whose.setdefault(maker.result(name, row, left, right, nodes), []).append(name)
+            for made, names in whose.items():
+                yield {"subscriptions": names, "left": left, "right": right, "result": made}
 
 
-def _expanded(joined: Joined, joiner: Joiner) -> Iterator[dict[str, Any]]:
+def _expanded(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:
     for (name, row), older, newer, nodes in notified(joined, joiner.subscriptions):
-        left, right = (newer, older) if row.swapped else (older, newer)
-        values = list(values_of(row, joiner, older, newer, nodes))
-        yield {"subscription": name, "left": left, "right": right, "values": values}
+        left, right = (int(numbers[one]) for one in ((newer, older) if row.swapped else (older, newer)))
+        values = list(_values(row, joiner, older, newer, nodes))
+        made = None if maker is None else maker.result(name, row, left, right, nodes)
+        yield {"subscription": name, "left": left, "right": right, "values": values, "result": made}
 
 
-def _table(rows: list[dict[str, Any]], kept: Any, order: Any, expand: bool) -> Any:
+def _values(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
+    """The variables of a notification that are compared, with their texts."""
+    own = len(row.template.shown[0])
+    for document, some, order, names in zip(
+        (older, newer), (nodes[:own], nodes[own:]), row.order, row.names, strict=True
+    ):
+        for place, name in zip(order, names, strict=True):
+            text = joiner.text_of(document, some[place])
+            if name is not None and text is not None:
+                yield name, text
+
+
+def _table(rows: list[dict[str, Any]], given: _Given, expand: bool, made: bool, published: bool) -> Any:
+    columns = {name: whole_array(given.kept[name]) for name in given.kept.column_names}
+    if published:
+        columns[PUBLISHED] = pa.array(given.published, pa.string())
     documents = {
         side: pa.StructArray.from_arrays(
-            [
-                whole_array(kept[name]).take(pa.array(order[[row[side] for row in rows]], pa.int64()))
-                for name in kept.column_names
-            ],
-            names=kept.column_names,
+            [one.take(pa.array([row[side] for row in rows], pa.int64())) for one in columns.values()],
+            names=list(columns),
         )
         for side in ("left", "right")
     }
+    results = {"result": pa.array([row["result"] for row in rows], pa.string())} if made else {}
     if not expand:
         told = pa.array([[str(one) for one in row["subscriptions"]] for row in rows], pa.list_(pa.string()))
-        return pa.table({"subscriptions": told, **documents})
+        return pa.table({"subscriptions": told, **documents, **results})
     names = pa.array([str(row["subscription"]) for row in rows], pa.string())
     values = pa.array([row["values"] for row in rows], pa.map_(pa.string(), pa.string()))
-    return pa.table({"subscription": names, **documents, "values": values})
+    return pa.table({"subscription": names, **documents, "values": values, **results})

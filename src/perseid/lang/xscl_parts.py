@@ -1,0 +1,71 @@
+"""Subscriptions in parts: what they ask for, what they make of it, and the name of the stream that is.
+
+What is asked for is shared between subscriptions by its text, so SELECT and PUBLISH are cut off before. Many have the
+same parts, and are read once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from perseid.lang.subscriptions import Construction, Subscription
+from perseid.lang.tree_patterns import Constant
+from perseid.lang.xscl import cut, parse_subscription
+from perseid.lang.xscl_shapes import Shaped, shaped
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A subscription's text, cut."""
+
+    source: str
+    """What it asks for."""
+    select: str | None = None
+    """None where nothing is said of what is made."""
+    publish: str | None = None
+    built: int | None = None
+    """The number of what is made, if SELECT or PUBLISH ask for it."""
+
+
+class Cutter:
+    """Cuts texts. What two subscriptions make that differ in nothing but their windows has one number."""
+
+    def __init__(self) -> None:
+        self._texts: list[tuple[str, str | None]] = []
+        self._read: dict[int, Subscription] = {}
+        self._numbers: dict[tuple[str | None, str, tuple[Constant, ...]], int] = {}
+        self._checked: set[tuple[str, str | None, str | None]] = set()
+
+    def parts(self, text: str) -> Parts:
+        """A text cut, after it has been found right where SELECT and PUBLISH are concerned."""
+        low = text.lower() if isinstance(text, str) else ""
+        if "select" not in low and "publish" not in low:
+            return Parts(text)
+        select, source, publish = cut(text)
+        if select is None and publish is None:
+            return Parts(source)
+        shape = shaped(source)
+        key = (source if shape is None else shape.shape, select, publish)
+        if key not in self._checked:
+            parse_subscription(text)  # what is wrong is said of the whole text
+            self._checked.add(key)
+        return Parts(source, select, publish, self._number(source, select, shape))
+
+    def number(self, source: str) -> int:
+        """Of what is made where nothing is said of it."""
+        return self._number(source, None, shaped(source))
+
+    def _number(self, source: str, select: str | None, shape: Shaped | None) -> int:
+        key = (select, source, ()) if shape is None else (select, shape.shape, shape.constants)
+        number = self._numbers.setdefault(key, len(self._texts))
+        if number == len(self._texts):
+            self._texts.append((source, select))
+        return number
+
+    def made(self, number: int) -> Subscription:
+        """A subscription that makes what has this number; read when it is first due, as most never are."""
+        if number not in self._read:
+            source, select = self._texts[number]
+            made = None if select is None else Construction(select)
+            self._read[number] = replace(parse_subscription(source), select=made)
+        return self._read[number]

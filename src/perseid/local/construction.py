@@ -1,0 +1,84 @@
+"""What a subscription makes of a pair of documents, given their bodies and the numbers of the nodes that were found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from xml.parsers import expat
+
+from perseid.engines.trees.judge import SEPARATOR, RefusedError, safe_parser
+from perseid.errors import DocumentError
+from perseid.lang.subscriptions import Subscription
+from perseid.lang.xscl import parse_subscription
+from perseid.semantics.construction import built
+from perseid.semantics.documents import Element, Name
+
+
+def constructed(
+    subscription: Subscription | str,
+    left: bytes | str,
+    right: bytes | str,
+    left_nodes: Sequence[int],
+    right_nodes: Sequence[int],
+    namespaces: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+) -> str:
+    """The XML that a subscription makes of two documents; without SELECT, ``<result>`` with what its blocks have found.
+
+    Nodes are numbered as the engine tells them, in the order that ``Row.order`` puts them in. Nothing but the arguments
+    counts, so this runs anywhere; what was read last is kept.
+    """
+    read = _subscription(subscription) if isinstance(subscription, str) else subscription
+    return built(read, element_of(left), element_of(right), (*left_nodes, *right_nodes), dict(namespaces))
+
+
+@lru_cache(maxsize=1 << 10)
+def _subscription(text: str) -> Subscription:
+    return parse_subscription(text)
+
+
+@lru_cache(maxsize=64)
+def element_of(body: bytes | str) -> Element:
+    """A document as its meaning sees it; a text is a text, whatever encoding it says it is in."""
+    builder = _Builder()
+    parser = safe_parser("utf-8" if isinstance(body, str) else None)
+    parser.ordered_attributes = parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+    parser.CharacterDataHandler = builder.characters
+    try:
+        parser.Parse(body.encode() if isinstance(body, str) else body, True)
+    except expat.ExpatError as error:
+        said = expat.ErrorString(error.code)
+        raise DocumentError(said[:1].upper() + said[1:], line=error.lineno, column=error.offset + 1) from None
+    except RefusedError as error:
+        raise DocumentError(str(error), line=parser.CurrentLineNumber, column=parser.CurrentColumnNumber + 1) from None
+    return builder.over[0]
+
+
+class _Builder:
+    """Expat's events as elements."""
+
+    def __init__(self) -> None:
+        self.over: list[Element] = []
+        self._open: list[tuple[Name, dict[Name, str], list[Element | str]]] = []
+
+    def start(self, name: str, attributes: list[str]) -> None:
+        given = zip(attributes[::2], attributes[1::2], strict=True)
+        self._open.append((_name(name), {_name(one): text for one, text in given}, []))
+
+    def characters(self, text: str) -> None:
+        content = self._open[-1][2]
+        if content and isinstance(content[-1], str):  # a comment stood between them
+            content[-1] += text
+        else:
+            content.append(text)
+
+    def end(self, _: Any) -> None:
+        name, attributes, content = self._open.pop()
+        made = Element(name, attributes, tuple(content))
+        (self._open[-1][2] if self._open else self.over).append(made)
+
+
+def _name(text: str) -> Name:
+    uri, _, local = text.rpartition(SEPARATOR)
+    return uri, local

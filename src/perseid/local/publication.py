@@ -1,0 +1,86 @@
+"""Subscriptions that read what others publish: in which order they are asked, and what each of them makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from perseid.errors import MeaningError
+from perseid.lang.subscriptions import Subscription
+from perseid.lang.xscl import parse_subscription
+from perseid.lang.xscl_parts import Cutter, Parts
+from perseid.lang.xscl_shapes import shaped
+
+
+class Publication:
+    """Subscriptions by whose they are, cut into what they ask for and what they make."""
+
+    def __init__(self, texts: Mapping[Any, str]) -> None:
+        self._cutter = Cutter()
+        self._parts: dict[Any, Parts] = {}
+        self.sources: dict[Any, str] = {}
+        for whose, text in texts.items():
+            parts = self._cutter.parts(text)
+            self.sources[whose] = parts.source
+            if parts.built is not None:
+                self._parts[whose] = parts
+        self.levels = self._in_order()
+        """Subscriptions that can be asked together, those first that others read from."""
+
+    @property
+    def makes(self) -> bool:
+        """Is there any that says what it makes?"""
+        return bool(self._parts)
+
+    def made(self, number: int) -> Subscription:
+        """The subscription that makes what has this number."""
+        return self._cutter.made(number)
+
+    def built(self, whose: Any, always: bool) -> int | None:
+        """The number of what a subscription makes; None for one that does not say so, unless all are asked."""
+        parts = self._parts.get(whose)
+        if parts is not None:
+            return parts.built
+        return self._cutter.number(self.sources[whose]) if always else None
+
+    def stream_of(self, whose: Any) -> str | None:
+        """The stream that results are documents of, if somebody reads it."""
+        parts = self._parts.get(whose)
+        return parts.publish if parts is not None and parts.publish in self.read else None
+
+    def _in_order(self) -> list[list[Any]]:
+        published = {whose: parts.publish for whose, parts in self._parts.items() if parts.publish is not None}
+        self.read: set[str] = set()
+        if not published:
+            return [list(self.sources)]
+        shapes: dict[str, tuple[str, str]] = {}
+        streams = {whose: _streams(source, shapes) for whose, source in self.sources.items()}
+        self.read = {one for each in streams.values() for one in each}
+        graph: dict[str, set[str]] = {name: set() for name in published.values()}
+        for whose, name in published.items():
+            graph[name].update(one for one in streams[whose] if one in graph)
+        try:
+            order = list(TopologicalSorter(graph).static_order())
+        except CycleError as error:
+            raise MeaningError(
+                f"Subscriptions publish what they read, in a circle: {' -> '.join(error.args[1])}.",
+                hint="Publish one of them under a name that none of the others reads.",
+            ) from None
+        level = dict.fromkeys(graph, 0)
+        for name in order:
+            level[name] = 1 + max((level[one] for one in graph[name]), default=0)
+        found: list[list[Any]] = [[] for _ in range(1 + max(level.values()))]
+        for whose, each in streams.items():
+            found[max(level.get(one, 0) for one in each)].append(whose)
+        return [some for some in found if some]
+
+
+def _streams(source: str, shapes: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    """The streams that a subscription reads."""
+    shape = shaped(source)
+    text = source if shape is None else shape.shape
+    if text not in shapes:
+        read = parse_subscription(source).source
+        shapes[text] = read.left.stream, read.right.stream
+    return shapes[text]
