@@ -8,7 +8,7 @@ from typing import Any
 from perseid.declare import MAX_SHARDS, named_words
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.errors import EventDataError, NotYetError, PatternError, PerseidError
-from perseid.lang.xscl import parse_subscription
+from perseid.lang.xscl_parts import read_subscription
 from perseid.local.documents import Documents
 from perseid.local.rows import is_spark, require_spark
 
@@ -119,7 +119,8 @@ class SubscriptionSet:
 def subscriptions(texts: str | Iterable[str] | Mapping[Any, str]) -> SubscriptionSet:
     """Subscriptions from their texts in XSCL, by whose they are.
 
-    ``"Feed//item->a[/author->x] FOLLOWED BY{x = y, 1 day} Feed//item->b[/author->y]"``: one, several, or several by name.
+    ``"Feed//item->a[/author->x] FOLLOWED BY{x = y, 1 day} Feed//item->b[/author->y]"``: one, several, or several by name. A
+    text may also be a pattern: two tree steps with an equality between them, and ``selection followed by``.
     """
     if isinstance(texts, str):
         texts = {"subscription": texts}
@@ -141,7 +142,7 @@ def subscriptions(texts: str | Iterable[str] | Mapping[Any, str]) -> Subscriptio
 
 def _is_wrong(text: str) -> bool:
     try:
-        parse_subscription(text)
+        read_subscription(text)
     except PatternError:
         return True
     return False

@@ -8,7 +8,10 @@ from collections import Counter
 import pytest
 
 import perseid as ps
+from perseid.lang.printer import print_pattern
+from perseid.lang.subscription_patterns import pattern_of
 from perseid.lang.subscriptions import Construction, Subscription, print_subscription
+from perseid.lang.xscl import parse_subscription
 from perseid.local.construction import constructed, element_of
 from perseid.semantics.joins import results
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
@@ -190,7 +193,7 @@ def test_an_or_publishes_a_pair_once() -> None:
 
 def test_circles_are_refused() -> None:
     one = "{}//result->p[//k->x] JOIN{{x = y, forever}} A//i->c[/k->y] PUBLISH {}"
-    with pytest.raises(ps.MeaningError, match="in a circle: (b -> c -> b|c -> b -> c)") as raised:
+    with pytest.raises(ps.MeaningError, match=r"in a circle: (b -> c -> b|c -> b -> c)") as raised:
         ps.subscriptions({"x": one.format("b", "c"), "y": one.format("c", "b"), "z": one.format("A", "d")})
     assert not hasattr(raised.value, "__notes__")
     with pytest.raises(ps.MeaningError, match="in a circle: A -> A"):
@@ -217,3 +220,19 @@ def test_three_blocks_by_publishing_two() -> None:
     found = ps.subscriptions(texts).match(ps.documents(rows, body="xml", type="feed", time="ts")).to_pylist()
     (last,) = [row for row in found if row["subscriptions"] == ["then"]]
     assert (last["left"]["published"], last["right"]["n"]) == ("<result><a>1</a><b>1</b></result>", 2)
+
+
+@pytest.mark.parametrize("relation", ["FOLLOWED BY", "JOIN"])
+def test_patterns_find_what_subscriptions_find(relation: str) -> None:
+    """Where no variable is found twice in a document, the pattern asked as a pattern gives the same pairs."""
+    text = f"F//item->i[/by->x][/t->t] {relation}{{x = y AND t < u, 5 seconds}} F//item->j[/by->y][/t->u]"
+    chance = random.Random(7)
+    given = documents(*((chance.randrange(20), chance.choice(["ann", "bob"]), chance.choice("123")) for _ in range(40)))
+    pattern = print_pattern(pattern_of(parse_subscription(text)))
+    pairs = [
+        sorted((row["left"]["n"], row["right"]["n"]) for row in ps.subscriptions(each).match(given).to_pylist())
+        for each in (text, pattern)
+    ]
+    told = ps.pattern(pattern + "return a.n as l, b.n as r").match(given).to_dicts()
+    assert pairs[0] == pairs[1] == sorted((row["l"], row["r"]) for row in told)
+    assert len(pairs[0]) > 10

@@ -6,12 +6,28 @@ same parts, and are read once.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
-from perseid.lang.subscriptions import Construction, Subscription
+from perseid.errors import PatternError
+from perseid.lang.parser import parse_pattern
+from perseid.lang.subscription_patterns import subscription_of
+from perseid.lang.subscriptions import Construction, Subscription, print_subscription
 from perseid.lang.tree_patterns import Constant
 from perseid.lang.xscl import cut, parse_subscription
 from perseid.lang.xscl_shapes import Shaped, shaped
+
+_PATTERN = re.compile(r"(?:\s|--[^\n]*\n)*pattern\s+[^\W\d]", re.IGNORECASE)
+
+
+def read_subscription(text: str) -> Subscription:
+    """Read one, in XSCL or as a pattern of ours."""
+    if not isinstance(text, str) or not _PATTERN.match(text):
+        return parse_subscription(text)
+    try:
+        return subscription_of(parse_pattern(text))
+    except PatternError as error:
+        raise error.locate(text) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,8 @@ class Cutter:
 
     def parts(self, text: str) -> Parts:
         """A text cut, after it has been found right where SELECT and PUBLISH are concerned."""
+        if isinstance(text, str) and _PATTERN.match(text):
+            return Parts(print_subscription(read_subscription(text)))
         low = text.lower() if isinstance(text, str) else ""
         if "select" not in low and "publish" not in low:
             return Parts(text)

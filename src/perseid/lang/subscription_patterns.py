@@ -1,0 +1,299 @@
+"""Subscriptions as patterns: two tree steps with an equality between them, under ``selection followed by``.
+
+    pattern again
+    match   Feed << //item->i[/author->x] >> a -> Feed << //item->j[/author->y] >> b
+    where   a.x = b.y
+    within  1 day
+    selection followed by
+
+is ``Feed//item->i[/author->x] FOLLOWED BY{x = y, 1 day} Feed//item->j[/author->y]``; with ``&`` between the steps it is a
+JOIN. Nodes have texts: where XSCL compares them as numbers, a pattern has ``cast(a.p as double)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from perseid.errors import MeaningError, UnknownNameError, nearest
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_expr
+from perseid.lang.subscriptions import (
+    MIRRORED,
+    AllOf,
+    AnyOf,
+    Block,
+    Comparator,
+    Compared,
+    Operand,
+    Pairing,
+    Predicate,
+    Relation,
+    Subscription,
+    comparisons,
+)
+from perseid.lang.tree_patterns import Constant, TreeNode, TreePattern, return_names
+
+_SELECTION = (
+    "Say: selection followed by. It takes every pair, uses nothing up, and wants the later document strictly later; "
+    "join the steps by -> for that order, or by & for either."
+)
+_OPERATORS: dict[str, Comparator] = {"=": "=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_STEPS = ("a", "b")
+
+
+def subscription_of(pattern: ast.Pattern) -> Subscription:
+    """The subscription that a pattern is; a :class:`~perseid.errors.MeaningError` says why one is none."""
+    if pattern.selection is not ast.Selection.FOLLOWED_BY:
+        _refuse("it does not take every pair", pattern.span, _SELECTION)
+    relation, steps = _steps(pattern.match)
+    _refuse_clauses(pattern)
+    reader = _Reader(steps)
+    parts: list[Predicate] = [reader.key(one) for one in pattern.partition_by]
+    for number, step in enumerate(steps):
+        parts += [reader.predicate(one, number) for one in ex.conjuncts(step.condition)]
+    parts += [reader.predicate(one, None) for one in ex.conjuncts(pattern.where)]
+    flat = [one for part in parts for one in (part.parts if isinstance(part, AllOf) else (part,))]
+    if not any(one.op == "=" and isinstance(one.right, Operand) for part in flat for one in comparisons(part)):
+        _refuse("nothing says which nodes of the two documents are equal", pattern.span, "Write: where a.x = b.y.")
+    predicate = flat[0] if len(flat) == 1 else AllOf(tuple(flat))
+    return Subscription(Pairing(relation, *reader.blocks, predicate, _window(pattern)), span=pattern.span)
+
+
+def pattern_of(subscription: Subscription, name: str = "subscription") -> ast.Pattern:
+    """The pattern that a subscription is; a :class:`~perseid.errors.MeaningError` says why one is none."""
+    source = subscription.source
+    if subscription.select is not None or subscription.publish is not None:
+        _refuse_pattern(
+            "a pattern returns columns, and this makes XML", subscription.span, "Leave SELECT and PUBLISH out."
+        )
+    steps = tuple(
+        ast.Step(ast.TreeMatch(block.stream, block.tree), name=step)
+        for block, step in zip((source.left, source.right), _STEPS, strict=True)
+    )
+    match: ast.Element = ast.Conjunction(steps)
+    if source.relation is Relation.FOLLOWED_BY:
+        match = ast.Sequence(steps, (ast.Link(),))
+    return ast.Pattern(
+        name,
+        match,
+        where=_expression(source.predicate, source),
+        within=ast.Forever() if source.window is None else ast.TimeWindow(source.window),
+        selection=ast.Selection.FOLLOWED_BY,
+    )
+
+
+def _refuse(why: str, span: ex.Span | None, hint: str | None = None) -> NoReturn:
+    raise MeaningError(f"This pattern is no subscription: {why}.", span=span, hint=hint)
+
+
+def _refuse_pattern(why: str, span: ex.Span | None, hint: str | None = None) -> NoReturn:
+    raise MeaningError(f"This subscription is no pattern: {why}.", span=span, hint=hint)
+
+
+# patterns to subscriptions
+
+
+def _steps(match: ast.Element) -> tuple[Relation, tuple[ast.Step, ast.Step]]:
+    """The two steps, and whether their order counts."""
+    relation, parts = Relation.FOLLOWED_BY, ast.parts(match)
+    if isinstance(match, ast.Conjunction):
+        relation = Relation.JOIN
+    elif not isinstance(match, ast.Sequence):
+        parts = ()
+    if len(parts) != 2 or not all(isinstance(one, ast.Step) and isinstance(one.kind, ast.TreeMatch) for one in parts):
+        _refuse(
+            "it has to be two steps, each a tree pattern",
+            match.span,
+            "As in: Feed << //item->i[/author->x] >> a -> Feed << //item->j[/author->y] >> b.",
+        )
+    if isinstance(match, ast.Sequence):
+        (link,) = match.links
+        if link.contiguity is not ast.Contiguity.SKIP or link.after is not None or link.within is not None:
+            _refuse("the arrow between its steps says more than the order", link.span or match.span, _SELECTION)
+    one, other = parts
+    assert isinstance(one, ast.Step)
+    assert isinstance(other, ast.Step)
+    for step in (one, other):
+        if step.must is not None or step.unify:
+            _refuse("a step has to be a tree pattern, perhaps with a condition in [ ]", step.span, "Compare in where.")
+    return relation, (one, other)
+
+
+def _refuse_clauses(pattern: ast.Pattern) -> None:
+    given = {
+        "parameters": pattern.parameters,
+        "holds for": pattern.holds_for is not None,
+        "after match skip": pattern.skip is not None,
+        "report timeouts": pattern.report_timeouts,
+        "return": pattern.returns or pattern.evidence is not None,
+        "suppress": pattern.suppress is not None,
+    }
+    for clause, there in given.items():
+        if there:
+            _refuse(f"a subscription has nothing like {clause!r}", pattern.span, "Leave it out.")
+
+
+def _window(pattern: ast.Pattern) -> int | None:
+    match pattern.within:
+        case ast.TimeWindow(int() as micros):
+            return micros
+        case ast.Forever():
+            return None
+    _refuse("its window has to be a length of time", pattern.span, "As in: within 1 day, or within forever.")
+
+
+class _Reader:
+    """Conditions of a pattern as comparisons of its nodes. Nodes that have one name in both trees have two here."""
+
+    def __init__(self, steps: tuple[ast.Step, ast.Step]) -> None:
+        self.names = [step.name for step in steps]
+        blocks, taken = [], set[str]()
+        self.variables: list[dict[str, str]] = []
+        for step in steps:
+            assert isinstance(step.kind, ast.TreeMatch)
+            own = return_names(step.kind.tree)
+            renamed = {name: _free(name, taken | set(own)) if name in taken else name for name in own}
+            taken |= set(renamed.values())
+            self.variables.append(renamed)
+            root = step.kind.tree.root
+            if not isinstance(root, TreeNode):
+                _refuse("a block is one path, and this is a run of siblings", step.span, "Put it below a step.")
+            blocks.append(Block(step.kind.stream, TreePattern(_renamed(root, renamed)), span=step.span))
+        self.blocks = (blocks[0], blocks[1])
+
+    def key(self, ref: ex.Ref) -> Compared:
+        """``partition by x``: a node of that name in both trees, with the same text."""
+        name = ref.parts[0] if len(ref.parts) == 1 else ""
+        if not all(name in some for some in self.variables):
+            _refuse(f"its key, {print_expr(ref)}, is no node of both steps", ref.span, "Compare in where: a.x = b.y.")
+        left, right = (Operand(some[name], span=ref.span) for some in self.variables)
+        return Compared(left, "=", right, span=ref.span)
+
+    def predicate(self, expr: ex.Expr, own: int | None) -> Predicate:
+        match expr:
+            case ex.Binary("and" | "or" as op):
+                kind = AllOf if op == "and" else AnyOf
+                both = [self.predicate(one, own) for one in (expr.left, expr.right)]
+                return kind(tuple(q for p in both for q in (p.parts if isinstance(p, kind) else (p,))))
+            case ex.Binary(op) if op in _OPERATORS:
+                return self._compared(expr, own)
+            case ex.Call("contains", (value, ex.Literal("string", str() as text))):
+                node, number = self._side(value, own)
+                if isinstance(node, Operand) and not number:
+                    return Compared(node, "contains", text, span=expr.span)
+        _refuse(
+            f"{print_expr(expr)} is no comparison of nodes",
+            getattr(expr, "span", None),
+            "It may have = <> < <= > >=, contains(a.x, 'text'), and, or.",
+        )
+
+    def _compared(self, expr: ex.Binary, own: int | None) -> Compared:
+        op = _OPERATORS[expr.op]
+        (left, one), (right, other) = (self._side(each, own) for each in (expr.left, expr.right))
+        if not isinstance(left, Operand):
+            left, right, one, other, op = right, left, other, one, MIRRORED[op]
+        if not isinstance(left, Operand):
+            _refuse(f"{print_expr(expr)} names no node", expr.span)
+        numbers = one and (other or not isinstance(right, Operand | str))
+        texts = not one and (isinstance(right, str) or (isinstance(right, Operand) and not other and op == "="))
+        if not (texts or (numbers and op != "!=" and not (isinstance(right, Operand) and op == "="))):
+            _refuse(
+                f"{print_expr(expr)} compares otherwise than a subscription does",
+                expr.span,
+                "Nodes of two documents are equal as texts, a.x = b.y, or compared as numbers, cast(a.p as double) < "
+                "cast(b.q as double); with a constant, as texts, a.x <> 'ann', or as numbers, cast(a.p as double) < 10.",
+            )
+        return Compared(left, op, right, span=expr.span)
+
+    def _side(self, expr: ex.Expr, own: int | None) -> tuple[Operand | Constant, bool]:
+        """A node or a constant, and whether it is a node as a number."""
+        match expr:
+            case ex.Cast(ex.Ref() as ref, "double"):
+                return self._node(ref, own), True
+            case ex.Ref():
+                return self._node(expr, own), False
+            case ex.Literal("string", str() as value):
+                return value, False
+            case ex.Literal("integer" | "decimal", int() | Decimal() as number):
+                return number, False
+            case ex.Unary("-", ex.Literal("integer" | "decimal", int() | Decimal() as number)):
+                return -number, False
+        _refuse(f"{print_expr(expr)} is neither a node nor a constant", getattr(expr, "span", None))
+
+    def _node(self, ref: ex.Ref, own: int | None) -> Operand:
+        number, name = own, ref.parts[0]
+        if len(ref.parts) > 1 or own is None:
+            number = self.names.index(ref.parts[0]) if ref.parts[0] in self.names else None
+            name = ref.parts[-1]
+        if number is None or len(ref.parts) > 2 or (own is None and len(ref.parts) == 1):
+            _refuse(f"{print_expr(ref)} is no node of a step", ref.span, "Name the steps, and write a.x.")
+        known = self.variables[number]
+        if name not in known:
+            raise UnknownNameError(
+                f"No node is called {name!r}.",
+                span=ref.span,
+                nearest=nearest(name, known),
+                hint=f"The nodes of this step are {', '.join(known)}." if known else "Name nodes with ->: //author->a.",
+            )
+        return Operand(known[name], span=ref.span)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def _renamed(part: Any, names: dict[str, str]) -> Any:
+    """A part of a tree pattern with other return names."""
+    if isinstance(part, tuple):
+        return tuple(_renamed(one, names) for one in part)
+    if not is_dataclass(part) or isinstance(part, type | ex.Span):
+        return part
+    changed = {f.name: _renamed(getattr(part, f.name), names) for f in fields(part) if f.name != "span"}
+    if isinstance(part, TreeNode) and part.returns is not None:
+        changed["returns"] = names[part.returns]
+    return replace(part, **changed)
+
+
+# subscriptions to patterns
+
+
+def _expression(predicate: Predicate, source: Pairing) -> ex.Expr:
+    if isinstance(predicate, Compared):
+        return _comparison(predicate, source)
+    parts = [_expression(one, source) for one in predicate.parts]
+    made = parts[0]
+    for one in parts[1:]:
+        made = ex.Binary("and" if isinstance(predicate, AllOf) else "or", made, one)
+    return made
+
+
+def _comparison(one: Compared, source: Pairing) -> ex.Expr:
+    left, right = _ref(one.left, source), one.right
+    if one.op == "contains":
+        return ex.Call("contains", (left, ex.Literal("string", str(right))))
+    op: ex.BinaryOp = "<>" if one.op == "!=" else one.op
+    if isinstance(right, Operand):
+        if op == "=":
+            return ex.Binary(op, left, _ref(right, source))
+        return ex.Binary(op, ex.Cast(left, "double"), ex.Cast(_ref(right, source), "double"))
+    if isinstance(right, str):
+        return ex.Binary(op, left, ex.Literal("string", right))
+    if op == "<>":
+        _refuse_pattern("what is no number is different from every number here, and unknown there", one.span)
+    size: int | Decimal = -right if right < 0 else right
+    literal: ex.Expr = ex.Literal("integer" if isinstance(right, int) else "decimal", size)
+    return ex.Binary(op, ex.Cast(left, "double"), ex.Unary("-", literal) if right < 0 else literal)
+
+
+def _ref(operand: Operand, source: Pairing) -> ex.Ref:
+    if operand.path is not None:
+        _refuse_pattern(
+            "a path stands behind a variable", operand.span, "Name the node in its block: //item->i[//author->x]."
+        )
+    return ex.Ref((_STEPS[operand.variable not in source.left.variables], operand.variable))

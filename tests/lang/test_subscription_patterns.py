@@ -1,0 +1,121 @@
+"""Patterns that are subscriptions, and subscriptions that are patterns."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import perseid as ps
+from perseid.lang.parser import parse_pattern
+from perseid.lang.printer import print_pattern
+from perseid.lang.subscription_patterns import pattern_of, subscription_of
+from perseid.lang.xscl import parse_subscription
+from tests.semantics.join_documents import random_subscriptions
+
+STEPS = "Feed << //item->i[/author->x][/price->p] >> a -> Feed << //item->j[/author->y][/price->q] >> b"
+AGAIN = f"pattern again match {STEPS} where a.x = b.y within 1 day selection followed by"
+XSCL = "Feed//item->i[/author->x][/price->p] FOLLOWED BY{{x = y{}, 1 day}} Feed//item->j[/author->y][/price->q]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        XSCL.format(""),
+        XSCL.format(" AND p < q AND x != 'ann' AND p >= -2.5 AND 3 < q"),
+        XSCL.format(" AND (x contains 'a' OR y > 'b')"),
+        XSCL.format("").replace("FOLLOWED BY", "JOIN").replace("1 day", "forever"),
+        "`my feed`//a->a(/c:/d)[/e < 5] JOIN{a = b, 1 hour} S/b/@k->b",
+    ],
+)
+def test_there_and_back(text: str) -> None:
+    read = parse_subscription(text)
+    pattern = pattern_of(read)
+    assert subscription_of(pattern) == read
+    printed = print_pattern(pattern)
+    assert subscription_of(parse_pattern(printed)) == read
+    assert print_pattern(parse_pattern(printed)) == printed
+
+
+def test_random_ones_go_there_and_back() -> None:
+    went = 0
+    for seed in range(100):
+        for one in random_subscriptions(random.Random(seed)).values():
+            try:
+                pattern = pattern_of(one)
+            except ps.MeaningError:
+                continue
+            assert subscription_of(parse_pattern(print_pattern(pattern))) == one
+            went += 1
+    assert went > 50
+
+
+@pytest.mark.parametrize(
+    ("text", "xscl"),
+    [
+        (AGAIN, XSCL.format("")),
+        (
+            AGAIN.replace("a.x = b.y", "b.y = a.x and 'ann' = a.x"),
+            XSCL.format(" AND x = 'ann'").replace("x = y", "y = x"),
+        ),
+        (AGAIN.replace(">> b where a.x = b.y", ">> b [y = a.x]"), XSCL.format("").replace("x = y", "y = x")),
+        (
+            "pattern same match S << //i->i[/k->k] >> & S << //i->i[/k->k][/k_2->k_2] >> within forever "
+            "partition by k selection followed by",
+            "S//i->i[/k->k] JOIN{k = k_3, forever} S//i->i_2[/k->k_3][/k_2->k_2]",
+        ),
+        (
+            "pattern p severity high match S << //i->i >> a -> T << //j->i >> b where a.i = b.i or "
+            "cast(a.i as double) < cast(b.i as double) and a.i = b.i within 5 seconds selection followed by",
+            "S//i->i FOLLOWED BY{i = i_2 OR i < i_2 AND i = i_2, 5 seconds} T//j->i_2",
+        ),
+    ],
+)
+def test_patterns_as_subscriptions(text: str, xscl: str) -> None:
+    assert subscription_of(parse_pattern(text)) == parse_subscription(xscl)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (" selection followed by", "", "selection followed by. It takes every pair"),
+        (" selection followed by", " selection any", "does not take every pair"),
+        (" >> a -> Feed", " >> a ->> Feed", "says more than the order"),
+        (" -> Feed", " -> A -> Feed", "two steps, each a tree pattern"),
+        (STEPS, "A a -> B b", "two steps, each a tree pattern"),
+        ("-> Feed", "-> within 5 seconds Feed", "says more than the order"),
+        ("a.x = b.y", "a.x = 'ann'", "which nodes of the two documents are equal"),
+        ("where a.x = b.y ", "", "which nodes of the two documents are equal"),
+        ("a.x = b.y", "a.x = b.y and a.p < b.q", "compares otherwise than a subscription does"),
+        ("a.x = b.y", "a.x = b.y and a.p < 10", "compares otherwise than a subscription does"),
+        ("a.x = b.y", "a.x = b.y and cast(a.p as double) <> 10", "compares otherwise than a subscription does"),
+        ("a.x = b.y", "a.x = b.y and a.x <> b.y", "compares otherwise than a subscription does"),
+        ("a.x = b.y", "upper(a.x) = b.y", "neither a node nor a constant"),
+        ("a.x = b.y", "a.x = b.y and a.x like 'a%'", "no comparison of nodes"),
+        ("a.x = b.y", "a.x = b.y and 1 = 1", "names no node"),
+        ("a.x = b.y", "x = b.y", "is no node of a step"),
+        ("a.x = b.y", "a.xx = b.y", "did you mean 'x'"),
+        ("within 1 day", "within 5 events", "a length of time"),
+        ("within 1 day", "within 1 day partition by x", "is no node of both steps"),
+        ("selection followed by", "selection followed by return a.x", "nothing like 'return'"),
+    ],
+)
+def test_patterns_that_are_none(old: str, new: str, said: str) -> None:
+    assert old in AGAIN
+    with pytest.raises(ps.PatternError) as raised:
+        ps.subscriptions(AGAIN.replace(old, new))
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT <a/> FROM " + XSCL.format(""), "this makes XML"),
+        (XSCL.format("") + " PUBLISH b", "this makes XML"),
+        (XSCL.format(" AND p != 5"), "different from every number"),
+        (XSCL.format(" AND i//b = y"), "a path stands behind a variable"),
+    ],
+)
+def test_subscriptions_that_are_no_patterns(text: str, said: str) -> None:
+    with pytest.raises(ps.MeaningError, match=said):
+        pattern_of(parse_subscription(text))
