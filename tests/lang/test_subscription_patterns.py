@@ -65,6 +65,10 @@ def test_random_ones_go_there_and_back() -> None:
             "S//i->i[/k->k] JOIN{k = k_3, forever} S//i->i_2[/k->k_3][/k_2->k_2]",
         ),
         (
+            "pattern any match S << //i->i >> a & S << //j->j >> b where a.i = b.j within 1 day selection any",
+            "S//i->i JOIN{i = j, 1 day} S//j->j",
+        ),
+        (
             "pattern p severity high match S << //i->i >> a -> T << //j->i >> b where a.i = b.i or "
             "cast(a.i as double) < cast(b.i as double) and a.i = b.i within 5 seconds selection followed by",
             "S//i->i FOLLOWED BY{i = i_2 OR i < i_2 AND i = i_2, 5 seconds} T//j->i_2",

@@ -71,6 +71,20 @@ def test_what_nobody_compares_is_all_that_fits() -> None:
     assert made(select + text.format("p < q AND p > 4"), left, right) == []
 
 
+@pytest.mark.parametrize(
+    ("select", "predicate", "said"),
+    [
+        ("SELECT <m>{p}{q}</m> FROM ", "x = y", "<m><y>2</y><y>3</y><y>4</y></m>"),
+        ("SELECT <m>{p}</m> FROM ", "x = y AND p > 2", "<m><y>3</y></m>"),
+        ('SELECT <m a="{p}">{x}</m> FROM ', "x = y", '<m a="2 3"><x>1</x></m>'),
+        ("", "x = y", "<result><i><x>1</x><y>2</y><y>3</y></i><i><x>1</x><y>4</y></i></result>"),
+    ],
+)
+def test_the_table_of_the_semantics(select: str, predicate: str, said: str) -> None:
+    text = f"{select}S//i->a[/x->x][/y->p] FOLLOWED BY{{{predicate}, 1 hour}} S//i->b[/x->y][/y->q]"
+    assert made(text, "<i><x>1</x><y>2</y><y>3</y></i>", "<i><x>1</x><y>4</y></i>") == [said]
+
+
 def test_paths_end_where_a_default_result_begins() -> None:
     text = "S//r/i->a[/k->k] JOIN{k = l, forever} S//j/@l->l"
     assert made(text, "<r>x<i><k>1</k></i></r>", '<j l="1"/>') == ["<result><i><k>1</k></i>1</result>"]

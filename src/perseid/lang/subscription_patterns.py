@@ -46,9 +46,11 @@ _STEPS = ("a", "b")
 
 def subscription_of(pattern: ast.Pattern) -> Subscription:
     """The subscription that a pattern is; a :class:`~perseid.errors.MeaningError` says why one is none."""
-    if pattern.selection is not ast.Selection.FOLLOWED_BY:
-        _refuse("it does not take every pair", pattern.span, _SELECTION)
     relation, steps = _steps(pattern.match)
+    # Under 'any' the later of two in a sequence may have the time of the first; members of & may under both.
+    every = {ast.Selection.FOLLOWED_BY} | ({ast.Selection.ANY} if relation is Relation.JOIN else set())
+    if pattern.selection not in every:
+        _refuse("it does not take every pair", pattern.span, _SELECTION)
     _refuse_clauses(pattern)
     reader = _Reader(steps)
     parts: list[Predicate] = [reader.key(one) for one in pattern.partition_by]
@@ -133,7 +135,9 @@ def _refuse_clauses(pattern: ast.Pattern) -> None:
     }
     for clause, there in given.items():
         if there:
-            _refuse(f"a subscription has nothing like {clause!r}", pattern.span, "Leave it out.")
+            _refuse(
+                f"a subscription has nothing like {clause!r}", pattern.span, "Leave it out: a row has both documents."
+            )
 
 
 def _window(pattern: ast.Pattern) -> int | None:
