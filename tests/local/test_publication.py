@@ -97,6 +97,8 @@ def test_construction_has_plain_arguments() -> None:
         element_of("<a>")
     with pytest.raises(ps.DocumentError, match="declarations of its own"):
         element_of(b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
+    with pytest.raises(ps.DocumentError, match="nonsense"):
+        element_of(b"<?xml version='1.0' encoding='nonsense'?><a/>")
     (only,) = element_of("<a>1<!-- 2 -->3<?p q?>4</a>").content
     assert only == "134"
 

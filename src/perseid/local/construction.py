@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 from xml.parsers import expat
 
+from perseid.engines.joins.graph import Row
 from perseid.engines.trees.judge import SEPARATOR, RefusedError, safe_parser
 from perseid.errors import DocumentError
 from perseid.lang.subscriptions import Subscription
@@ -25,11 +26,20 @@ def constructed(
 ) -> str:
     """The XML that a subscription makes of two documents; without SELECT, ``<result>`` with what its blocks have found.
 
-    Nodes are numbered as the engine tells them, in the order that ``Row.order`` puts them in. Nothing but the arguments
+    Nodes are numbered as the engine tells them, and :func:`nodes_by_side` says whose they are. Nothing but the arguments
     counts, so this runs anywhere; what was read last is kept.
     """
     read = _subscription(subscription) if isinstance(subscription, str) else subscription
     return built(read, element_of(left), element_of(right), (*left_nodes, *right_nodes), dict(namespaces))
+
+
+def nodes_by_side(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The nodes that the engine tells of a pair, as those of the left and of the right document."""
+    own = len(row.template.shown[0])
+    older, newer = (
+        tuple(some[place] for place in order) for some, order in zip((nodes[:own], nodes[own:]), row.order, strict=True)
+    )
+    return (newer, older) if row.swapped else (older, newer)
 
 
 @lru_cache(maxsize=1 << 10)
@@ -50,7 +60,7 @@ def element_of(body: bytes | str) -> Element:
     except expat.ExpatError as error:
         said = expat.ErrorString(error.code)
         raise DocumentError(said[:1].upper() + said[1:], line=error.lineno, column=error.offset + 1) from None
-    except RefusedError as error:
+    except (RefusedError, LookupError, ValueError) as error:  # the latter: Python does not know the encoding
         raise DocumentError(str(error), line=parser.CurrentLineNumber, column=parser.CurrentColumnNumber + 1) from None
     return builder.over[0]
 

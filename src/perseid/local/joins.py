@@ -15,7 +15,7 @@ from perseid.engines.joins.output import values_of
 from perseid.engines.joins.reading import ChainReader
 from perseid.engines.trees.formats import Lot, together
 from perseid.errors import DocumentError, EventDataError
-from perseid.local.construction import constructed
+from perseid.local.construction import constructed, nodes_by_side
 from perseid.local.documents import Documents
 from perseid.local.publication import Publication
 from perseid.local.tables import read_table, time_column
@@ -159,13 +159,7 @@ class _Maker:
         number, stream = self.publication.built(whose, self.always), self.publication.stream_of(whose)
         if number is None or not (self.told or stream is not None):
             return None
-        own = len(row.template.shown[0])
-        sides = [
-            tuple(some[place] for place in order)
-            for some, order in zip((nodes[:own], nodes[own:]), row.order, strict=True)
-        ]
-        if row.swapped:
-            sides.reverse()
+        sides = nodes_by_side(row, nodes)
         key = (number, left, right, *sides)
         if key not in self._last:
             if len(self._last) > PART:
