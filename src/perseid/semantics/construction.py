@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import product
 from typing import TypeAlias
 
@@ -47,7 +48,7 @@ def bound(
     numbered = [numbers(root) for root in roots]
     named = [{number: node for node, number in some.items()} for some in numbered]
     found: tuple[dict[str, set[Found]], dict[str, set[Found]]] = ({}, {})
-    for related in normal_forms(subscription):
+    for related in _normal_forms(subscription):
         shown = [kept(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
         own = len(shown[LEFT])
         if own + len(shown[RIGHT]) != len(nodes):
@@ -66,6 +67,11 @@ def bound(
     }
 
 
+@lru_cache(maxsize=1 << 10)
+def _normal_forms(subscription: Subscription) -> tuple[Related, ...]:
+    return normal_forms(subscription)
+
+
 def _gather(
     found: Sequence[dict[str, set[Found]]],
     related: Related,
@@ -77,12 +83,13 @@ def _gather(
     if any(_only(given[LEFT][a]).text != _only(given[RIGHT][b]).text for a, b in related.pairs):
         return
     lying = [_Lying(related, side, roots[side], namespaces) for side in (LEFT, RIGHT)]
-    choices = _in_order(related, lying, given)
-    if not all(choices):
-        return
+    choices = _in_order(related, lying, given) if related.ordered else [[{}], [{}]]
+    made = [[lying[side].variables({**given[side], **choice}) for choice in choices[side]] for side in (LEFT, RIGHT)]
+    if not all(any(each) for each in made):
+        return  # every block that lies in its document has a node where its path ends
     for side in (LEFT, RIGHT):
-        for choice in choices[side]:
-            for name, some in lying[side].variables({**given[side], **choice}).items():
+        for each in made[side]:
+            for name, some in each.items():
                 found[side].setdefault(name, set()).update(some)
 
 
@@ -91,11 +98,9 @@ def _only(nodes: AbstractSet[Found]) -> Found:
     return node
 
 
-def _in_order(related: Related, lying: Sequence[_Lying], given: Sequence[Given]) -> list[list[Given]]:
+def _in_order(related: Related, lying: Sequence[_Lying], given: Sequence[Given]) -> Sequence[Sequence[Given]]:
     """For each block, what its nodes can be so that they compare with some of the other's as they should."""
     asked = [sorted({pair[side] for pair in _ends(related)}) for side in (LEFT, RIGHT)]
-    if not related.ordered:
-        return [[given[side]] if lying[side].steps(given[side]) else [] for side in (LEFT, RIGHT)]
     ways: list[list[dict[Node, Found]]] = []
     for side in (LEFT, RIGHT):
         can_be = lying[side].steps(given[side])
