@@ -7,10 +7,10 @@ from typing import Any
 
 from perseid.declare import MAX_SHARDS, named_words
 from perseid.engines.joins.plan import DEFAULT_SHARES
-from perseid.errors import EventDataError, NotYetError, PatternError, PerseidError
+from perseid.errors import EventDataError, PatternError, PerseidError, UnsupportedError
 from perseid.lang.xscl_parts import read_subscription
 from perseid.local.documents import Documents
-from perseid.local.rows import is_spark, require_spark
+from perseid.local.rows import require_here, require_spark
 
 
 class SubscriptionSet:
@@ -19,7 +19,6 @@ class SubscriptionSet:
     def __init__(self, texts: Mapping[Any, str]) -> None:
         from perseid.engines.joins.index import Subscriptions  # its kernels are loaded when they are first needed
         from perseid.engines.joins.register import Register
-        from perseid.engines.joins.table import listed
         from perseid.engines.joins.values import Values
         from perseid.local.publication import Publication
 
@@ -32,12 +31,7 @@ class SubscriptionSet:
             Register(self._levels[-1]).add(
                 sources if len(whose) == len(texts) else {one: sources[one] for one in whose}
             )
-        self._index = self._levels[0]
-
-    @staticmethod
-    def check(texts: Mapping[Any, str]) -> None:
-        """Refuse what nothing is made of yet."""
-        _checked(texts)
+        self._texts = texts
 
     def __len__(self) -> int:
         return self._count
@@ -63,10 +57,7 @@ class SubscriptionSet:
                 hint="Declare them: ps.documents(data, body='xml', type='feed').",
             )
         for _, data in stream.inputs():
-            if is_spark(data):
-                raise NotYetError(
-                    "Subscriptions are not found in Spark DataFrames yet.", hint="Collect the documents: df.toArrow()."
-                )
+            require_here("match", data)
         from perseid.local.joins import join_here
 
         return join_here(stream, self._levels, expand, self._publication, results)
@@ -77,6 +68,7 @@ class SubscriptionSet:
         stream: Documents,
         *,
         expand: bool = False,
+        results: bool | None = None,
         shares: int = DEFAULT_SHARES,
         rejected: bool = False,
         checkpoint: str | None = None,
@@ -85,10 +77,20 @@ class SubscriptionSet:
         """The pairs of documents that subscriptions ask for, of a Spark DataFrame, batch or stream: rows as :meth:`match` has.
 
         Subscriptions are split into ``shares``, about as many as there are cores: each is given what was found in all
-        documents. ``rejected``, ``checkpoint`` and ``observation`` are as in ``Pattern.detect``.
+        documents. ``rejected``, ``checkpoint`` and ``observation`` are as in ``Pattern.detect``. What is made of pairs is in
+        ``result`` as in :meth:`match`; to make it, the bodies of documents are kept for as long as windows are open.
         """
+        if len(self._levels) > 1:
+            raise UnsupportedError(
+                "Some subscriptions read what others publish, and on Spark that takes a query each.",
+                hint="Ask those that publish, write their results, and read them as documents of the others.",
+            )
+        from perseid.engines.joins.table import listed
+
+        table = listed({str(name): text for name, text in self._texts.items()})
         return detect_given(
-            stream, self._table, expand=expand, shares=shares, rejected=rejected, checkpoint=checkpoint, observation=observation,
+            stream, table, expand=expand, results=self._publication.makes if results is None else results,
+            always=results is True, shares=shares, rejected=rejected, checkpoint=checkpoint, observation=observation,
         )  # fmt: skip
 
     def explain(self) -> str:
@@ -113,6 +115,21 @@ class SubscriptionSet:
             many = ", then ".join(f"{len(some):,}" for some in self._publication.levels)
             lines.append(f"  asked one after the other, as some read what others publish: {many}")
         return "\n".join(lines) + "\n"
+
+
+def detect_given(stream: Documents, table: Any, *, shares: int, **how: Any) -> Any:
+    """Ask a stream of documents, by a table of subscriptions or the folder of one."""
+    if not isinstance(stream, Documents):
+        raise EventDataError(
+            "Subscriptions are asked of documents.", hint="Declare them: ps.documents(df, body='xml', type='feed')."
+        )
+    for _, data in stream.inputs():
+        require_spark(data)
+    if not isinstance(shares, int) or not 1 <= shares <= MAX_SHARDS:
+        raise EventDataError(f"shares={shares!r}: it is a number from 1 to {MAX_SHARDS}.")
+    from perseid.spark.subscriptions import detect_subscriptions
+
+    return detect_subscriptions(table, stream, shares=shares, **how)
 
 
 @named_words

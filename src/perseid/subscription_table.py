@@ -11,7 +11,7 @@ from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.engines.joins.table import append, checked_folder, files_in, listed, read_file, standing
 from perseid.errors import PerseidError
 from perseid.local.documents import Documents
-from perseid.subscription_api import SubscriptionSet, detect_given, subscriptions
+from perseid.subscription_api import detect_given, subscriptions
 
 
 class SubscriptionTable:
@@ -33,7 +33,6 @@ class SubscriptionTable:
             raise PerseidError(
                 "There is no subscription to add.", hint="Give them by whose they are: {'ann': 'Feed//…'}."
             )
-        SubscriptionSet.check(texts)
         append(self._folder, listed({str(whose): text for whose, text in texts.items()}))
 
     def remove(self, whose: Iterable[str]) -> None:
@@ -47,9 +46,9 @@ class SubscriptionTable:
         return standing(read_file(self._folder, name) for name in files_in(self._folder))
 
     @named_words
-    def match(self, stream: Documents, *, expand: bool = False) -> Any:
+    def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> Any:
         """What those that stand now find in documents of this process."""
-        return subscriptions(self.standing()).match(stream, expand=expand)
+        return subscriptions(self.standing()).match(stream, expand=expand, results=results)
 
     @named_words
     def detect(
@@ -57,6 +56,7 @@ class SubscriptionTable:
         stream: Documents,
         *,
         expand: bool = False,
+        results: bool = False,
         shares: int = DEFAULT_SHARES,
         rejected: bool = False,
         checkpoint: str | None = None,
@@ -64,10 +64,12 @@ class SubscriptionTable:
     ) -> Any:
         """The same as of :func:`subscriptions`; over a stream, subscriptions that come and go are followed.
 
-        One that comes is told of pairs of documents that came in the same batch or later; one that went, of none.
+        One that comes is told of pairs of documents that came in the same batch or later; one that went, of none. Nobody
+        knows what is yet to come, so ``results`` have to be asked for; then all have one.
         """
         return detect_given(
-            stream, self._folder, expand=expand, shares=shares, rejected=rejected, checkpoint=checkpoint, observation=observation,
+            stream, self._folder, expand=expand, results=results, always=True, shares=shares, rejected=rejected,
+            checkpoint=checkpoint, observation=observation,
         )  # fmt: skip
 
     def explain(self) -> str:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from perseid.engines.contract import Engine, Prepared
-from perseid.engines.joins.documents import CHAINS, NODES, TEXTS, heights_of, key_of
-from perseid.engines.joins.plan import JoinsPlan, make_plan
+from perseid.engines.joins.documents import heights_of, key_of
+from perseid.engines.joins.plan import CHAINS, NODES, TEXTS, JoinsPlan, make_plan
 from perseid.engines.joins.table import listed
 from perseid.engines.registry import engines
 from perseid.engines.trees.engine import BODY, STREAM, TYPE, Trees, TreesPlan

@@ -12,7 +12,7 @@ from perseid.lang.printer import print_pattern
 from perseid.lang.subscription_patterns import pattern_of
 from perseid.lang.subscriptions import Construction, Subscription, print_subscription
 from perseid.lang.xscl import parse_subscription
-from perseid.local.construction import constructed, element_of
+from perseid.engines.joins.construction import constructed, element_of
 from perseid.semantics.joins import results
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.joins.construction import constructed, nodes_by_side
+from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, notified, pairs
 from perseid.engines.joins.output import values_of
 from perseid.engines.joins.reading import ChainReader
 from perseid.engines.trees.formats import Lot, together
 from perseid.errors import DocumentError, EventDataError
-from perseid.local.construction import constructed, nodes_by_side
 from perseid.local.documents import Documents
 from perseid.local.publication import Publication
 from perseid.local.tables import read_table, time_column
@@ -64,7 +65,7 @@ def _joined(
     for begin in range(0, len(order), PART):
         some = order[begin : begin + PART]
         bindings, refused = reader.read(given.bodies.take(pa.array(some)), [given.streams[i] for i in some.tolist()])
-        for bad in refused:
+        for bad in given.lot.explained([replace(one, row=int(some[one.row])) for one in refused]):
             raise DocumentError(
                 f"Row {bad.row + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
             )
@@ -77,6 +78,7 @@ class _Given:
     """All documents there are: their other columns, their bodies, times and streams."""
 
     kept: Any
+    lot: Lot
     bodies: Any
     times: Any
     streams: list[str]
@@ -86,7 +88,7 @@ class _Given:
     @classmethod
     def read(cls, documents: Documents) -> _Given:
         tables, bodies, times, streams = [], [], [], list[str]()
-        if documents.path is not None:
+        if documents.is_path:
             raise EventDataError(
                 "Documents that are joined are read whole, and these are given by their paths.",
                 hint="Read them into a column, and name it: ps.documents(data, body=…).",
@@ -111,11 +113,9 @@ class _Given:
                 else [str(one) for one in whole_array(named).to_pylist()]
             )
         kept = pa.concat_tables([pa.table(columns) for columns in tables], promote_options="permissive")
-        # A text is no bytes: the encoding that a document names is not that of a text.
-        texts = all(pa.types.is_string(one.type) or pa.types.is_large_string(one.type) for one in bodies)
-        kind = pa.large_string() if texts else pa.large_binary()
-        read = pa.chunked_array([body.cast(kind) for body in bodies], kind).combine_chunks()
-        return cls(kept, read, np.concatenate([np.zeros(0, np.int64), *times]), streams, [None] * len(streams))
+        lot = together(bodies, documents.format)
+        told = np.concatenate([np.zeros(0, np.int64), *times])
+        return cls(kept, lot, lot.bodies, told, streams, [None] * len(streams))
 
     def publish(self, maker: _Maker, documents: Documents) -> None:
         """Documents that were published since: of their columns only the time is known, and the stream."""
@@ -192,21 +192,9 @@ def _compact(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None)
 def _expanded(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:
     for (name, row), older, newer, nodes in notified(joined, joiner.subscriptions):
         left, right = (int(numbers[one]) for one in ((newer, older) if row.swapped else (older, newer)))
-        values = list(_values(row, joiner, older, newer, nodes))
+        values = list(values_of(row, joiner, older, newer, nodes))
         made = None if maker is None else maker.result(name, row, left, right, nodes)
         yield {"subscription": name, "left": left, "right": right, "values": values, "result": made}
-
-
-def _values(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
-    """The variables of a notification that are compared, with their texts."""
-    own = len(row.template.shown[0])
-    for document, some, order, names in zip(
-        (older, newer), (nodes[:own], nodes[own:]), row.order, row.names, strict=True
-    ):
-        for place, name in zip(order, names, strict=True):
-            text = joiner.text_of(document, some[place])
-            if name is not None and text is not None:
-                yield name, text
 
 
 def _table(rows: list[dict[str, Any]], given: _Given, expand: bool, made: bool, published: bool) -> Any:

@@ -12,6 +12,7 @@ from pyspark.sql import types as st
 from perseid._version import __version__
 from perseid.engines.contract import Engine
 from perseid.engines.trees.engine import BODY, PLACE, STREAM, TREES, TYPE, Trees, readings
+from perseid.engines.trees.formats import XML
 from perseid.engines.trees.row_documents import has_text
 from perseid.errors import EventDataError
 from perseid.local.documents import DOCUMENT, WRONG, Asked, Documents, event_stream
@@ -120,6 +121,15 @@ def kept_columns(documents: Documents) -> list[st.StructField]:
     for event_type, frame in documents.inputs():
         found = _kept(documents, frame, event_type) | found
     return list(found.values())
+
+
+def has_texts(documents: Documents) -> bool:
+    """Are the bodies that are read texts, and not bytes?"""
+    frames = [frame for _, frame in documents.inputs()]
+    name = documents.column
+    if name is None or documents.format != XML:
+        return False
+    return all(isinstance(frame.schema[name].dataType, st.StringType) for frame in frames)
 
 
 def _require_readable(documents: Documents, name: str, column: st.DataType) -> None:

@@ -17,14 +17,13 @@ import pyarrow.compute as pc
 from pyspark.sql import types as st
 
 from perseid.engines.counters import OF_A_BATCH
-from perseid.engines.joins.documents import FOUND
 from perseid.engines.joins.engine import FILE, JOINS
 from perseid.engines.joins.plan import JoinsPlan, make_plan
 from perseid.engines.joins.table import SUFFIX, files_in, listed, read_file, standing
 from perseid.errors import EventDataError, PerseidError
 from perseid.local.documents import DOCUMENT, WRONG, Documents
 from perseid.spark.arrow import to_arrow, to_spark
-from perseid.spark.documents import kept_columns, prepared
+from perseid.spark.documents import has_texts, kept_columns, prepared
 from perseid.spark.inputs import Input, inputs_of, quoted, time_text
 from perseid.spark.projection import spark_schema
 from perseid.spark.shards import labels
@@ -55,6 +54,8 @@ def detect_subscriptions(
     documents: Documents,
     *,
     expand: bool,
+    results: bool,
+    always: bool,
     shares: int,
     rejected: bool = False,
     checkpoint: str | None = None,
@@ -87,12 +88,15 @@ def detect_subscriptions(
         trusted=documents.trusted,
         format=documents.format,
         expand=expand,
+        results=results,
+        always=always,
+        texts=has_texts(documents),
         rejected=rejected,
         shards=shares,
         order=documents.events.order,
         max_state=documents.events.max_state,
     )
-    fields = [st.StructField(name, to_spark(kind)) for name, kind in FOUND.items()]
+    fields = [st.StructField(name, to_spark(kind)) for name, kind in plan.found.items()]
     frame = prepared(documents, JOINS, plan, fields)
     declared = replace(documents.events, data={_NAME: frame}, id=(DOCUMENT,), order_by=(), key=())
     (one,) = inputs_of(declared)
@@ -111,7 +115,7 @@ def detect_subscriptions(
 
 
 def _job(plan: JoinsPlan, counted: bool) -> Job:
-    names = [*FOUND, *plan.columns.names, *([FILE] if plan.folder is not None else [])]
+    names = [*plan.found, *plan.columns.names, *([FILE] if plan.folder is not None else [])]
     out = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(plan.schema)]
     counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in OF_A_BATCH]))] if counted else []
     return ShareJob(

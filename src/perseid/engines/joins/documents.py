@@ -17,11 +17,9 @@ import pyarrow as pa
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.joiner import Bindings
 from perseid.engines.joins.layout import MAX_SLOTS
+from perseid.engines.joins.plan import CHAINS, FOUND, NODES, TEXTS
 from perseid.errors import LimitError
 
-CHAINS, TEXTS, NODES = "_chains", "_texts", "_nodes"
-FOUND = {CHAINS: pa.list_(pa.int64()), TEXTS: pa.list_(pa.string()), NODES: pa.list_(pa.int64())}
-"""The columns that a document gets: keys of chains, the text of each one's last node, and all nodes of all."""
 _HEIGHT_BITS = 7
 assert MAX_SLOTS < 1 << _HEIGHT_BITS
 

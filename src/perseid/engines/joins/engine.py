@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from perseid.engines.contract import Clock, Engine, Prepared, Rows, StateReport, Step
 from perseid.engines.joins.graph import Chain
-from perseid.engines.joins.plan import JoinsPlan, make_plan
+from perseid.engines.joins.plan import BODIES, JoinsPlan, make_plan
 from perseid.engines.trees.engine import BODY, STREAM
 from perseid.engines.trees.formats import lots
 
@@ -50,6 +50,8 @@ def prepare(plan: JoinsPlan, columns: Mapping[str, Any]) -> Iterator[Prepared]:
         count = len(lot.bodies)
         bindings, refused = reader.read(lot.bodies, streams[lot.first : lot.first + count])
         there, made = as_columns(bindings, keys, count)
+        if plan.results:
+            made[BODIES] = lot.bodies.take(pa.array(there)).cast(plan.found[BODIES])
         yield Prepared(there + lot.first, made, [one.later(lot.first) for one in lot.explained(refused)])
 
 
@@ -66,18 +68,17 @@ def step(plan: JoinsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step
 
 def _received(plan: JoinsPlan, rows: Rows) -> tuple[list[str], pa.Table]:
     """The files that are news, and the documents."""
-    from perseid.engines.joins.documents import FOUND
     from perseid.engines.joins.state import EPOCH, IDENTITY, TIME, kept_schema
 
     names: list[str] = []
-    columns = {name: rows.columns[name] for name in (*FOUND, *plan.columns.names)}
+    columns = {name: rows.columns[name] for name in (*plan.found, *plan.columns.names)}
     own = np.arange(len(rows))
     if rows.control is not None:
         own = np.flatnonzero(rows.control == 0)
         names = rows.columns[FILE].take(pa.array(np.flatnonzero(rows.control))).to_pylist()
-    schema = kept_schema(plan.columns)
+    schema = kept_schema(plan)
     made: list[Any] = [rows.time[own], rows.identity[own], np.zeros(len(own), np.int32)]
-    made += [columns[name].take(pa.array(own)).cast(kind) for name, kind in FOUND.items()]
+    made += [columns[name].take(pa.array(own)).cast(kind) for name, kind in plan.found.items()]
     made += [columns[field.name].take(pa.array(own)).cast(field.type) for field in plan.columns]
     assert schema.names[:3] == [TIME, IDENTITY, EPOCH]
     return sorted(set(names)), pa.table(made, schema=schema)

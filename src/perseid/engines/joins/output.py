@@ -9,18 +9,19 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.joins import layout as y
+from perseid.engines.joins.construction import Maker, constructed, nodes_by_side
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner
-from perseid.engines.joins.plan import JoinsPlan
+from perseid.engines.joins.plan import BODIES, VALUES, JoinsPlan
 from perseid.engines.joins.state import EPOCH, given_columns
 
 
 class Told:
     """What is told in a call, as it is found."""
 
-    def __init__(self, plan: JoinsPlan, index: Subscriptions, since: Any) -> None:
-        self.plan, self.index, self.since = plan, index, since
+    def __init__(self, plan: JoinsPlan, index: Subscriptions, since: Any, maker: Maker) -> None:
+        self.plan, self.index, self.since, self.maker = plan, index, since, maker
         self._parts: list[pa.Table] = []
         self.rows = 0
 
@@ -39,66 +40,77 @@ class Told:
         pair, entry = pair[alive], entry[alive]
         if not len(pair):
             return
-        swapped = np.array([self.index.numbers[i][1].swapped for i in entry.tolist()], np.bool_)
+        swapped = self.index.swapped(entry)
+        left, right = np.where(swapped, newer[pair], older[pair]), np.where(swapped, older[pair], newer[pair])
+        results = self._results(joined, documents, pair, entry, left, right) if self.plan.results else None
         if self.plan.expand:
-            table = self._expanded(joined, joiner, documents, older, newer, pair, entry, swapped)
+            values = pa.array(list(self._values(joined, joiner, pair, entry)), VALUES.type)
+            table = self._table(documents, self.index.owners(entry), left, right, values, results)
         else:
-            table = self._compact(documents, older, newer, pair, entry, swapped)
+            table = self._compact(documents, 2 * pair + swapped, entry, left, right, results)
         self._parts.append(table)
         self.rows += table.num_rows
 
-    def _compact(self, documents: Any, older: Any, newer: Any, pair: Any, entry: Any, swapped: Any) -> pa.Table:
-        """A row for each pair; those of a group whose left block is the newer document's have a row of their own."""
-        by = 2 * pair + swapped
+    def _compact(self, documents: Any, by: Any, entry: Any, left: Any, right: Any, results: Any) -> pa.Table:
+        """A row for each pair and what is made of it; those whose left block is the newer document's have a row of their own."""
+        if results is not None:
+            _, made = np.unique(np.array([one or "" for one in results.to_pylist()]), return_inverse=True)
+            by = by * (int(made.max()) + 1) + made
         order = np.argsort(by, kind="stable")
         by, entry = by[order], entry[order]
         begins = np.flatnonzero(np.concatenate([[True], by[1:] != by[:-1]]))
         offsets = pa.array(np.append(begins, len(by)).astype(np.int32))
-        whose = pa.ListArray.from_arrays(offsets, self._whose(entry))
-        pair, swapped = by[begins] // 2, by[begins] % 2 == 1
-        return self._table(documents, [whose], older[pair], newer[pair], swapped, [])
+        whose = pa.ListArray.from_arrays(offsets, self.index.owners(entry))
+        first = order[begins]
+        some = None if results is None else results.take(pa.array(first))
+        return self._table(documents, whose, left[first], right[first], None, some)
 
-    def _expanded(
-        self,
-        joined: Joined,
-        joiner: Joiner,
-        documents: Any,
-        older: Any,
-        newer: Any,
-        pair: Any,
-        entry: Any,
-        swapped: Any,
-    ) -> pa.Table:
-        ends = np.append(joined.rows[1:, y.O_AT], len(joined.nodes))
-        values = []
+    def _values(self, joined: Joined, joiner: Joiner, pair: Any, entry: Any) -> Iterator[list[tuple[str, str]]]:
         for i, number in zip(pair.tolist(), entry.tolist(), strict=True):
-            nodes = joined.nodes[joined.rows[i, y.O_AT] : ends[i]].tolist()
-            first, second = int(joined.rows[i, y.O_OLDER]), int(joined.rows[i, y.O_NEWER])
-            values.append(list(values_of(self.index.numbers[number][1], joiner, first, second, nodes)))
-        made = pa.array(values, self.plan.schema.field("values").type)
-        return self._table(documents, [self._whose(entry)], older[pair], newer[pair], swapped, [made])
+            older, newer = int(joined.rows[i, y.O_OLDER]), int(joined.rows[i, y.O_NEWER])
+            yield list(values_of(self.index.row(number), joiner, older, newer, _nodes(joined, i)))
 
-    def _whose(self, entry: Any) -> pa.Array:
-        return pa.array([str(self.index.numbers[i][0]) for i in entry.tolist()], pa.string())
+    def _results(self, joined: Joined, documents: Any, pair: Any, entry: Any, left: Any, right: Any) -> Any:
+        """What is made of each; the same of the same pair, subscriptions that make the same have it from one."""
+        bodies = documents[BODIES]
+        made: list[str | None] = []
+        known: dict[tuple[Any, ...], str] = {}
+        owners = self.index.owners(entry).to_pylist()
+        for i, number, whose, a, b in zip(
+            pair.tolist(), entry.tolist(), owners, left.tolist(), right.tolist(), strict=True
+        ):
+            asked = self.maker.made(whose)
+            if asked is None:
+                made.append(None)
+                continue
+            sides = nodes_by_side(self.index.row(number), _nodes(joined, i))
+            key = (id(asked), a, b, *sides)
+            if key not in known:
+                known[key] = constructed(asked, bodies[a].as_py(), bodies[b].as_py(), *sides, self.plan.namespaces)
+            made.append(known[key])
+        return pa.array(made, pa.string())
 
-    def _table(
-        self, documents: Any, before: list[Any], older: Any, newer: Any, swapped: Any, after: list[Any]
-    ) -> pa.Table:
-        sides = []
-        for numbers in (np.where(swapped, newer, older), np.where(swapped, older, newer)):
+    def _table(self, documents: Any, whose: Any, left: Any, right: Any, values: Any, results: Any) -> pa.Table:
+        columns = [whose]
+        for numbers in (left, right):
             given = [
                 column.take(pa.array(numbers)).combine_chunks()
                 for column in given_columns(documents, self.plan.columns)
             ]
-            sides.append(pa.StructArray.from_arrays(given, fields=list(self.plan.columns)))
-        columns = [*before, *sides, *after]
+            columns.append(pa.StructArray.from_arrays(given, fields=list(self.plan.columns)))
+        columns += [one for one in (values, results) if one is not None]
         if self.plan.rejected:
-            none = pa.nulls(len(older), pa.string())
-            columns = [pa.array(["match"] * len(older), pa.string()), *columns, none, none]
+            none = pa.nulls(len(left), pa.string())
+            columns = [pa.array(["match"] * len(left), pa.string()), *columns, none, none]
         return pa.table(columns, schema=self.plan.schema)
 
     def table(self) -> pa.Table:
         return pa.concat_tables([self.plan.schema.empty_table(), *self._parts])
+
+
+def _nodes(joined: Joined, pair: int) -> list[int]:
+    end = joined.rows[pair + 1, y.O_AT] if pair + 1 < len(joined.rows) else len(joined.nodes)
+    return joined.nodes[joined.rows[pair, y.O_AT] : end].tolist()  # type: ignore[no-any-return]
 
 
 def due(joined: Joined, index: Subscriptions) -> tuple[Any, Any]:

@@ -16,6 +16,9 @@ from perseid.engines.state import arrow_stream
 from perseid.engines.trees.formats import XML
 
 DEFAULT_SHARES = 4
+CHAINS, TEXTS, NODES, BODIES = "_chains", "_texts", "_nodes", "_body"
+FOUND = {CHAINS: pa.list_(pa.int64()), TEXTS: pa.list_(pa.string()), NODES: pa.list_(pa.int64())}
+"""The columns that a document gets: keys of chains, the text of each one's last node, and all nodes of all."""
 ONE = pa.schema([("subscription", pa.string())])
 MANY = pa.schema([("subscriptions", pa.list_(pa.string()))])
 VALUES = pa.field("values", pa.map_(pa.string(), pa.string()))
@@ -35,6 +38,12 @@ class JoinsPlan:
     format: str = XML
     expand: bool = False
     """A row for each subscription that a pair is due to."""
+    results: bool = False
+    """Something is made of pairs, so bodies are kept."""
+    always: bool = False
+    """Also for subscriptions that do not say what."""
+    texts: bool = False
+    """Bodies are texts, and not bytes."""
     rejected: bool = False
     """Rows have a kind, and a reason where they were not taken."""
     shards: int = 1
@@ -49,15 +58,21 @@ class JoinsPlan:
         document = pa.struct(list(self.columns))
         fields = [*(ONE if self.expand else MANY), pa.field("left", document), pa.field("right", document)]
         fields += [VALUES] if self.expand else []
+        fields += [pa.field("result", pa.string())] if self.results else []
         if self.rejected:
             text = pa.string()
             fields = [pa.field("kind", text), *fields, pa.field("reason", text), pa.field("row", text)]
         return pa.schema(fields)
 
+    @property
+    def found(self) -> dict[str, Any]:
+        """The columns that documents have beside their own."""
+        return {**FOUND, **({BODIES: pa.string() if self.texts else pa.binary()} if self.results else {})}
+
     @cached_property
     def digest(self) -> str:
         """What tells sets of subscriptions apart."""
-        said = (self.listed or b"", repr(self.folder).encode(), repr(self.namespaces).encode())
+        said = (self.listed or b"", repr((self.folder, self.namespaces, self.results, self.always)).encode())
         return blake2b(b"\0".join(said), digest_size=16).hexdigest()
 
     def table(self, name: str | None) -> pa.Table:

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 
 from perseid.engines.contract import ARRIVAL, Clock, Late, Step
 from perseid.engines.joins import layout as y
-from perseid.engines.joins.documents import FOUND, as_bindings, keys_of, known_only
+from perseid.engines.joins.documents import as_bindings, keys_of, known_only
+from perseid.engines.joins.construction import Maker
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner
 from perseid.engines.joins.output import Told
-from perseid.engines.joins.plan import JoinsPlan
+from perseid.engines.joins.plan import FOUND, JoinsPlan
 from perseid.engines.joins.register import Register, Share
 from perseid.engines.joins.state import EPOCH, TIME, Kept, nothing, read_state, write_state
 from perseid.engines.joins.values import Values
@@ -37,6 +38,7 @@ class Held:
         self.plan, self.share = plan, share
         self.index = Subscriptions(Values())
         self.register = Register(self.index, share)
+        self.maker = Maker(plan.always)
         self.files: list[str] = []
         self.keys: dict[int, int] = {}
         """Chains, by their keys."""
@@ -59,7 +61,8 @@ class Held:
         table = table.filter(pc.is_valid(table["text"]))
         if self.share.of > 1:
             table = table.filter(pa.array(_own(table["parts"].combine_chunks(), self.share)))
-        texts = dict(zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True))
+        given = zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True)
+        texts = {whose: self.maker.source(whose, text) for whose, text in given}
         before = len(self.index.numbers)
         self.register.add(texts)
         many = len(self.index.numbers) - before
@@ -101,7 +104,7 @@ class Shard:
         why = self._behind(times, None if clock.ended else now)
         late = np.flatnonzero(why)
         self._wait(documents, np.flatnonzero(why == Late.NOT))
-        told = Told(self.plan, self.held.index, self.held.since)
+        told = Told(self.plan, self.held.index, self.held.since, self.held.maker)
         for part in self._ready(now, clock.ended):
             joined = self._join(part)
             told.add(joined, self.joined, self.base, self.joiner)

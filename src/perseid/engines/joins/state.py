@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.contract import StateReport
-from perseid.engines.joins.documents import CHAINS, FOUND, NODES, TEXTS, heights_of
-from perseid.engines.joins.plan import JoinsPlan
+from perseid.engines.joins.documents import heights_of
+from perseid.engines.joins.plan import CHAINS, FOUND, NODES, TEXTS, JoinsPlan
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, shown, unseal
 from perseid.errors import StateError
 from perseid.semantics import values as v
@@ -41,8 +41,9 @@ class Kept:
     """Documents whose time has not come."""
 
 
-def kept_schema(columns: pa.Schema) -> pa.Schema:
-    return pa.schema([*OWN, *(field.with_name(_GIVEN + field.name) for field in columns)])
+def kept_schema(plan: JoinsPlan) -> pa.Schema:
+    more = [(name, kind) for name, kind in plan.found.items() if name not in FOUND]
+    return pa.schema([*OWN, *more, *(field.with_name(_GIVEN + field.name) for field in plan.columns)])
 
 
 def given_columns(kept: Any, columns: pa.Schema) -> list[Any]:
@@ -51,7 +52,7 @@ def given_columns(kept: Any, columns: pa.Schema) -> list[Any]:
 
 
 def nothing(plan: JoinsPlan) -> Kept:
-    none = kept_schema(plan.columns).empty_table()
+    none = kept_schema(plan).empty_table()
     return Kept(None, (), none, none)
 
 
@@ -135,15 +136,15 @@ def read_state(plan: JoinsPlan, state: bytes | None) -> Kept:
                 hint=f"Subscriptions that come and go are kept in ps.subscription_table(…). {GO_BACK}",
             )
     (table,) = sealed.tables
-    whole = _fitted(pa.Table.from_batches([table]), plan.columns)
+    whole = _fitted(pa.Table.from_batches([table]), plan)
     joined = sealed.facts["joined"]
     return Kept(sealed.facts["horizon"], tuple(sealed.facts["files"]), whole.slice(0, joined), whole.slice(joined))
 
 
-def _fitted(table: pa.Table, columns: pa.Schema) -> pa.Table:
+def _fitted(table: pa.Table, plan: JoinsPlan) -> pa.Table:
     """With the columns that documents have now: what they had not is null, what they have no more is gone."""
     made: list[Any] = []
-    for field in (wanted := kept_schema(columns)):
+    for field in (wanted := kept_schema(plan)):
         if field.name not in table.column_names:
             made.append(pa.nulls(table.num_rows, field.type))
         elif table.schema.field(field.name).type != field.type:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from perseid.engines.joins.graph import Chain
 from perseid.errors import EventDataError, UnsupportedError
+from perseid.lang.xscl_parts import Cutter
 
 SCHEMA = pa.schema([("subscription", pa.string()), ("text", pa.string()), ("parts", pa.list_(pa.int64()))])
 _SAID = b"perseid.subscriptions"
@@ -30,7 +31,8 @@ def listed(texts: Mapping[str, str | None]) -> pa.Table:
     """Subscriptions as a table; those without a text go."""
     from perseid.engines.joins.register import parts_of  # what is compiled is loaded where it runs
 
-    there = {whose: text for whose, text in texts.items() if text is not None}
+    cutter = Cutter()
+    there = {whose: cutter.parts(text).source for whose, text in texts.items() if text is not None}
     parts, chains = parts_of(there)
     told = {"version": _VERSION, "chains": [[chain.stream, chain.tree, chain.height] for chain in chains]}
     columns = [

@@ -62,10 +62,14 @@ def lots(bodies: Any, format: str) -> Iterator[Lot]:
 
 def together(columns: Iterable[Any], format: str) -> Lot:
     """All documents of some columns in one lot."""
-    bodies, refused, count = [pa.nulls(0, pa.large_binary())], {}, 0
+    columns = list(columns)
+    # A text is no bytes: the encoding that a document names is not that of a text.
+    texts = format == XML and all(pa.types.is_string(one.type) or pa.types.is_large_string(one.type) for one in columns)
+    kind = pa.large_string() if texts else pa.large_binary()
+    bodies, refused, count = [pa.nulls(0, kind)], {}, 0
     for column in columns:
         for lot in [Lot(0, column)] if format == XML else lots(column, format):
-            bodies.append(lot.bodies.cast(pa.large_binary()))
+            bodies.append(lot.bodies.cast(kind))
             for one in lot.refused.values():
                 refused[count + one.row] = replace(one, row=count + one.row)
             count += len(lot.bodies)

@@ -12,6 +12,7 @@ from perseid.engines.trees.judge import SEPARATOR, RefusedError, safe_parser
 from perseid.errors import DocumentError
 from perseid.lang.subscriptions import Subscription
 from perseid.lang.xscl import parse_subscription
+from perseid.lang.xscl_parts import Cutter
 from perseid.semantics.construction import built
 from perseid.semantics.documents import Element, Name
 
@@ -31,6 +32,29 @@ def constructed(
     """
     read = _subscription(subscription) if isinstance(subscription, str) else subscription
     return built(read, element_of(left), element_of(right), (*left_nodes, *right_nodes), dict(namespaces))
+
+
+class Maker:
+    """What subscriptions make, by whose they are; ``always`` also those that do not say what."""
+
+    def __init__(self, always: bool) -> None:
+        self._always, self._cutter = always, Cutter()
+        self._numbers: dict[str, int] = {}
+
+    def source(self, whose: str, text: str) -> str:
+        """What a subscription asks for; what it makes is kept."""
+        parts = self._cutter.parts(text)
+        number = self._cutter.number(parts.source) if parts.built is None and self._always else parts.built
+        if number is not None:
+            self._numbers[whose] = number
+        else:
+            self._numbers.pop(whose, None)
+        return parts.source
+
+    def made(self, whose: str) -> Subscription | None:
+        """The subscription, if it makes anything."""
+        number = self._numbers.get(whose)
+        return None if number is None else self._cutter.made(number)
 
 
 def nodes_by_side(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
