@@ -145,7 +145,7 @@ def _sequentially(
     before: Sequence[tuple[np.ndarray, Bindings]],
 ) -> tuple[float, int]:
     """The seconds that one query after the other takes for documents, those before not timed; and how much is due."""
-    joiner = Joiner(subscriptions, y.CACHED)
+    joiner = Joiner(subscriptions, y.CACHED, view_bytes=1 << 34)
     index = joiner.index = subscriptions.compiled()
     rows = [row for _, row in subscriptions.numbers]
     numbers = {template: i for i, template in enumerate(subscriptions.templates)}

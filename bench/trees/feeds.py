@@ -27,14 +27,14 @@ _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 def items(count: int, seed: int = 11) -> Iterator[bytes]:
     """So many documents of one item each, in the order of time."""
-    press = _Press(random.Random(seed), count)
+    press = Press(random.Random(seed), count)
     for _ in range(count):
         yield _item(press.next_of(press.channel())).encode()
 
 
 def feeds(count: int, seed: int = 11) -> Iterator[bytes]:
     """So many documents of one to ten items, the newest first; a third of the channels writes Atom, the others RSS."""
-    press = _Press(random.Random(seed), 5.5 * count)
+    press = Press(random.Random(seed), 5.5 * count)
     for _ in range(count):
         channel = press.channel()
         new = [press.next_of(channel) for _ in range(press.chance.randint(1, 10))][::-1]
@@ -52,7 +52,7 @@ class Entry:
 
 
 @dataclass
-class _Press:
+class Press:
     """Where entries come from, of about so many."""
 
     chance: random.Random

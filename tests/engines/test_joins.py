@@ -7,12 +7,14 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from perseid.engines.joins import layout as y
+from perseid.engines.joins.entries import Entries
 from perseid.engines.joins.graph import Edge, Row, canonical_edges, rows_of
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joiner, notified
@@ -47,10 +49,12 @@ def found(
     views: int,
     cuts: Sequence[int] = (),
     by_text: bool = False,
+    joiner: Joiner | None = None,
 ) -> Counter[Notification]:
     """What the engine finds in documents that come in several calls."""
-    subscriptions = subscribed(given, by_text)
-    joiner, reader = Joiner(subscriptions, views), ChainReader(list(subscriptions.chains))
+    joiner = joiner or Joiner(subscribed(given, by_text), views)
+    subscriptions = joiner.subscriptions
+    reader = ChainReader(list(subscriptions.chains))
     told: Counter[Notification] = Counter()
     for begin, end in zip([0, *cuts], [*cuts, len(documents)], strict=True):
         some = documents[begin:end]
@@ -171,6 +175,46 @@ def test_a_value_of_very_many_documents_is_looked_for_late() -> None:
     told = found(given, [*books, Document(1500, 1500, "S", wide)], y.CACHED)
     assert len(told) == 1500
     assert not found(given, [Document(0, 0, "S", wide)], y.CACHED)
+
+
+@pytest.mark.parametrize("view_bytes", [0, 12, 200, 1_000])
+def test_views_keep_to_their_bytes(view_bytes: int) -> None:
+    dropped = 0
+    for seed in range(40 if FAST else 2):
+        chance = random.Random(seed)
+        given, documents = random_subscriptions(chance), [one for _ in range(6) for one in random_documents(chance)]
+        documents = [Document(i, i, one.stream, one.root) for i, one in enumerate(documents)]
+        joiner = Joiner(subscribed(given), view_bytes=view_bytes)
+        cuts = range(5, len(documents), 5)
+        assert found(given, documents, y.CACHED, cuts, joiner=joiner) == found(given, documents, y.SHARED)
+        assert joiner.view_bytes <= view_bytes
+        dropped += joiner.views_dropped
+    assert not FAST or (dropped > 0) == (view_bytes > 0)
+
+
+@pytest.mark.parametrize("names", [["a", "b", "é\ud800", "", "b"], [3, -1, 2, 0, -1], ["a", 1, ("x", 2), 1.0, 1 << 70]])
+def test_whose_entries_are(names: list[Any]) -> None:
+    row, other = (subscribed_row(text) for text in TABLE_2.values() if "x3" in text or "x7" in text)
+    entries = Entries()
+    assert list(entries) == []
+    assert entries.are({"a"}).tolist() == []
+    entries.extend(names[:2], [row, other])
+    entries.extend([], [])
+    entries.extend(names[2:], [row] * 3)
+    assert len(entries) == 5
+    assert list(entries) == [(name, other if i == 1 else row) for i, name in enumerate(names)]
+    assert entries[1] == (names[1], other)
+    with pytest.raises(IndexError):
+        entries[5]
+    for asked in ({names[1]}, set(names[2:]), {"no one", 7}, {1.0, *names[:1]}, set()):
+        assert entries.are(asked).tolist() == [name in asked for name in names]
+    entries.extend([("another", "kind")], [other])
+    assert [name for name, _ in entries] == [*names, ("another", "kind")]
+
+
+def subscribed_row(text: str) -> Row:
+    ((_, row),) = subscribed({"one": parse_subscription(text)}).numbers
+    return row
 
 
 def test_needles_are_those_that_a_text_contains() -> None:

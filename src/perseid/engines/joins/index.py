@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from perseid.engines.joins import layout as y
+from perseid.engines.joins.entries import Entries
 from perseid.engines.joins.graph import Asked, Chain, Edge, Kind, Row, Template
 from perseid.engines.joins.kernel import put_again, put_all, put_paths
 from perseid.engines.joins.layout import Index
 from perseid.engines.joins.values import Values
 from perseid.errors import LimitError
+from perseid.lang.tree_patterns import Constant
 
 ENDLESS = 1 << 62
 """The window of those that have none."""
@@ -31,17 +33,22 @@ class Subscriptions:
     chains: dict[Chain, int] = field(default_factory=dict)
     templates: dict[Template, int] = field(default_factory=dict)
     roots: list[int] = field(default_factory=list)
-    numbers: list[tuple[Any, Row]] = field(default_factory=list)
+    numbers: Entries = field(default_factory=Entries)
     """By entry: whose it is, and what it asks for."""
     prefixes: int = 0
     _ends: list[Any] = field(default_factory=list)
     _windows: list[Any] = field(default_factory=list)
+    """Of entries that came since the last order was made: it has those of the others."""
 
     def __post_init__(self) -> None:
         self.keys = np.zeros((1024, 3), np.int32)
         self.children = np.full(1024, -1, np.int32)
-        self.asks = np.zeros(1024, np.int32)
+        self.asks = np.zeros(y.most_of(1024), np.int32)
         """By prefix: the edge it asks next."""
+        self.order = np.zeros(0, np.int32)
+        """Entries by group, the widest window first; those that were removed are not among them."""
+        self._ordered, self._settled = np.zeros(0, np.int64), 0
+        """Their windows in that order, and how many entries there were."""
 
     def add(self, given: Iterable[tuple[Any, Row]]) -> None:
         """Add rows, each with whose it is."""
@@ -51,13 +58,13 @@ class Subscriptions:
         roots = np.zeros(len(rows), np.int64)
         lengths = np.zeros(len(rows), np.int64)
         windows = np.zeros(len(rows), np.int64)
-        for i, (whose, row) in enumerate(rows):
+        for i, (_, row) in enumerate(rows):
             roots[i] = self.root(row.template)
             lengths[i] = len(row.asked)
             windows[i] = ENDLESS if row.window is None else row.window
             for e, (edge, asked) in enumerate(zip(row.template.edges, row.asked, strict=True)):
                 paths[i, 2 * e : 2 * e + 2] = self.choice(edge, asked)
-            self.numbers.append((whose, row))
+        self.numbers.extend([whose for whose, _ in rows], [row for _, row in rows])
         self.add_paths(roots, paths, lengths, windows)
 
     def add_paths(self, roots: Any, paths: Any, lengths: Any, windows: Any) -> None:
@@ -69,13 +76,13 @@ class Subscriptions:
             if at[1] < at[0]:
                 self._grow()
         self.prefixes = int(at[2])
-        self._ends.append(ends)
+        self._ends.append(ends.astype(np.int32))
         self._windows.append(windows)
 
     def remove(self, whose: Collection[object]) -> int:
         """Take out all that belongs to somebody; how many entries that was."""
-        gone = np.array([owner[0] in whose for owner in self.numbers], np.bool_)
-        ends = np.concatenate([np.zeros(0, np.int64), *self._ends])
+        gone = self.numbers.are(whose)
+        ends = np.concatenate([np.zeros(0, np.int32), *self._ends])
         gone &= ends >= 0
         ends[gone] = -1
         self._ends = [ends]
@@ -85,7 +92,7 @@ class Subscriptions:
         keys, children = np.zeros((2 * len(self.children), 3), np.int32), np.full(2 * len(self.children), -1, np.int32)
         put_again(keys, children, len(children) - 1, self.keys, self.children, len(self.children) - 1)
         self.keys, self.children = keys, children
-        self.asks = np.concatenate([self.asks, np.zeros_like(self.asks)])
+        self.asks = np.concatenate([self.asks, np.zeros(y.most_of(len(children)) - len(self.asks), np.int32)])
 
     def chain(self, chain: Chain) -> int:
         return self.chains.setdefault(chain, len(self.chains))
@@ -100,7 +107,7 @@ class Subscriptions:
                     f"A subscription relates at most {y.MAX_SLOTS} nodes of a document by at most {y.MAX_EDGES} comparisons.",
                     hint="Ask for less, in several subscriptions.",
                 )
-            if self.prefixes + 1 > len(self.children) // 2:
+            if self.prefixes + 1 > len(self.asks):
                 self._grow()
             self.roots.append(self.prefixes)
             self.asks[self.prefixes] = sum(len(one.edges) for one in self.templates) - len(template.edges)
@@ -114,40 +121,62 @@ class Subscriptions:
             if edge.kind is Kind.ORDERED:
                 self.values.compare_as_numbers()
             return older, newer
-        chain = newer if older is None else older
-        assert chain is not None
         assert asked.value is not None
+        return self.choices(edge, asked, [asked.value])[0]
+
+    def choices(self, edge: Edge, asked: Asked, values: Iterable[Constant]) -> list[tuple[int, int]]:
+        """What subscriptions choose at an edge that differ in their constants alone."""
+        compared = asked.older or asked.newer
+        assert compared is not None
+        chain = self.chain(compared)
         match edge.kind:
             case Kind.NEWER_IS | Kind.OLDER_IS:
-                return chain, self.values.constant(str(asked.value))
+                return [(chain, self.values.constant(str(value))) for value in values]
             case Kind.NEWER_CONTAINS | Kind.OLDER_CONTAINS:
-                return chain, self.values.needle(str(asked.value))
-        return chain, self.values.threshold(asked.value)
+                return [(chain, self.values.needle(str(value))) for value in values]
+        return [(chain, self.values.threshold(value)) for value in values]
 
     # for the kernels
 
     def compiled(self) -> Index:
         """The arrays; they are good until something is added or removed."""
         templates, edges, slots = _tables(list(self.templates), self.roots)
-        ends, windows = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (self._ends, self._windows))
-        # By group, the widest window first; those that were removed are in no group.
-        self.order = np.lexsort((-windows, ends))
-        self.order = self.order[ends[self.order] >= 0]
-        ends, windows = ends[self.order], windows[self.order]
-        groups, many = np.unique(ends, return_counts=True)
-        where = np.zeros((self.prefixes, 2), np.int64)
-        where[groups, 1] = np.cumsum(many)
-        where[groups, 0] = where[groups, 1] - many
-        used = np.flatnonzero(self.children >= 0)
-        kinds = edges[self.asks[self.keys[used, 0]], y.E_KIND] if len(edges) else used[:0]
+        ends, windows = self._order()
+        where = np.zeros((self.prefixes, 2), np.int32)
+        many = np.bincount(ends, minlength=self.prefixes)
+        np.cumsum(many, out=where[:, 1])
+        np.subtract(where[:, 1], many, out=where[:, 0], casting="unsafe")
+        del ends, many
+        kinds = self._kinds(edges)
         newer = np.zeros(len(self.chains), np.int64)
-        equal = used[kinds == y.EQUAL]
+        equal = np.flatnonzero(kinds == y.EQUAL)
         newer[self.keys[equal, 2]] = 1
-        ranged = used[kinds >= y.NEWER_RANGE]
-        ranges, pairs = self._ranges(ranged), self._pairs(equal)
+        ranges, pairs = self._ranges(np.flatnonzero(kinds >= y.NEWER_RANGE)), self._pairs(equal)
         masks = [len(children) - 1 for children in (self.children, ranges[1], pairs[1])]
         sizes = np.array([*masks, len(templates), windows.max(initial=-1)], np.int64)
         return Index(templates, edges, slots, self.keys, self.children, where, windows, *ranges, *pairs, newer, sizes)
+
+    def _order(self) -> tuple[Any, Any]:
+        """Put all entries in order: the prefix that each ends at, and its window."""
+        ends = np.concatenate([np.zeros(0, np.int32), *self._ends])
+        windows = np.zeros(len(ends), np.int64)
+        windows[self.order] = self._ordered
+        windows[self._settled :] = np.concatenate([np.zeros(0, np.int64), *self._windows])
+        self._ends, self._windows, self._settled = [ends], [], len(ends)
+        np.negative(windows, out=windows)
+        order = np.lexsort((windows, ends)).astype(np.int32)
+        self.order = order[np.searchsorted(ends, 0, sorter=order) :]  # those that were removed come first
+        self._ordered = windows[self.order]
+        np.negative(self._ordered, out=self._ordered)
+        return ends[self.order], self._ordered
+
+    def _kinds(self, edges: Any) -> Any:
+        """By place in the table: what the edge asks that leads on there, or -1."""
+        by_edge = np.append(edges[:, y.E_KIND], -1).astype(np.int8)
+        by_prefix = by_edge[np.minimum(self.asks[: max(self.prefixes, 1)], len(edges))]
+        found = by_prefix[self.keys[:, 0]]
+        found[self.children < 0] = -1
+        return found
 
     def _pairs(self, at: Any) -> tuple[Any, Any, Any, Any]:
         """Pairs of chains by the edges that ask for them: most pairs of rows with one value are of use to few templates."""
@@ -162,25 +191,32 @@ class Subscriptions:
 
     def _ranges(self, at: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Lists of thresholds by prefix and chain, rising, and where each leads."""
-        prefix, chain, constant = (self.keys[at, k].astype(np.int64) for k in range(3))
-        thresholds = self.values.thresholds()[constant]
+        prefix, chain = self.keys[at, 0], self.keys[at, 1]
+        thresholds = self.values.thresholds()[self.keys[at, 2]]
         order = np.lexsort((thresholds, chain, prefix))
         prefix, chain = prefix[order], chain[order]
         new = np.ones(len(order), np.bool_)
         new[1:] = (np.diff(prefix) != 0) | (np.diff(chain) != 0)
         begins = np.flatnonzero(new)
-        ranges = np.stack([begins, np.append(begins, len(order))[1:]], axis=1).astype(np.int64)
-        return *_table(prefix[begins], chain[begins]), ranges, thresholds[order], self.children[at][order]
+        ranges = np.stack([begins, np.append(begins, len(order))[1:]], axis=1).astype(np.int32)
+        first, second = (part[begins].astype(np.int64) for part in (prefix, chain))
+        return *_table(first, second), ranges, thresholds[order], self.children[at][order]
 
     def whose(self, end: int, count: int, index: Index) -> list[tuple[Any, Row]]:
         """The first so many subscriptions of a group: whose they are, and what they ask for."""
         first = int(index.ends[end, 0])
-        return [self.numbers[i] for i in self.order[first : first + count].tolist()]
+        return self.numbers.at(self.order[first : first + count])
+
+    def all_whose(self, rows: Any, index: Index) -> list[tuple[Any, Row]]:
+        """The same for all rows of what was found, those of a row one after the other."""
+        counts = rows[:, y.O_COUNT]
+        begins = index.ends[rows[:, y.O_GROUP], 0] - (np.cumsum(counts) - counts)
+        return self.numbers.at(self.order[np.repeat(begins, counts) + np.arange(int(counts.sum()))])
 
 
 def _table(a: Any, b: Any) -> tuple[Any, Any]:
     """A hashed table in which (a, b, 0) leads to its own number."""
-    size = 1 << max(4, (2 * len(a)).bit_length())
+    size = y.size_for(len(a))
     keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
     put_all(keys, children, size - 1, a, b, np.zeros_like(a), len(a))
     return keys, children

@@ -12,11 +12,24 @@ from perseid.engines.joins import layout as y
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.kernel import join_documents, list_documents
-from perseid.engines.joins.layout import N_FOUND, N_NODES, N_POSTINGS, N_SLICES, N_WIDTH, Index, Room, Store
+from perseid.engines.joins.layout import (
+    N_DROPPED,
+    N_FOUND,
+    N_FULL,
+    N_NODES,
+    N_POSTINGS,
+    N_SLICES,
+    N_WIDTH,
+    Index,
+    Room,
+    Store,
+)
 from perseid.engines.joins.values import extended, roomy
 
 FEW = 1_024
 """Documents that are worth letting go of."""
+VIEW_BYTES = 1 << 27
+_SLICE_BYTES = 12
 
 
 @dataclass(frozen=True)
@@ -44,16 +57,18 @@ class Joined:
 class Joiner:
     """The join state: documents that have come, and all that may still be joined."""
 
-    def __init__(self, subscriptions: Subscriptions, views: int = y.CACHED) -> None:
+    def __init__(self, subscriptions: Subscriptions, views: int = y.CACHED, view_bytes: int = VIEW_BYTES) -> None:
+        """Views take so many bytes at most; when they would take more, all are dropped and made anew as they are needed."""
         self.subscriptions = subscriptions
         self.views = views
+        self._most_slices = view_bytes // _SLICE_BYTES
         self.times = np.zeros(16, np.int64)
         self.documents = np.zeros((16, 2), np.int64)
         self.rows = np.zeros((16, 3), np.int64)
         self.nodes = np.zeros(16, np.int64)
         self.heads = np.zeros((0, 2), np.int64)
         self.postings = np.zeros((1024, 3), np.int64)
-        self.slices = np.zeros((1024, 3), np.int64)
+        self.slices = np.zeros((0, 3), np.int32)
         self.count = self.rows_used = self.nodes_used = 0
         self.forgotten = 0
         """Documents that came and are kept no more."""
@@ -109,7 +124,9 @@ class Joiner:
         self.rows_used += len(given.chains)
         self.nodes_used += len(given.nodes)
         # A row is in one list of each kind, so there are never more of them than rows.
-        self.postings, self.slices = roomy(self.postings, self.rows_used), roomy(self.slices, self.rows_used)
+        self.postings = roomy(self.postings, self.rows_used)
+        if self.views == y.CACHED:
+            self.slices = roomy(self.slices, min(self.rows_used, self._most_slices))[: self._most_slices]
         size = len(self.subscriptions.values)
         if size > len(self.heads):
             self.heads = np.concatenate([self.heads, _no_lists(max(size, 2 * len(self.heads)) - len(self.heads))])
@@ -138,8 +155,18 @@ class Joiner:
         self.count, self.rows_used, self.nodes_used = kept, len(rows), len(self.nodes)
         self.forgotten += gone
         self.heads = _no_lists(len(used))
-        self._told[N_POSTINGS] = self._told[N_SLICES] = 0
+        self._told[N_POSTINGS] = self._told[N_SLICES] = self._told[N_FULL] = 0
         list_documents(self.store(), self.room(), 0, kept)
+
+    @property
+    def view_bytes(self) -> int:
+        """What views take."""
+        return int(self.slices.nbytes)
+
+    @property
+    def views_dropped(self) -> int:
+        """How often there was no more room for them."""
+        return int(self._told[N_DROPPED])
 
     def _heights(self) -> Any:
         return np.array([chain.height for chain in self.subscriptions.chains] or [0], np.int64)
@@ -173,7 +200,13 @@ class Joiner:
             found,
             nodes,
             self._told,
-            np.array([size[name] for name in ("pairs", "links", "states", "found", "nodes")]),
+            np.array(
+                [
+                    *(size[name] for name in ("pairs", "links", "states", "found", "nodes")),
+                    len(self.slices),
+                    len(self.heads),
+                ]
+            ),
         )
 
     def _grow(self) -> None:
@@ -191,14 +224,16 @@ def _no_lists(count: int) -> Any:
 
 def pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:
     """Every pair: a group, how many of its subscriptions are due, the older document, the newer, and the nodes."""
-    rows = joined.rows.tolist()
-    for i, (group, count, older, newer, at) in enumerate(rows):
-        end = rows[i + 1][y.O_AT] if i + 1 < len(rows) else len(joined.nodes)
-        yield group, count, older, newer, joined.nodes[at:end].tolist()
+    nodes, rows = joined.nodes.tolist(), joined.rows.tolist()
+    ends = [*joined.rows[1:, y.O_AT].tolist(), len(nodes)]
+    for (group, count, older, newer, at), end in zip(rows, ends, strict=False):
+        yield group, count, older, newer, nodes[at:end]
 
 
 def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[tuple[tuple[Any, Row], int, int, list[int]]]:
     """Every notification: whose, the older document, the newer, and the nodes; a pair that many are due is told of often."""
-    for group, count, older, newer, nodes in pairs(joined):
-        for whose in subscriptions.whose(group, count, joined.index):
+    owners, at = subscriptions.all_whose(joined.rows, joined.index), 0
+    for _, count, older, newer, nodes in pairs(joined):
+        for whose in owners[at : at + count]:
             yield whose, older, newer, nodes
+        at += count

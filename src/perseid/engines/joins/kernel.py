@@ -62,12 +62,12 @@ def put_paths(
 ) -> None:
     """Add the paths of subscriptions, each a choice (a, b) for every edge: where each ends, and which edge prefixes ask next.
 
-    ``at`` has how many paths there are, how many are done, and how many prefixes there are. It stops where the table is half
-    full.
+    ``at`` has how many paths there are, how many are done, and how many prefixes there are. It stops where the table is full
+    to two thirds.
     """
     used = at[2]
     for i in range(at[1], at[0]):
-        if 2 * (used + lengths[i]) > mask:
+        if 3 * (used + lengths[i]) > 2 * mask:
             break
         prefix = roots[i]
         for e in range(lengths[i]):
@@ -448,13 +448,21 @@ def _join(x: Index, store: Store, room: Room, newer: int, from_state: int, to_st
 
 @compiled
 def _cache(store: Store, room: Room, value: int) -> None:
-    """Make the slice of a value that is looked for and has none (Algorithm 4, line 7)."""
-    head, at, last = -1, store.heads[value, 0], -1
+    """Make the slice of a value that is looked for and has none (Algorithm 4, line 7), if there is room.
+
+    Where there is none because of other slices, all will be dropped; a value with half of all the room is not worth it.
+    """
+    head, at, last, before = -1, store.heads[value, 0], -1, room.told[N_SLICES]
     while at >= 0:
         document, node = store.postings[at, 0], store.postings[at, 1]
         for row in range(store.documents[document, 0], store.documents[document, 1]):
             if store.nodes[store.rows[row, 2] + store.heights[store.rows[row, 0]] - 1] == node:
                 number = room.told[N_SLICES]
+                if number >= room.sizes[Z_SLICES]:
+                    room.told[N_SLICES] = before
+                    if 2 * before > room.sizes[Z_SLICES]:
+                        room.told[N_FULL] = 1
+                    return
                 store.slices[number, 0], store.slices[number, 1], store.slices[number, 2] = row, -1, document
                 room.told[N_SLICES] += 1
                 if last < 0:
@@ -489,6 +497,10 @@ def _insert(store: Store, room: Room, document: int, views: int) -> None:
             room.told[N_POSTINGS] += 1
         if views == CACHED and store.heads[value, 1] != -2:
             number = room.told[N_SLICES]
+            if number >= room.sizes[Z_SLICES]:
+                room.told[N_FULL] = 1
+                store.heads[value, 1] = -2
+                continue
             store.slices[number, 0], store.slices[number, 1], store.slices[number, 2] = (
                 row,
                 store.heads[value, 1],
@@ -496,6 +508,14 @@ def _insert(store: Store, room: Room, document: int, views: int) -> None:
             )
             store.heads[value, 1] = number
             room.told[N_SLICES] += 1
+
+
+@compiled
+def _drop_slices(store: Store, room: Room) -> None:
+    for value in range(room.sizes[Z_VALUES]):
+        store.heads[value, 1] = -2
+    room.told[N_SLICES] = room.told[N_FULL] = 0
+    room.told[N_DROPPED] += 1
 
 
 @compiled
@@ -531,6 +551,8 @@ def join_document(x: Index, store: Store, room: Room, newer: int, views: int) ->
         good = _join(x, store, room, newer, 0, told[N_STATES], views)
     if good:
         _insert(store, room, newer, views)
+        if told[N_FULL]:
+            _drop_slices(store, room)
     else:
         told[N_FOUND], told[N_NODES] = found, nodes
     return good

@@ -16,6 +16,7 @@ Places: TypeAlias = Any
 Keys: TypeAlias = Any
 """Rows of int32."""
 Floats: TypeAlias = Any
+Bytes: TypeAlias = Any
 Numbers: TypeAlias = Any
 """Rows of doubles."""
 
@@ -65,9 +66,19 @@ NO_VIEWS, SHARED, CACHED = range(3)
 
 
 # How much there is, and how much there is room for.
-N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES, N_WIDTH = range(6)
-Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_WIDTH = range(6)
+N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES, N_FULL, N_DROPPED, N_WIDTH = range(8)
+Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_SLICES, Z_VALUES, Z_WIDTH = range(8)
 X_MASK, X_RANGE_MASK, X_PAIR_MASK, X_TEMPLATES, X_WIDEST, X_WIDTH = range(6)
+
+
+def most_of(size: int) -> int:
+    """How many keys a hashed table of so many places takes."""
+    return 2 * size // 3
+
+
+def size_for(count: int) -> int:
+    """Places of a hashed table for so many keys, a power of two."""
+    return 1 << max(4, (3 * count // 2).bit_length())
 
 
 class Index(NamedTuple):
@@ -80,13 +91,13 @@ class Index(NamedTuple):
     """Choices that lead on: (prefix, a, b). For equalities the chains of the older and of the newer document, for constants
     the chain and the constant."""
     children: Places
-    ends: Rows
+    ends: Keys
     """By prefix: where the windows of the subscriptions that end there begin and end."""
     windows: Ints
     range_keys: Keys
     """The same for (prefix, chain, 0) and a list of thresholds."""
     range_children: Places
-    ranges: Rows
+    ranges: Keys
     """By list: where its thresholds begin and end."""
     thresholds: Floats
     onward: Places
@@ -125,8 +136,8 @@ class Store(NamedTuple):
     """By value: the newest posting (Rdoc), and the newest row of its slice (RL); -1 for none, and -2 where there is no slice."""
     postings: Rows
     """Document, node, and the posting before (Rdoc)."""
-    slices: Rows
-    """Row, and the one before (RL)."""
+    slices: Keys
+    """Row, the one before (RL), and its document."""
 
 
 class Room(NamedTuple):
@@ -147,9 +158,10 @@ class Room(NamedTuple):
     found: Rows
     nodes: Ints
     told: Ints
-    """How many there are: N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES."""
+    """How many there are: N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES; whether slices found no room, and how often
+    all were dropped."""
     sizes: Ints
-    """How many there is room for: Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES."""
+    """How many there is room for: Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_SLICES; and how many values may have slices."""
 
 
 def kinds(numba: Any) -> dict[str, Any]:
@@ -160,6 +172,7 @@ def kinds(numba: Any) -> dict[str, Any]:
         "Places": numba.int32[::1],
         "Keys": numba.int32[:, ::1],
         "Floats": numba.float64[::1],
+        "Bytes": numba.uint8[::1],
         "Numbers": numba.float64[:, ::1],
     }
 

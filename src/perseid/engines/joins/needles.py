@@ -10,13 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from perseid.engines.joins.kernel import find, put
-from perseid.engines.joins.layout import Ints, Keys, Places, entry
+from perseid.engines.joins.kernel import find, put, put_again
+from perseid.engines.joins.layout import Bytes, Ints, Keys, Places, entry, size_for
 
 
 @entry
 def _grow_tree(
-    keys: Keys, children: Places, mask: int, above: Ints, letters: Ints, ends: Ints, data: Ints, at: Ints, count: int
+    keys: Keys,
+    children: Places,
+    mask: int,
+    above: Places,
+    letters: Places,
+    depths: Places,
+    ends: Places,
+    data: Bytes,
+    at: Ints,
+    count: int,
 ) -> int:
     """Nodes for all needles; how many there are."""
     used = 1
@@ -28,7 +37,7 @@ def _grow_tree(
                 child = used
                 used += 1
                 put(keys, children, mask, node, data[i], 0, child)
-                above[child], letters[child] = node, data[i]
+                above[child], letters[child], depths[child] = node, data[i], depths[node] + 1
             node = child
         ends[node] = needle
     return used
@@ -39,12 +48,12 @@ def _link(
     keys: Keys,
     children: Places,
     mask: int,
-    above: Ints,
-    letters: Ints,
-    ends: Ints,
+    above: Places,
+    letters: Places,
+    ends: Places,
     order: Ints,
-    falls: Ints,
-    nexts: Ints,
+    falls: Places,
+    nexts: Places,
     count: int,
 ) -> None:
     """By node, nearest the root first: the longest other end of it that is a node too, and the nearest of these that ends a needle."""
@@ -69,10 +78,10 @@ def _contained(
     keys: Keys,
     children: Places,
     mask: int,
-    ends: Ints,
-    falls: Ints,
-    nexts: Ints,
-    data: Ints,
+    ends: Places,
+    falls: Places,
+    nexts: Places,
+    data: Bytes,
     at: Ints,
     seen: Ints,
     counts: Ints,
@@ -109,29 +118,22 @@ class Needles:
 
     def __init__(self, needles: Sequence[str]) -> None:
         data, at = _bytes(needles)
-        most = len(data) + 1
-        size = 1 << max(4, (2 * most).bit_length())
-        self._keys, self._children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
-        above, letters = np.zeros(most, np.int64), np.zeros(most, np.int64)
-        self._ends = np.full(most, -1, np.int64)
-        used = _grow_tree(self._keys, self._children, size - 1, above, letters, self._ends, data, at, len(needles))
-        depth = np.zeros(used, np.int64)
-        for node in range(1, used):  # a node comes after that above it
-            depth[node] = depth[above[node]] + 1
-        self._falls, self._nexts = np.zeros(most, np.int64), np.zeros(most, np.int64)
-        order = np.argsort(depth, kind="stable")
+        most = int(at[-1]) + 1
+        size = size_for(most)
+        keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
+        above, letters, depths = (np.zeros(most, np.int32) for _ in range(3))
+        ends = np.full(most, -1, np.int32)
+        used = _grow_tree(keys, children, size - 1, above, letters, depths, ends, data, at, len(needles))
+        # Needles that begin alike share nodes, so there are often far fewer than letters.
+        small = size_for(used)
+        self._keys, self._children = np.zeros((small, 3), np.int32), np.full(small, -1, np.int32)
+        put_again(self._keys, self._children, small - 1, keys, children, size - 1)
+        self._ends = ends[:used].copy()
+        self._falls, self._nexts = np.zeros(used, np.int32), np.zeros(used, np.int32)
+        order = np.argsort(depths[:used], kind="stable")
         _link(
-            self._keys,
-            self._children,
-            size - 1,
-            above,
-            letters,
-            self._ends,
-            order,
-            self._falls,
-            self._nexts,
-            len(order),
-        )
+            self._keys, self._children, small - 1, above, letters, self._ends, order, self._falls, self._nexts, used
+        )  # fmt: skip
         self._count = len(needles)
 
     def contained(self, texts: Sequence[str]) -> tuple[Any, Any]:
@@ -157,4 +159,4 @@ def _bytes(texts: Sequence[str]) -> tuple[Any, Any]:
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     at = np.zeros(len(encoded) + 1, np.int64)
     at[1:] = np.cumsum([len(one) for one in encoded])
-    return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int64), at
+    return np.frombuffer(bytearray(b"".join(encoded) or b"\0"), np.uint8), at

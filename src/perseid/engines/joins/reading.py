@@ -28,7 +28,9 @@ class ChainReader:
         for stream in dict.fromkeys(chain.stream for chain in chains):
             own = [number for number, chain in enumerate(chains) if chain.stream == stream]
             self._numbers[stream] = np.array(own, np.int64)
-            self._readers[stream] = Reader([chains[number].tree for number in own], namespaces, trusted)
+            self._readers[stream] = Reader(
+                [chains[number].tree for number in own], namespaces, trusted, inner_texts=False
+            )
 
     def read(self, bodies: Any, streams: Sequence[str]) -> tuple[Bindings, tuple[Unread, ...]]:
         """A column of documents, each of a stream; and those that cannot be read."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from itertools import compress
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from perseid.lang.tree_patterns import Constant
 from perseid.lang.xscl import parse_subscription
 from perseid.lang.xscl_shapes import place_of, shaped
 from perseid.semantics.subscriptions import normal_forms
-
-Given: TypeAlias = tuple[Any, tuple[Constant, ...], int]
-"""Of a shape: whose it is, its constants, and its window."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,37 @@ class Share:
         return part % self.of == self.number
 
 
+@dataclass
+class _Alike:
+    """Subscriptions of one shape: whose each is, its constants by their places, and its window."""
+
+    whose: list[Any] = field(default_factory=list)
+    constants: list[list[Constant]] = field(default_factory=list)
+    windows: list[int] = field(default_factory=list)
+
+    def add(self, whose: object, constants: Iterable[Constant], window: int | None) -> None:
+        self.whose.append(whose)
+        self.windows.append(ENDLESS if window is None else window)
+        if len(self.whose) == 1:
+            self.constants = [[one] for one in constants]
+            return
+        for column, one in zip(self.constants, constants, strict=True):
+            column.append(one)
+
+    def parts(self, row: Row) -> Iterator[int]:
+        """The parts of a row, for each of them."""
+        return _parts(row, zip(*self.constants, strict=True) if self.constants else [()] * len(self.whose))
+
+    def some(self, chosen: Sequence[bool]) -> _Alike:
+        columns = [list(compress(column, chosen)) for column in self.constants]
+        return _Alike(list(compress(self.whose, chosen)), columns, list(compress(self.windows, chosen)))
+
+
 @dataclass(frozen=True)
 class _Sorted:
     """Subscriptions by their shape; and those that have none, with their rows."""
 
-    alike: Mapping[str, Sequence[Given]]
+    alike: Mapping[str, _Alike]
     whole: Sequence[tuple[Any, tuple[Row, ...]]]
 
 
@@ -50,40 +74,34 @@ class Register:
     def add(self, texts: Mapping[Any, str]) -> None:
         """Add subscriptions, or none of them: the first that is wrong is refused with its error."""
         found = _sorted(texts, self._shapes)
+        share = self.share
         whole = [
             (whose, row)
             for whose, rows in found.whole
             for row in rows
-            if self.share is None or self.share.has(_part(row))
+            if share is None or share.has(next(_parts(row, [()])))
         ]
         if whole:
             self.subscriptions.add(whole)
         for shape, given in found.alike.items():
             for row in self._shapes[shape]:
-                own = given
-                if self.share is not None:
-                    parts = _parts(row, [constants for _, constants, _ in given])
-                    own = [one for one, part in zip(given, parts, strict=True) if self.share.has(part)]
-                if own:
+                own = given if share is None else given.some([share.has(part) for part in given.parts(row)])
+                if own.whose:
                     self._add(row, own)
 
-    def _add(self, row: Row, given: Sequence[Given]) -> None:
+    def _add(self, row: Row, given: _Alike) -> None:
         """One row for each of the subscriptions of a shape."""
         index = self.subscriptions
         marks = _marks(row)
         edges = row.template.edges
         base = [(0, 0) if e in marks else index.choice(edges[e], asked) for e, asked in enumerate(row.asked)]
-        paths = np.repeat(np.array([base], np.int64).reshape(1, -1), len(given), axis=0)
+        many = len(given.whose)
+        paths = np.repeat(np.array([base], np.int64).reshape(1, -1), many, axis=0)
         for e, place in marks.items():
-            asked = row.asked[e]
-            paths[:, 2 * e : 2 * e + 2] = [
-                index.choice(edges[e], replace(asked, value=constants[place])) for _, constants, _ in given
-            ]
-        roots = np.full(len(given), index.root(row.template), np.int64)
-        index.numbers += [(whose, row) for whose, _, _ in given]
-        index.add_paths(
-            roots, paths, np.full(len(given), len(edges), np.int64), np.array([w for _, _, w in given], np.int64)
-        )
+            paths[:, 2 * e : 2 * e + 2] = index.choices(edges[e], row.asked[e], given.constants[place])
+        roots = np.full(many, index.root(row.template), np.int64)
+        index.numbers.extend(given.whose, [row] * many)
+        index.add_paths(roots, paths, np.full(many, len(edges), np.int64), np.array(given.windows, np.int64))
 
 
 def parts_of(texts: Mapping[Any, str]) -> tuple[dict[Any, list[int]], tuple[Chain, ...]]:
@@ -96,19 +114,21 @@ def parts_of(texts: Mapping[Any, str]) -> tuple[dict[Any, list[int]], tuple[Chai
     parts: dict[Any, list[int]] = {whose: [] for whose in texts}
     chains: dict[Chain, None] = {}
     for whose, rows in found.whole:
-        parts[whose] += map(_part, rows)
+        parts[whose] += (part for row in rows for part in _parts(row, [()]))
         chains |= dict.fromkeys(chain for row in rows for chain in _chains(row))
     for shape, given in found.alike.items():
         for row in shapes[shape]:
             chains |= dict.fromkeys(_chains(row))
-            for (whose, _, _), part in zip(given, _parts(row, [one[1] for one in given]), strict=True):
+            for whose, part in zip(given.whose, given.parts(row), strict=True):
                 parts[whose].append(part)
     return parts, tuple(chains)
 
 
 def _sorted(texts: Mapping[Any, str], shapes: dict[str, tuple[Row, ...]]) -> _Sorted:
     """Texts by shape; ``shapes`` learns those that are new, once all texts are known to be right."""
-    alike: dict[str, list[Given]] = {}
+    alike: dict[str, _Alike] = {}
+    known: dict[str, str] = {}
+    """Constants that many have are kept once."""
     whole: list[tuple[Any, tuple[Row, ...]]] = []
     rows: dict[str, tuple[Row, ...]] = {}
     for whose, text in texts.items():
@@ -119,8 +139,10 @@ def _sorted(texts: Mapping[Any, str], shapes: dict[str, tuple[Row, ...]]) -> _So
         if found.shape not in shapes and found.shape not in rows:
             _rows(text)  # what is wrong is said of the text, not of its shape
             rows[found.shape] = _rows(found.shape)
-        window = ENDLESS if found.window is None else found.window
-        alike.setdefault(found.shape, []).append((whose, found.constants, window))
+        constants = (known.setdefault(one, one) if isinstance(one, str) else one for one in found.constants)
+        if found.shape not in alike:
+            alike[found.shape] = _Alike()
+        alike[found.shape].add(whose, constants, found.window)
     shapes |= rows
     return _Sorted(alike, whole)
 
@@ -138,12 +160,7 @@ def _marks(row: Row) -> dict[int, int]:
     return {e: place for e, asked in enumerate(row.asked) if (place := place_of(asked.value)) is not None}
 
 
-def _part(row: Row) -> int:
-    (part,) = _parts(row, [()])
-    return part
-
-
-def _parts(row: Row, constants: Sequence[tuple[Constant, ...]]) -> Iterator[int]:
+def _parts(row: Row, constants: Iterable[Sequence[Constant]]) -> Iterator[int]:
     """The part of a row's group, for each of these constants in place of its marks."""
     marks = _marks(row)
     said = [repr(row.template)]

@@ -230,9 +230,8 @@ def close(M: Space, candidate: int) -> None:
         if not (delivered and P[step + SP_FREE]):
             found = rope(M, found, S[candidate + C_INHERITED])
         if P[step + SP_RETURN]:
-            found = result(
-                M, S[candidate + C_ORDINAL], number, S[candidate + C_NAME], S[candidate + C_TEXT], A[X_TEXT], found
-            )
+            begin = S[candidate + C_TEXT] if P[step + SP_TEXT] else A[X_TEXT]
+            found = result(M, S[candidate + C_ORDINAL], number, S[candidate + C_NAME], begin, A[X_TEXT], found)
     pop(M, candidate)
     if marks != needed:
         return

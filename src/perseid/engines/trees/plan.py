@@ -45,6 +45,8 @@ class Step:
     fa: SiblingFA | None = None
     machines: list[int] = field(default_factory=list)
     gives: bool = False
+    told: bool = False
+    """It is returned with its text."""
     ropes: list[int] = field(default_factory=list)
     """Of an expression: by item, the number of its rope, or -1."""
 
@@ -106,17 +108,22 @@ def _is_wild(step: Step) -> bool:
 
 
 def _needs_text(step: Step) -> bool:
-    return step.returns is not None or bool(step.comparisons)
+    return step.told or bool(step.comparisons)
 
 
-def tree_plan(patterns: Iterable[tp.TreePattern], namespaces: Mapping[str, str] | None = None) -> TreePlan:
-    """The plan of a set of patterns, all with the same prefixes."""
+def tree_plan(
+    patterns: Iterable[tp.TreePattern], namespaces: Mapping[str, str] | None = None, inner_texts: bool = True
+) -> TreePlan:
+    """The plan of a set of patterns, all with the same prefixes.
+
+    Without ``inner_texts`` nodes that have returned nodes below them are told with empty texts: nobody asks for them.
+    """
     given = tuple(patterns)
     numbering = _Numbering()
     for number, pattern in enumerate(given):
         numbering.add(number, pattern, known_prefixes(pattern, namespaces or {}))
     numbering.steps.append(Step(y.LEAF_STEP, -1, -1))
-    return _Writing(given, numbering.steps).plan()
+    return _Writing(given, numbering.steps).plan(inner_texts)
 
 
 class _Numbering:
@@ -215,8 +222,8 @@ class _Writing:
         self.ints: list[int] = [0] * y.PLAN_HEAD
         self.constants = bytearray()
 
-    def plan(self) -> TreePlan:
-        self._find_givers()
+    def plan(self, inner_texts: bool) -> TreePlan:
+        self._find_givers(inner_texts)
         self.ints[y.P_STEPS], self.ints[y.P_STEP_COUNT] = len(self.ints), len(self.steps)
         at = len(self.ints)
         self.ints += [0] * (y.STEP_WIDTH * len(self.steps))
@@ -243,8 +250,9 @@ class _Writing:
             others,
         )
 
-    def _find_givers(self) -> None:
+    def _find_givers(self, inner_texts: bool) -> None:
         for step in reversed(self.steps):
+            step.told = step.returns is not None and (inner_texts or not step.gives)
             step.gives = step.gives or step.returns is not None
             if step.gives and step.parent >= 0:
                 self.steps[step.parent].gives = True

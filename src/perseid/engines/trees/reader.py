@@ -101,8 +101,15 @@ class Findings:
 class Reader:
     """Reads documents for a set of tree patterns, one after the other."""
 
-    def __init__(self, texts: Iterable[str], namespaces: Iterable[tuple[str, str]] = (), trusted: bool = False) -> None:
-        self.plan = tree_plan([parse_tree(text).pattern for text in texts], dict(namespaces))
+    def __init__(
+        self,
+        texts: Iterable[str],
+        namespaces: Iterable[tuple[str, str]] = (),
+        trusted: bool = False,
+        inner_texts: bool = True,
+    ) -> None:
+        """Without ``inner_texts`` nodes that have returned nodes below them come without their texts."""
+        self.plan = tree_plan([parse_tree(text).pattern for text in texts], dict(namespaces), inner_texts)
         self.trusted = trusted
         self.matcher = Matcher(self.plan)
         self.names: list[Name] = []

@@ -1,0 +1,163 @@
+"""Whose subscriptions are, and what they ask for: a few bytes each, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.joins.graph import Row
+from perseid.engines.joins.values import extended
+
+T = TypeVar("T")
+
+
+class _Owners(Protocol):
+    """Names of one kind, by entry."""
+
+    def takes(self, names: Sequence[Any]) -> bool: ...
+    def extend(self, names: Sequence[Any]) -> None: ...
+    def at(self, places: Any) -> list[Any]: ...
+    def are(self, names: Collection[Any]) -> Any:
+        """By entry: is it one of some?"""
+        ...
+
+
+class _Numbers:
+    """Names that are integers."""
+
+    def __init__(self) -> None:
+        self.count, self.names = 0, np.zeros(0, np.int64)
+
+    def takes(self, names: Sequence[Any]) -> bool:
+        return all(type(one) is int and -(1 << 63) <= one < 1 << 63 for one in names)
+
+    def extend(self, names: Sequence[Any]) -> None:
+        self.names = extended(self.names, self.count, np.array(names, np.int64))
+        self.count += len(names)
+
+    def at(self, places: Any) -> list[Any]:
+        found: list[Any] = self.names[places].tolist()
+        return found
+
+    def are(self, names: Collection[Any]) -> Any:
+        return np.isin(self.names[: self.count], np.fromiter(names, np.int64, len(names)))
+
+
+class _Texts:
+    """Names that are texts: their bytes, one after the other."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.data: Any = np.zeros(0, np.uint8)
+        self.ends: Any = np.zeros(1, np.int64)
+
+    def takes(self, names: Sequence[Any]) -> bool:
+        return all(type(one) is str for one in names)
+
+    def extend(self, names: Sequence[Any]) -> None:
+        encoded = [_encoded(one) for one in names]
+        used = int(self.ends[self.count])
+        self.data = extended(self.data, used, np.frombuffer(b"".join(encoded), np.uint8))
+        ends = used + np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+        self.ends = extended(self.ends, self.count + 1, ends)
+        self.count += len(names)
+
+    def at(self, places: Any) -> list[Any]:
+        data, ends = memoryview(self.data), self.ends
+        return [
+            str(data[begin:end], "utf-8", "surrogatepass")
+            for begin, end in zip(ends[places].tolist(), ends[places + 1].tolist(), strict=True)
+        ]
+
+    def are(self, names: Collection[Any]) -> Any:
+        own = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), self.count, [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
+        )
+        asked = pa.array(list(map(_encoded, names)), pa.large_binary())
+        return pc.is_in(own, value_set=asked).to_numpy(zero_copy_only=False)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+class _Anything:
+    """Names as they are."""
+
+    def __init__(self, names: list[Any]) -> None:
+        self.names = names
+
+    def takes(self, names: Sequence[Any]) -> bool:
+        return True
+
+    def extend(self, names: Sequence[Any]) -> None:
+        self.names += names
+
+    def at(self, places: Any) -> list[Any]:
+        return [self.names[place] for place in places.tolist()]
+
+    def are(self, names: Collection[Any]) -> Any:
+        return np.fromiter((one in names for one in self.names), np.bool_, len(self.names))
+
+
+class Entries:
+    """By entry: whose it is, and what it asks for. Rows that many ask for are kept once."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._numbers: dict[int, int] = {}
+        """By a row's identity: its number."""
+        self._asked = np.zeros(0, np.int32)
+        self._owners: _Owners | None = None
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[tuple[Any, Row]]:
+        for begin in range(0, self._count, 1 << 12):
+            yield from self.at(np.arange(begin, min(begin + (1 << 12), self._count)))
+
+    def __getitem__(self, place: int) -> tuple[Any, Row]:
+        if not 0 <= place < self._count:
+            raise IndexError(place)
+        return self.at(np.array([place]))[0]
+
+    def at(self, places: Any) -> list[tuple[Any, Row]]:
+        """Some entries, by an array of their numbers."""
+        if self._owners is None:
+            return []
+        rows = self._rows
+        asked = [rows[number] for number in self._asked[places].tolist()]
+        return list(zip(self._owners.at(places), asked, strict=True))
+
+    def extend(self, whose: Sequence[Any], rows: Sequence[Row]) -> None:
+        """More entries."""
+        if not whose:
+            return
+        if self._owners is None:
+            kinds: tuple[_Owners, ...] = (_Numbers(), _Texts(), _Anything([]))
+            self._owners = next(one for one in kinds if one.takes(whose))
+        elif not self._owners.takes(whose):
+            self._owners = _Anything(self._owners.at(np.arange(self._count)))
+        self._owners.extend(whose)
+        self._asked = extended(self._asked, self._count, np.fromiter(map(self._number, rows), np.int32, len(rows)))
+        self._count += len(whose)
+
+    def _number(self, row: Row) -> int:
+        found = self._numbers.setdefault(id(row), len(self._rows))
+        if found == len(self._rows):
+            self._rows.append(row)  # and it is kept, so nothing else has its identity
+        return found
+
+    def are(self, whose: Collection[Any]) -> Any:
+        """By entry: does it belong to one of some?"""
+        if self._owners is None or not whose:
+            return np.zeros(self._count, np.bool_)
+        if self._owners.takes(list(whose)):
+            return self._owners.are(whose)
+        return _Anything(self._owners.at(np.arange(self._count))).are(whose)
