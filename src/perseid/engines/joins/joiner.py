@@ -74,6 +74,7 @@ class Joiner:
         """Documents that came and are kept no more."""
         self._told = np.zeros(N_WIDTH, np.int64)
         self._room: dict[str, Any] = {"pairs": 256, "links": 1024, "states": 256, "found": 4096, "nodes": 1 << 14}
+        self._latest = np.zeros(0, np.int32)
         self.index: Index | None = None
 
     def add(self, times: Any, bindings: Bindings) -> Joined:
@@ -183,7 +184,11 @@ class Joiner:
         size = self._room
         most = int((self.documents[: self.count, 1] - self.documents[: self.count, 0]).max(initial=1))
         found, nodes = np.zeros((size["found"], y.O_WIDTH), np.int64), np.zeros(size["nodes"], np.int64)
+        places = np.zeros(size["found"], np.int32)
+        if self.index is not None and len(self._latest) < len(self.index.ends):
+            self._latest = np.zeros(len(self.index.ends), np.int32)
         if before is not None:
+            places[: len(before.before)] = before.before
             found[: len(before.found)] = before.found
             nodes[: len(before.nodes)] = before.nodes
         lists = np.full((len(self.index.edges) if self.index else 0, 2), -1, np.int64)
@@ -198,6 +203,8 @@ class Joiner:
             np.zeros((size["states"], y.MAX_SLOTS), np.int64),
             np.zeros((most, 2), np.int64),
             found,
+            places,
+            self._latest,
             nodes,
             self._told,
             np.array(

@@ -151,15 +151,20 @@ def _emit(x: Index, room: Room, t: int, prefix: int, older: int, newer: int, apa
     for k in range(T[t, T_NEWER]):
         out[at + T[t, T_OLDER] + k] = room.slots[MAX_SLOTS + x.slots[T[t, T_NEWER_AT] + k, S_SLOT]]
     if T[t, T_PARTIAL]:
-        for other in range(since, row):
-            if found[other, O_GROUP] == prefix:
-                same = True
-                for k in range(width):
-                    if out[found[other, O_AT] + k] != out[at + k]:
-                        same = False
-                        break
-                if same:
-                    return True
+        other = int(room.latest[prefix])
+        if other < since or other >= row or found[other, O_GROUP] != prefix:
+            other = -1
+        room.before[row] = other
+        while other >= 0:
+            same = True
+            for k in range(width):
+                if out[found[other, O_AT] + k] != out[at + k]:
+                    same = False
+                    break
+            if same:
+                return True
+            other = int(room.before[other])
+        room.latest[prefix] = row
     found[row, O_GROUP], found[row, O_COUNT] = prefix, wide
     found[row, O_OLDER], found[row, O_NEWER], found[row, O_AT] = older, newer, at
     told[N_FOUND] += 1

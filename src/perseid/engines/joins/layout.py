@@ -156,6 +156,10 @@ class Room(NamedTuple):
     state_slots: Rows
     at: Rows
     found: Rows
+    before: Places
+    """By row of what is found: the one before of the same group and pair of documents, or -1."""
+    latest: Places
+    """By prefix: the last row of its group, if that is a row of this pair."""
     nodes: Ints
     told: Ints
     """How many there are: N_FOUND, N_NODES, N_STATES, N_POSTINGS, N_SLICES; whether slices found no room, and how often
