@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from bench import harness
 from bench.joins.charts import draw_all
+from bench.joins.million import run as run_million
 from bench.joins.sequential import list_rows, sequential
+from bench.joins.split import split
 from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from bench.trees.feeds import items
 from perseid.engines.joins import layout as y
@@ -74,9 +76,28 @@ def run(size: str, out: Path | None) -> harness.Report:
     for figure, name in (("Figure 14", "flat"), ("Figure 15", "deep")):
         (point,) = (point for point in points if point.figure == figure)
         report.add(f"{name}.views", point.seconds["no views"] / point.seconds["cached views"])
+    harness.say(_table(points))
     if out is not None:
         draw_all(points, out)
+    run_million(size, report)
     return report
+
+
+def _table(points: Sequence[Point]) -> str:
+    """All points as Markdown: microseconds for a document."""
+    names = list(dict.fromkeys(name for point in points for name in point.seconds))
+    head = ["figure", "x", *names, "distinct", "templates", "found"]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for point in points:
+        taken = [f"{1e6 * point.seconds[name]:,.1f}" if name in point.seconds else "" for name in names]
+        cells = [
+            point.figure.split()[1],
+            f"{point.x:,g}",
+            *taken,
+            *(f"{n:,}" for n in (point.distinct, point.templates, point.found)),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _line(point: Point) -> str:
@@ -109,6 +130,11 @@ def _views(size: Size) -> Iterator[Point]:
         ("Figure 15", Schema.three_levels(), DEFAULT_JOINS),
     ):
         yield _contest(figure, size.many, schema, most, DEFAULT_ZIPF, size.many, size, tuple(VIEWS), rival=False)
+        subscriptions = Drawn(schema, most, DEFAULT_ZIPF).subscriptions(size.many)
+        times, bindings = pairs_of_documents(schema, list(subscriptions.chains), 10 * size.pairs)
+        parts = split(subscriptions, times, bindings)
+        shown = ", ".join(f"{name} {1e6 * seconds / len(times):,.2f} us" for name, seconds in parts.items())
+        harness.say(f"{figure}  shared views, of this: {shown}")
 
 
 def _contest(
