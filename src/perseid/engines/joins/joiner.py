@@ -29,6 +29,8 @@ from perseid.engines.joins.values import extended, roomy
 FEW = 1_024
 """Documents that are worth letting go of."""
 VIEW_BYTES = 1 << 27
+BLOCK = 256
+"""Rows of what is found that are made Python's at once."""
 _SLICE_BYTES = 12
 
 
@@ -231,16 +233,29 @@ def _no_lists(count: int) -> Any:
 
 def pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:
     """Every pair: a group, how many of its subscriptions are due, the older document, the newer, and the nodes."""
-    nodes, rows = joined.nodes.tolist(), joined.rows.tolist()
-    ends = [*joined.rows[1:, y.O_AT].tolist(), len(nodes)]
-    for (group, count, older, newer, at), end in zip(rows, ends, strict=False):
-        yield group, count, older, newer, nodes[at:end]
+    for part in _blocks(joined):
+        rows = part.rows.tolist()
+        first = rows[0][y.O_AT]
+        nodes = part.nodes[first:].tolist()
+        ends = [*(part.rows[1:, y.O_AT] - first).tolist(), len(nodes)]
+        for (group, count, older, newer, at), end in zip(rows, ends, strict=True):
+            yield group, count, older, newer, nodes[at - first : end]
 
 
 def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[tuple[tuple[Any, Row], int, int, list[int]]]:
     """Every notification: whose, the older document, the newer, and the nodes; a pair that many are due is told of often."""
-    owners, at = subscriptions.all_whose(joined.rows, joined.index), 0
-    for _, count, older, newer, nodes in pairs(joined):
-        for whose in owners[at : at + count]:
-            yield whose, older, newer, nodes
-        at += count
+    for part in _blocks(joined):
+        owners, at = subscriptions.all_whose(part.rows, part.index), 0
+        for _, count, older, newer, nodes in pairs(part):
+            for whose in owners[at : at + count]:
+                yield whose, older, newer, nodes
+            at += count
+
+
+def _blocks(joined: Joined) -> Iterator[Joined]:
+    """A few rows at a time: objects that die young cost Python little."""
+    rows = joined.rows
+    for begin in range(0, len(rows), BLOCK):
+        end = begin + BLOCK
+        nodes = joined.nodes[: rows[end, y.O_AT]] if end < len(rows) else joined.nodes
+        yield Joined(rows[begin:end], nodes, joined.index)
