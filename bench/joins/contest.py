@@ -134,7 +134,7 @@ def _views(size: Size) -> Iterator[Point]:
         times, bindings = pairs_of_documents(schema, list(subscriptions.chains), 10 * size.pairs)
         parts = split(subscriptions, times, bindings)
         shown = ", ".join(f"{name} {1e6 * seconds / len(times):,.2f} us" for name, seconds in parts.items())
-        harness.say(f"{figure}  shared views, of this: {shown}")
+        harness.say(f"{figure}  shared views, the kernel alone: {shown}")
 
 
 def _contest(
