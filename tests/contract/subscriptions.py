@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.contract import Clock, Rows, Step
-from perseid.engines.joins.plan import FOUND
 from perseid.engines.joins.engine import FILE, JOINS
-from perseid.engines.joins.plan import JoinsPlan, make_plan
+from perseid.engines.joins.plan import FOUND, JoinsPlan, make_plan
 from perseid.engines.joins.shard import _SHARDS
 from perseid.engines.joins.table import listed
 from perseid.engines.trees.engine import BODY, STREAM

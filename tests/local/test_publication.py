@@ -8,11 +8,11 @@ from collections import Counter
 import pytest
 
 import perseid as ps
+from perseid.engines.joins.construction import constructed, element_of
 from perseid.lang.printer import print_pattern
 from perseid.lang.subscription_patterns import pattern_of
 from perseid.lang.subscriptions import Construction, Subscription, print_subscription
 from perseid.lang.xscl import parse_subscription
-from perseid.engines.joins.construction import constructed, element_of
 from perseid.semantics.joins import results
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 

@@ -74,11 +74,13 @@ class _Texts:
         ]
 
     def are(self, names: Collection[Any]) -> Any:
-        own = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), self.count, [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
-        )
         asked = pa.array(list(map(_encoded, names)), pa.large_binary())
-        return pc.is_in(own, value_set=asked).to_numpy(zero_copy_only=False)
+        return pc.is_in(self.column(), value_set=asked).to_numpy(zero_copy_only=False)
+
+    def column(self) -> Any:
+        """All of them, as Arrow has bytes."""
+        parts = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), self.count, parts)
 
 
 def _encoded(text: str) -> bytes:
@@ -134,6 +136,20 @@ class Entries:
         rows = self._rows
         asked = [rows[number] for number in self._asked[places].tolist()]
         return list(zip(self._owners.at(places), asked, strict=True))
+
+    def row(self, place: int) -> Row:
+        """What an entry asks for."""
+        return self._rows[int(self._asked[place])]
+
+    def swapped(self, places: Any) -> Any:
+        """By entry: is the older document the right block's?"""
+        return np.array([row.swapped for row in self._rows], np.bool_)[self._asked[places]]
+
+    def names(self, places: Any) -> Any:
+        """Whose entries are, as a column of texts."""
+        if isinstance(self._owners, _Texts):
+            return self._owners.column().take(pa.array(places)).cast(pa.string())
+        return pa.array([] if self._owners is None else list(map(str, self._owners.at(places))), pa.string())
 
     def extend(self, whose: Sequence[Any], rows: Sequence[Row]) -> None:
         """More entries."""

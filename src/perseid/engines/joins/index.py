@@ -207,11 +207,11 @@ class Subscriptions:
         first = int(index.ends[end, 0])
         return self.numbers.at(self.order[first : first + count])
 
-    def all_whose(self, rows: Any, index: Index) -> list[tuple[Any, Row]]:
-        """The same for all rows of what was found, those of a row one after the other."""
+    def due(self, rows: Any, index: Index) -> Any:
+        """The entries that rows of what was found are due to, those of a row one after the other."""
         counts = rows[:, y.O_COUNT]
         begins = index.ends[rows[:, y.O_GROUP], 0] - (np.cumsum(counts) - counts)
-        return self.numbers.at(self.order[np.repeat(begins, counts) + np.arange(int(counts.sum()))])
+        return self.order[np.repeat(begins, counts) + np.arange(int(counts.sum()))]
 
 
 def _table(a: Any, b: Any) -> tuple[Any, Any]:

@@ -245,7 +245,7 @@ def pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:
 def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[tuple[tuple[Any, Row], int, int, list[int]]]:
     """Every notification: whose, the older document, the newer, and the nodes; a pair that many are due is told of often."""
     for part in _blocks(joined):
-        owners, at = subscriptions.all_whose(part.rows, part.index), 0
+        owners, at = subscriptions.numbers.at(subscriptions.due(part.rows, part.index)), 0
         for _, count, older, newer, nodes in pairs(part):
             for whose in owners[at : at + count]:
                 yield whose, older, newer, nodes

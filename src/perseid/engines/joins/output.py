@@ -29,7 +29,8 @@ class Told:
         """What some documents are due; ``documents`` are all that are kept, from the one with number ``base`` on."""
         if not len(joined.rows):
             return
-        pair, entry = due(joined, self.index)
+        entry = self.index.due(joined.rows, joined.index)
+        pair = np.repeat(np.arange(len(joined.rows)), joined.rows[:, y.O_COUNT])
         older, newer = (joined.rows[:, column] - base for column in (y.O_OLDER, y.O_NEWER))
         alive = older[pair] >= 0
         if self.plan.folder is not None:
@@ -40,12 +41,12 @@ class Told:
         pair, entry = pair[alive], entry[alive]
         if not len(pair):
             return
-        swapped = self.index.swapped(entry)
+        swapped = self.index.numbers.swapped(entry)
         left, right = np.where(swapped, newer[pair], older[pair]), np.where(swapped, older[pair], newer[pair])
         results = self._results(joined, documents, pair, entry, left, right) if self.plan.results else None
         if self.plan.expand:
             values = pa.array(list(self._values(joined, joiner, pair, entry)), VALUES.type)
-            table = self._table(documents, self.index.owners(entry), left, right, values, results)
+            table = self._table(documents, self.index.numbers.names(entry), left, right, values, results)
         else:
             table = self._compact(documents, 2 * pair + swapped, entry, left, right, results)
         self._parts.append(table)
@@ -60,7 +61,7 @@ class Told:
         by, entry = by[order], entry[order]
         begins = np.flatnonzero(np.concatenate([[True], by[1:] != by[:-1]]))
         offsets = pa.array(np.append(begins, len(by)).astype(np.int32))
-        whose = pa.ListArray.from_arrays(offsets, self.index.owners(entry))
+        whose = pa.ListArray.from_arrays(offsets, self.index.numbers.names(entry))
         first = order[begins]
         some = None if results is None else results.take(pa.array(first))
         return self._table(documents, whose, left[first], right[first], None, some)
@@ -68,14 +69,14 @@ class Told:
     def _values(self, joined: Joined, joiner: Joiner, pair: Any, entry: Any) -> Iterator[list[tuple[str, str]]]:
         for i, number in zip(pair.tolist(), entry.tolist(), strict=True):
             older, newer = int(joined.rows[i, y.O_OLDER]), int(joined.rows[i, y.O_NEWER])
-            yield list(values_of(self.index.row(number), joiner, older, newer, _nodes(joined, i)))
+            yield list(values_of(self.index.numbers.row(number), joiner, older, newer, _nodes(joined, i)))
 
     def _results(self, joined: Joined, documents: Any, pair: Any, entry: Any, left: Any, right: Any) -> Any:
         """What is made of each; the same of the same pair, subscriptions that make the same have it from one."""
         bodies = documents[BODIES]
         made: list[str | None] = []
         known: dict[tuple[Any, ...], str] = {}
-        owners = self.index.owners(entry).to_pylist()
+        owners = self.index.numbers.names(entry).to_pylist()
         for i, number, whose, a, b in zip(
             pair.tolist(), entry.tolist(), owners, left.tolist(), right.tolist(), strict=True
         ):
@@ -83,7 +84,7 @@ class Told:
             if asked is None:
                 made.append(None)
                 continue
-            sides = nodes_by_side(self.index.row(number), _nodes(joined, i))
+            sides = nodes_by_side(self.index.numbers.row(number), _nodes(joined, i))
             key = (id(asked), a, b, *sides)
             if key not in known:
                 known[key] = constructed(asked, bodies[a].as_py(), bodies[b].as_py(), *sides, self.plan.namespaces)
@@ -111,15 +112,6 @@ class Told:
 def _nodes(joined: Joined, pair: int) -> list[int]:
     end = joined.rows[pair + 1, y.O_AT] if pair + 1 < len(joined.rows) else len(joined.nodes)
     return joined.nodes[joined.rows[pair, y.O_AT] : end].tolist()  # type: ignore[no-any-return]
-
-
-def due(joined: Joined, index: Subscriptions) -> tuple[Any, Any]:
-    """Every notification: the number of its pair, and the entry that is told."""
-    counts = joined.rows[:, y.O_COUNT]
-    firsts = joined.index.ends[joined.rows[:, y.O_GROUP], 0]
-    pair = np.repeat(np.arange(len(counts)), counts)
-    place = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return pair, index.order[np.repeat(firsts, counts) + place]
 
 
 def values_of(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from perseid.engines.contract import ARRIVAL, Clock, Late, Step
 from perseid.engines.joins import layout as y
-from perseid.engines.joins.documents import as_bindings, keys_of, known_only
 from perseid.engines.joins.construction import Maker
+from perseid.engines.joins.documents import as_bindings, keys_of, known_only
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner
 from perseid.engines.joins.output import Told
