@@ -53,6 +53,13 @@ def _disorder_stream(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, data)
 
 
+def _joins_stream(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.joins.on_spark import run
+
+    del data
+    return run(args.size)
+
+
 def _trees(args: argparse.Namespace, data: Path) -> harness.Report:
     from bench.trees.contest import run
 
