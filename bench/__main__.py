@@ -83,6 +83,10 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
     "disorder-stream": ("its stream on Spark, every strategy beside a bare stateful query", _disorder_stream),
     "trees": ("paper 1's experiment: tree patterns over documents, beside expat, lxml and Spark's XML source", _trees),
     "joins": ("paper 3's experiments: very many queries that join documents, shared and one after the other", _joins),
+    "joins-stream": (
+        "subscriptions on Spark's stream beside a bare one, two ways to share them, changes",
+        _joins_stream,
+    ),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
     "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
 }

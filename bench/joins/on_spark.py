@@ -216,9 +216,7 @@ def _paper(report: harness.Report) -> None:
     report.add("routes.paper.by_share", SHARES * rows / due)
 
 
-def _routes(
-    report: harness.Report, spark: SparkSession, folder: Path, texts: dict[str, str], size: Size
-) -> None:
+def _routes(report: harness.Report, spark: SparkSession, folder: Path, texts: dict[str, str], size: Size) -> None:
     from pyspark.sql import types as st
 
     _paper(report)
