@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
-HERE = ["testing-patterns.md", "subscriptions.md"]
-ON_SPARK = ["from-window-functions.md", "documents.md"]
+HERE = ["testing-patterns.md"]
+ON_SPARK = ["from-window-functions.md", "documents.md", "subscriptions.md"]
 BLOCK = re.compile(r"^```(python|python spark|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

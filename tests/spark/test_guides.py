@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+import sys
+from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,7 +22,8 @@ def test_guide(name: str, spark: SparkSession) -> None:
 def said_by(example: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> str:
     """What an example prints, in the session there is."""
     assert spark is SparkSession.getActiveSession()
-    runpy.run_path(str(GUIDES.parents[1] / "examples" / f"{example}.py"), run_name="__main__")
+    with patch.object(sys, "argv", [example]):
+        runpy.run_path(str(GUIDES.parents[1] / "examples" / f"{example}.py"), run_name="__main__")
     return capsys.readouterr().out
 
 
@@ -52,3 +55,12 @@ def test_the_example_of_documents(spark: SparkSession, capsys: pytest.CaptureFix
     assert "cannot be read: Unclosed token, line 2" in said
     assert "order 19: eve has not paid 310.0 by 2026-03-01 10:05:00" in said
     assert "unpaid: 2, documents that cannot be read: 1" in said
+
+
+def test_the_example_of_news(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    said = said_by("news_watch", spark, capsys)
+    assert "09:00:50  ann  items 0, 1  {'t': 'storm ahead', 'u': 'storm ahead'}" in said
+    before, after = said.split("cat comes, ann goes")
+    assert "cat" not in before
+    assert "  cat  items" in after
+    assert "  ann  items" not in after
