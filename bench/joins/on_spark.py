@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import perseid as ps
 from bench import harness, spark_rivals
 from bench.joins.contest import DEFAULT_LEAVES, DEFAULT_QUERIES, DEFAULT_ZIPF
-from bench.joins.million import items, registered, subscriptions
+from bench.joins.million import FEW, items, registered, subscriptions, texts
 from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from bench.stream import Bench, seconds_of
 from perseid.engines.joins import layout as y
@@ -54,6 +54,8 @@ class Size:
     items: int
     files: int
     queries: int
+    live: int
+    """Those that ask for what occurs: without windows, what is due to an item grows with all items before it."""
     routed: int
     """Items that are shared out in both ways."""
     running: int
@@ -61,16 +63,16 @@ class Size:
 
 
 SIZES = {
-    "quick": Size(4_000, 2, 5_000, 2_000, 0),
-    "standard": Size(225_000, 9, 100_000, 20_000, 200_000),
-    "full": Size(225_000, 9, 100_000, 40_000, 1_000_000),
+    "quick": Size(4_000, 2, 5_000, 1_000, 2_000, 0),
+    "standard": Size(225_000, 9, 100_000, 1_000, 20_000, 200_000),
+    "full": Size(225_000, 9, 100_000, 1_000, 40_000, 1_000_000),
 }
 ROUNDS = {"quick": 1, "standard": 1, "full": 3}
 
 
 def run(size: str) -> harness.Report:
     report, chosen = harness.Report("joins-stream", size), SIZES[size]
-    texts = dict(_endless(subscriptions(chosen.queries)))
+    asked_by = dict(_endless(given(chosen.queries, chosen.live)))
     with (
         tempfile.TemporaryDirectory(prefix="perseid-bench-joins-") as scratch,
         spark_rivals.session(Path(scratch)) as spark,
@@ -79,11 +81,16 @@ def run(size: str) -> harness.Report:
         bench = Bench(spark, Path(scratch), delay="0 seconds")
         folder = Path(scratch) / "items"
         write(folder, chosen.items, chosen.files)
-        _throughput(report, bench, folder, texts, chosen, ROUNDS[size])
-        _routes(report, spark, folder, texts, chosen)
+        _throughput(report, bench, folder, asked_by, chosen, ROUNDS[size])
+        _routes(report, spark, folder, asked_by, chosen)
         if chosen.running:
             _changed(report, spark, Path(scratch), chosen)
     return report
+
+
+def given(count: int, live: int) -> Iterator[tuple[str, str]]:
+    """So many distinct subscriptions, of which these many ask for what occurs."""
+    return ((f"subscriber-{number:07}", text) for number, text in enumerate(texts(FEW - live, FEW - live + count)))
 
 
 def _endless(given: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -118,11 +125,11 @@ def _documents(frame: DataFrame) -> ps.Documents:
 
 
 def _throughput(
-    report: harness.Report, bench: Bench, folder: Path, texts: dict[str, str], size: Size, rounds: int
+    report: harness.Report, bench: Bench, folder: Path, asked_by: dict[str, str], size: Size, rounds: int
 ) -> None:
     start = time.perf_counter()
-    asked = ps.subscriptions(texts)
-    harness.progress(f"{len(texts):,} subscriptions are read in {time.perf_counter() - start:.1f} s")
+    asked = ps.subscriptions(asked_by)
+    harness.progress(f"{len(asked_by):,} subscriptions are read in {time.perf_counter() - start:.1f} s")
     ratios, rates = [], []
     for _ in range(rounds):
         bench.beside("ours")
@@ -134,7 +141,7 @@ def _throughput(
         rows, state = sum(one["matches"] for one in told), max(one["state_bytes"] for one in told)
         each = ", ".join(f"{one.durationMs['triggerExecution'] / 1000:.1f}" for one in ran)
         harness.say(
-            f"stream: {size.items:,} items, {len(texts):,} subscriptions, windows without end: {taken:.1f} s, "
+            f"stream: {size.items:,} items, {len(asked_by):,} subscriptions, windows without end: {taken:.1f} s, "
             f"{size.items / taken:,.0f} items/s, {rows:,} rows of pairs told, {state / 1e6:,.0f} MB of state at the end "
             f"in all shares; bare {bare:.1f} s, {size.items / bare:,.0f} items/s; batches took {each} s"
         )
@@ -216,15 +223,15 @@ def _paper(report: harness.Report) -> None:
     report.add("routes.paper.by_share", SHARES * rows / due)
 
 
-def _routes(report: harness.Report, spark: SparkSession, folder: Path, texts: dict[str, str], size: Size) -> None:
+def _routes(report: harness.Report, spark: SparkSession, folder: Path, asked_by: dict[str, str], size: Size) -> None:
     from pyspark.sql import types as st
 
     _paper(report)
     frame = spark.read.parquet(str(folder)).where(f"n < {size.routed}").cache()
     frame.count()
-    index, _ = registered(iter(texts.items()))
+    index, _ = registered(iter(asked_by.items()))
     pairs = asked_pairs(row for _, row in index.numbers)
-    plan = make_plan(listed(texts), pa.schema([("n", pa.int64())]))
+    plan = make_plan(listed(asked_by), pa.schema([("n", pa.int64())]))
     fields = [st.StructField(name, to_spark(kind)) for name, kind in plan.found.items()]
     read = prepared(_documents(frame), JOINS, plan, fields)
     rows = read.selectExpr(DOCUMENT, f"inline(arrays_zip({CHAINS}, {TEXTS}))").toDF("document", "chain", "text")
@@ -238,7 +245,7 @@ def _routes(report: harness.Report, spark: SparkSession, folder: Path, texts: di
         what.write.format("noop").mode("overwrite").save()
         return time.perf_counter() - start
 
-    asked = ps.subscriptions(texts)
+    asked = ps.subscriptions(asked_by)
     told = asked.detect(_documents(frame), shares=SHARES, expand=False)
     counts = told.selectExpr("count(*) as rows", "sum(size(subscriptions)) as due").first()
     many, met_rows = rows.count(), met.count()
@@ -246,7 +253,7 @@ def _routes(report: harness.Report, spark: SparkSession, folder: Path, texts: di
     assert counts is not None
     due = max(counts["due"] or 0, 1)
     harness.say(
-        f"routes: {size.routed:,} items, {len(texts):,} distinct subscriptions with constants: {due:,} notifications; by value "
+        f"routes: {size.routed:,} items, {len(asked_by):,} distinct subscriptions with constants: {due:,} notifications; by value "
         f"{many:,} rows and then {met_rows:,} pairs, {(many + met_rows) / due:,.1f} a notification, {by_value:.1f} s as Spark joins "
         f"them before any template is asked; by share {SHARES * many:,} rows, {SHARES * many / due:.2f} a notification, "
         f"{by_share:.1f} s with everything"
