@@ -63,7 +63,7 @@ class Size:
 
 
 SIZES = {
-    "quick": Size(4_000, 2, 5_000, 1_000, 2_000, 0),
+    "quick": Size(2_000, 2, 2_000, 1_000, 1_000, 0),
     "standard": Size(225_000, 9, 100_000, 1_000, 20_000, 200_000),
     "full": Size(225_000, 9, 100_000, 1_000, 40_000, 1_000_000),
 }
@@ -220,6 +220,7 @@ def _paper(report: harness.Report) -> None:
         f"{SHARES * rows / due:.3f} a notification"
     )
     report.add("routes.paper.by_value", (rows + pairs) / due)
+    report.add("routes.paper.twenty_against_by_value", 20 * due / (rows + pairs))
     report.add("routes.paper.by_share", SHARES * rows / due)
 
 

@@ -8,9 +8,11 @@ from typing import Any
 from perseid.declare import MAX_SHARDS, named_words
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.errors import EventDataError, PatternError, PerseidError, UnsupportedError
+from perseid.lang.printer import print_duration
 from perseid.lang.xscl_parts import read_subscription
 from perseid.local.documents import Documents
 from perseid.local.rows import require_here, require_spark
+from perseid.viz.words import many
 
 
 class SubscriptionSet:
@@ -37,7 +39,7 @@ class SubscriptionSet:
         return self._count
 
     def __repr__(self) -> str:
-        return f"<{len(self):,} subscriptions>"
+        return f"<{many(len(self), 'subscription')}>"
 
     @named_words
     def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> Any:
@@ -97,6 +99,7 @@ class SubscriptionSet:
         """How many there are, what they share, and what is looked for in documents."""
         levels = self._levels
         from perseid.engines.joins.graph import joins_of
+        from perseid.engines.joins.index import ENDLESS
 
         joins = {joins_of(template) for index in levels for template in index.templates}
         templates = {template for index in levels for template in index.templates}
@@ -104,16 +107,19 @@ class SubscriptionSet:
         entries, prefixes = (
             sum(some) for some in zip(*((len(one.numbers), one.prefixes) for one in levels), strict=True)
         )
+        widest = max(index.widest() for index in levels)
+        kept = "for ever" if widest >= ENDLESS else f"for {print_duration(widest)}"
         lines = [
-            f"{len(self):,} subscriptions, {entries:,} ways round: a JOIN has two, as either document may come first",
-            f"  templates: {len(joins)} of equalities alone, {len(templates)} with constants; {prefixes:,} prefixes",
-            f"  {len(chains)} chains are looked for in documents, each once for all:",
+            f"{many(len(self), 'subscription')}, {many(entries, 'way')} round: a JOIN has two, as either document may come first",
+            f"  templates: {len(joins)} of equalities alone, {len(templates)} with constants; {many(prefixes, 'prefix', 'prefixes')}",
+            f"  what is found in documents is kept {kept} at most; on Spark by each share of the subscriptions",
+            f"  {many(len(chains), 'chain is', 'chains are')} looked for in documents, each once for all:",
         ]
         shown = [f"    {chain.stream}{chain.tree}" for chain in chains]
         lines += [*shown[:20], *([f"    and {len(shown) - 20} more"] if len(shown) > 20 else [])]
         if len(levels) > 1:
-            many = ", then ".join(f"{len(some):,}" for some in self._publication.levels)
-            lines.append(f"  asked one after the other, as some read what others publish: {many}")
+            parts = ", then ".join(f"{len(some):,}" for some in self._publication.levels)
+            lines.append(f"  asked one after the other, as some read what others publish: {parts}")
         return "\n".join(lines) + "\n"
 
 

@@ -60,6 +60,7 @@ def _joined(
 ) -> Iterator[dict[str, Any]]:
     """What is found in all documents, with their numbers."""
     order = np.argsort(given.times, kind="stable")
+    subscriptions.values.keep(np.zeros(0, np.int64))  # texts of documents that were asked before
     joiner = Joiner(subscriptions)
     reader = ChainReader(list(subscriptions.chains), documents.namespaces, documents.trusted)
     for begin in range(0, len(order), PART):

@@ -156,6 +156,10 @@ class Subscriptions:
         sizes = np.array([*masks, len(templates), windows.max(initial=-1)], np.int64)
         return Index(templates, edges, slots, self.keys, self.children, where, windows, *ranges, *pairs, newer, sizes)
 
+    def widest(self) -> int:
+        """The widest window of all; -1 where there is no subscription."""
+        return max((int(some.max(initial=-1)) for some in (self._ordered, *self._windows)), default=-1)
+
     def _order(self) -> tuple[Any, Any]:
         """Put all entries in order: the prefix that each ends at, and its window."""
         ends = np.concatenate([np.zeros(0, np.int32), *self._ends])

@@ -18,7 +18,7 @@ from perseid.engines.contract import StateReport
 from perseid.engines.joins.documents import heights_of
 from perseid.engines.joins.plan import CHAINS, FOUND, NODES, TEXTS, JoinsPlan
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, shown, unseal
-from perseid.errors import StateError
+from perseid.errors import LimitError, StateError
 from perseid.semantics import values as v
 
 NAME, VERSION = "joins", 1
@@ -71,6 +71,11 @@ def write_state(plan: JoinsPlan, kept: Kept) -> bytes | None:
     }
     whole = pa.concat_tables([kept.joined, kept.waiting]).combine_chunks()
     batches = whole.to_batches() or [pa.RecordBatch.from_pylist([], whole.schema)]
+    if len(batches) > 1:
+        raise LimitError(
+            "The texts of documents that are kept have more than two gigabytes in one share.",
+            hint="Use more shares of what is asked, shorter windows, or a smaller max_state.",
+        )
     return seal(facts, (batches[0],))
 
 
