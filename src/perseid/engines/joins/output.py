@@ -115,11 +115,16 @@ def _nodes(joined: Joined, pair: int) -> list[int]:
 
 
 def values_of(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
-    """The variables of a notification that are compared, with their texts: those of the left block first."""
-    own = len(row.template.shown[0])
-    sides = list(zip((older, newer), (nodes[:own], nodes[own:]), row.order, row.names, strict=True))
-    for document, some, order, names in reversed(sides) if row.swapped else sides:
+    """The variables of a notification that are compared, with their texts: those of the left block first.
+
+    Nodes above those are not: whether their texts are known depends on what others ask for.
+    """
+    shown, edges = row.template.shown, row.template.edges
+    own = len(shown[0])
+    compared = [{one[-1] for one in chains if one} for chains in zip(*((e.older, e.newer) for e in edges), strict=True)]
+    sides = list(zip((older, newer), (nodes[:own], nodes[own:]), row.order, row.names, shown, compared, strict=True))
+    for document, some, order, names, slots, ends in reversed(sides) if row.swapped else sides:
         for place, name in zip(order, names, strict=True):
-            text = joiner.text_of(document, some[place])
+            text = joiner.text_of(document, some[place]) if name is not None and slots[place] in ends else None
             if name is not None and text is not None:
                 yield name, text
