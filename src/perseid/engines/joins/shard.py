@@ -84,8 +84,8 @@ class Shard:
     def __init__(self, held: Held, kept: Kept) -> None:
         self.held, self.plan = held, held.plan
         self.horizon = kept.horizon
-        self.waiting = kept.waiting
         held.take(kept.files)
+        self.waiting = self._asked_for(kept.waiting)
         held.index.values.keep(np.zeros(0, np.int64))
         self.joiner = Joiner(held.index, self.plan.views)
         there, found = known_only(_found(kept.joined), held.keys)
@@ -128,14 +128,18 @@ class Shard:
         return why
 
     def _wait(self, documents: pa.Table, accepted: Any) -> None:
-        """Documents that came, with what is asked for in them; those that have nothing of it are gone."""
-        documents = documents.take(pa.array(accepted)).combine_chunks()
+        """Documents that came."""
+        new = self._asked_for(documents.take(pa.array(accepted)).combine_chunks())
+        epoch = pa.array(np.full(new.num_rows, len(self.held.files), np.int32))
+        new = new.set_column(new.schema.get_field_index(EPOCH), new.schema.field(EPOCH), epoch)
+        self.waiting = pa.concat_tables([self.waiting, new]).combine_chunks()
+
+    def _asked_for(self, documents: pa.Table) -> pa.Table:
+        """Documents with what is asked for in them; those that have nothing of it are gone."""
         there, found = known_only(_found(documents), self.held.keys)
         documents = documents.take(pa.array(there))
-        epoch = pa.array(np.full(len(there), len(self.held.files), np.int32))
-        made = {**{name: documents[name] for name in documents.column_names}, **found, EPOCH: epoch}
-        new = pa.table([made[name] for name in self.waiting.schema.names], schema=self.waiting.schema)
-        self.waiting = pa.concat_tables([self.waiting, new]).combine_chunks()
+        made = {**{name: documents[name] for name in documents.column_names}, **found}
+        return pa.table([made[name] for name in documents.column_names], schema=documents.schema)
 
     def _ready(self, now: int | None, ended: bool) -> list[pa.Table]:
         """Documents whose time has come, in order, some at a time."""

@@ -6,7 +6,7 @@ joined by are made anew from them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.contract import StateReport
+from perseid.engines.contract import ARRIVAL, StateReport
 from perseid.engines.joins.documents import heights_of
-from perseid.engines.joins.plan import CHAINS, FOUND, NODES, TEXTS, JoinsPlan
+from perseid.engines.joins.plan import BODIES, CHAINS, FOUND, NODES, TEXTS, JoinsPlan
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, shown, unseal
 from perseid.errors import LimitError, StateError
 from perseid.semantics import values as v
@@ -103,11 +103,11 @@ def _is_sound(sealed: Sealed) -> bool:
         return False
     if any(table.column(name).null_count or table.column(name).offset for name in OWN.names):
         return False
-    return _fit(table, joined)
+    return _fit(table, joined) and _in_order(np.asarray(table.column(TIME)), joined, facts)
 
 
 def _fit(table: pa.RecordBatch, joined: int) -> bool:
-    """Do the lists of a document belong together, and the documents lie in order?"""
+    """Do the lists of a document belong together?"""
     lists = {name: table.column(name) for name in FOUND}
     if any(one.flatten().null_count for one in lists.values()):
         return False
@@ -120,9 +120,21 @@ def _fit(table: pa.RecordBatch, joined: int) -> bool:
         (rows == texts).all()
         and (heights > 0).all()
         and (sums[ends[1:]] - sums[ends[:-1]] == nodes).all()
-        and (np.diff(times[:joined]) >= 0).all()
         and ((times >= v.EARLIEST) & (times <= v.LATEST)).all()
         and (np.asarray(table.column(EPOCH)) >= 0).all()
+    )
+
+
+def _in_order(times: Any, joined: int, facts: Mapping[str, Any]) -> bool:
+    """Do documents that were joined lie in order, and those that wait behind all that has passed?"""
+    horizon, last = facts["horizon"], times[joined - 1] if joined else v.EARLIEST
+    passed = facts.get("order") == ARRIVAL or not joined or (horizon is not None and last <= horizon)
+    waiting = times[joined:]
+    return bool(
+        passed
+        and (np.diff(times[:joined]) >= 0).all()
+        and (waiting >= last).all()
+        and (horizon is None or (waiting > horizon).all())
     )
 
 
@@ -150,6 +162,8 @@ def _fitted(table: pa.Table, plan: JoinsPlan) -> pa.Table:
     """With the columns that documents have now: what they had not is null, what they have no more is gone."""
     made: list[Any] = []
     for field in (wanted := kept_schema(plan)):
+        if field.name == BODIES and (field.name not in table.column_names or table[field.name].null_count):
+            raise StateError("The state is not what one of subscriptions should be.")
         if field.name not in table.column_names:
             made.append(pa.nulls(table.num_rows, field.type))
         elif table.schema.field(field.name).type != field.type:

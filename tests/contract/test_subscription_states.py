@@ -1,0 +1,268 @@
+"""State of the joins engine: refused in words where it is damaged or another's, never believed, and read by later versions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from perseid.engines.contract import ARRIVAL, Clock, Rows, Step
+from perseid.engines.joins.engine import JOINS
+from perseid.engines.joins.plan import CHAINS, NODES, TEXTS, JoinsPlan
+from perseid.engines.joins.shard import _SHARDS
+from perseid.engines.joins.state import EPOCH, TIME
+from perseid.engines.state import MAX_FACTS, Sealed, seal, unseal
+from perseid.errors import DocumentError, StateError
+from perseid.semantics import values as v
+from perseid.semantics.joins import Document
+from tests.contract.hostile import HEAD, mutations, nested, reseal
+from tests.contract.subscriptions import Question, Running, plan_of, read_once, rows_of
+from tests.semantics.join_documents import element
+
+__all__ = ["read_once"]
+
+SECOND = 1_000_000
+TEXTS_ASKED = {
+    "pair": "S//r[/a->x][/b->y] FOLLOWED BY{x = u AND y = w, 20 seconds} S//r[/a->u][/b->w]",
+    "one": "SELECT <pair>{x}{y}</pair> FROM S//a->x JOIN{x = y, 9 seconds} S//a->y",
+    "more": "S//r[/a->x][/b->y] FOLLOWED BY{x = u AND y < w AND w != 'q', 5 seconds} S//r[/a->u][/b->w]",
+}
+
+
+def document(n: int, second: int) -> Document:
+    root = element("r", element("a", str(n % 2)), element("b", str(n % 3)), element("a", "é" * (n % 4)))
+    return Document(n, second * SECOND, "S", root)
+
+
+QUESTION = Question(TEXTS_ASKED, tuple(document(n, 1 + n) for n in range(12)))
+
+
+class Reader:
+    """A share in the middle of its life, and what reads states as it would after a restart."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.plan: JoinsPlan = plan_of(QUESTION, **settings)
+        running = Running(self.plan)
+        running.call(QUESTION.documents[:10], Clock(None, None, False))
+        running.call((), Clock(None, 6 * SECOND, False))
+        state = running.states[0]
+        assert state is not None
+        self.state = state
+        self.rows: Rows = rows_of(self.plan, QUESTION.documents[10:])
+
+    def read(self, state: bytes, plan: JoinsPlan | None = None) -> Step:
+        _SHARDS.clear()
+        return JOINS.stepped(plan or self.plan, self.rows, state, Clock(None, 10 * SECOND, False))
+
+    def refuses(self, state: bytes, plan: JoinsPlan | None = None) -> str:
+        with pytest.raises(StateError) as found:
+            self.read(state, plan)
+        return str(found.value)
+
+
+@lru_cache
+def reader_of(results: bool = False, order: str = "watermark") -> Reader:
+    return Reader(results=results, order=order)
+
+
+READERS = pytest.mark.parametrize(("results", "order"), [(False, "watermark"), (True, "watermark"), (False, ARRIVAL)])
+
+
+@READERS
+def test_it_is_what_was_written(results: bool, order: str) -> None:
+    reader = reader_of(results, order)
+    sealed = unseal(reader.state)
+    assert seal(sealed.facts, sealed.tables) == reader.state
+    assert sealed.facts["joined"] == (6 if order != ARRIVAL else 10)
+    assert JOINS.report is not None
+    report = JOINS.report(reader.state)
+    assert (report.events, report.waiting) == (10, 10 - sealed.facts["joined"])
+    assert (report.shards, report.horizon, report.oldest) == (1, 6 * SECOND, SECOND)
+    assert reader.read(reader.state).rows.num_rows > 0
+
+
+def test_every_byte_counts() -> None:
+    """Any one byte that is another is noticed; so is any cut."""
+    reader = reader_of(True)
+    changed = bytearray(reader.state)
+    for at in range(0, len(changed), 3):
+        flipped = 1 << at % 8
+        changed[at] ^= flipped
+        reader.refuses(bytes(changed))
+        changed[at] ^= flipped
+    for size in (*range(0, len(changed), 101), len(changed) - 1):
+        reader.refuses(reader.state[:size])
+    for wrong in (b"", b"PRSD", bytes(24), reader.state + b"\0", reader.state * 2):
+        reader.refuses(wrong)
+
+
+def test_of_another() -> None:
+    """Engine, version, number of shares, order, subscriptions, columns: refused, with what can be done."""
+    reader = reader_of()
+    sealed = unseal(reader.state)
+    for name, value in (
+        ("engine", "sequence"), ("version", 999), ("shards", 5), ("order", "arrival"), ("subscriptions", "another"),
+    ):  # fmt: skip
+        said = reader.refuses(seal({**sealed.facts, name: value}, sealed.tables))
+        assert str(value) in said
+        without = {fact: about for fact, about in sealed.facts.items() if fact != name}
+        reader.refuses(seal(without, sealed.tables))
+    for plan in (
+        replace(reader.plan, shards=2),
+        replace(reader.plan, order=ARRIVAL),
+        replace(reader.plan, always=True),
+        plan_of(replace(QUESTION, texts={**TEXTS_ASKED, "new": TEXTS_ASKED["more"]})),
+    ):
+        reader.refuses(reader.state, plan)
+    other = pa.schema([("n", pa.string()), ("stream", pa.string())])
+    assert "'n' of documents was int64, and is string" in reader.refuses(
+        reader.state, replace(reader.plan, columns=other)
+    )
+
+
+def test_columns_may_come_and_go() -> None:
+    """Of documents that are kept: one that they had not is null, one that they have no more is gone."""
+    reader = reader_of()
+    few = replace(reader.plan, columns=pa.schema([("n", pa.int64())]))
+    rows = reader.read(reader.state, few).rows
+    assert rows.num_rows > 0
+    assert {*rows["left"][0].as_py()} == {"n"}
+    more = replace(reader.plan, columns=pa.schema([*reader.plan.columns, ("new", pa.string())]))
+    given = replace(reader.rows, columns={**reader.rows.columns, "new": pa.array(["x"] * len(reader.rows))})
+    _SHARDS.clear()
+    told = JOINS.stepped(more, given, reader.state, Clock(ended=True)).rows.to_pylist()
+    assert {(row[side]["n"] >= 10, row[side]["new"]) for row in told for side in ("left", "right")} == {
+        (False, None),
+        (True, "x"),
+    }
+
+
+def _changed(sealed: Sealed, name: str, values: Any) -> bytes:
+    (table,) = sealed.tables
+    at = table.schema.get_field_index(name)
+    kind = table.schema.field(at).type
+    made = values if isinstance(values, pa.Array) else pa.array(values, kind)
+    return seal(sealed.facts, (table.set_column(at, name, made),))
+
+
+Crafted = Callable[[list[Any]], list[Any]]
+CRAFTED: dict[str, tuple[str, Crafted]] = {
+    "times in no order": (TIME, lambda times: times[::-1]),
+    "one that was joined before its time": (TIME, lambda times: [*times[:5], times[6], *times[6:]]),
+    "one that waits after its time": (TIME, lambda times: [*times[:6], times[5], *times[7:]]),
+    "a time before all": (TIME, lambda times: [v.EARLIEST - 1, *times[1:]]),
+    "a time after all": (TIME, lambda times: [*times[:-1], v.LATEST + 1]),
+    "no time": (TIME, lambda times: [*times[:-1], None]),
+    "an epoch before all": (EPOCH, lambda epochs: [-1, *epochs[1:]]),
+    "a chain too many": (CHAINS, lambda lists: [[*lists[0], lists[0][0]], *lists[1:]]),
+    "a text too few": (TEXTS, lambda lists: [lists[0][1:], *lists[1:]]),
+    "texts of another": (TEXTS, lambda lists: [[], lists[0] + lists[1], *lists[2:]]),
+    "no text": (TEXTS, lambda lists: [[None, *lists[0][1:]], *lists[1:]]),
+    "no texts": (TEXTS, lambda lists: [None, *lists[1:]]),
+    "a node too many": (NODES, lambda lists: [*lists[:-1], [*lists[-1], 1]]),
+    "a node too few": (NODES, lambda lists: [*lists[:-1], lists[-1][1:]]),
+    "chains without nodes": (CHAINS, lambda lists: [[key & ~127 for key in one] for one in lists]),
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_tables_that_nobody_wrote(name: str) -> None:
+    reader = reader_of()
+    sealed = unseal(reader.state)
+    column, change = CRAFTED[name]
+    values = sealed.tables[0].column(column).to_pylist()
+    assert "should be" in reader.refuses(_changed(sealed, column, change(values)))
+
+
+def test_facts_that_nobody_wrote() -> None:
+    reader = reader_of(order=ARRIVAL)
+    sealed = unseal(reader.state)
+    many = sealed.tables[0].num_rows
+    wrong: dict[str, tuple[Any, ...]] = {
+        "joined": (-1, many + 1, 2**63, 10**30, 1.0, True, None, "1", [1]),
+        "horizon": (2**63, -(2**63) - 1, 1.5, "1", True, []),
+        "newest": (2**63, -(2**63) - 1, 1.5, "1", True, []),
+        "files": (None, "x", {}, [1], [None], [["x"]], nested(100)),
+    }
+    for name, values in wrong.items():
+        for value in values:
+            reader.refuses(seal({**sealed.facts, name: value}, sealed.tables))
+        if name != "newest":  # the first states did not say it
+            reader.refuses(seal({fact: about for fact, about in sealed.facts.items() if fact != name}, sealed.tables))
+    for tables in ((), sealed.tables * 2, (sealed.tables[0].slice(0, 3),), (sealed.tables[0].select([0, 1, 2]),)):
+        reader.refuses(seal(sealed.facts, tables))
+
+
+def test_bombs() -> None:
+    """Few bytes that stand for many, or say that they are many, are refused before there is room made for them."""
+    reader = reader_of()
+    sealed = unseal(reader.state)
+    (table,) = sealed.tables
+    began = time.monotonic()
+    sink = pa.BufferOutputStream()
+    many = pa.record_batch([pa.array(np.zeros(1 << 24, np.int64))], names=[TIME])
+    with pa.ipc.new_stream(sink, many.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(many)
+    packed = bytes(sink.getvalue())
+    reader.refuses(reseal(reader.state, body=len(packed).to_bytes(8, "little") + packed))
+    for length in (2**64 - 1, 2**40):
+        reader.refuses(reseal(reader.state, body=length.to_bytes(8, "little") + b"x" * 64))
+    for told, size in ((2**32 - 1, 0), (MAX_FACTS + 1, 0), (10, 2**64 - 1)):
+        reader.refuses(HEAD.pack(b"PRSD", 1, 1, 0, told, size) + bytes(100))
+    for name in (TIME, CHAINS):
+        for column in (pa.nulls(table.num_rows), pa.array(["x" * 9] * table.num_rows).dictionary_encode()):
+            reader.refuses(_changed(sealed, name, column))
+    files = [f"{i:012}" for i in range(200_000)]
+    with pytest.raises(StateError):
+        reader.read(seal({**sealed.facts, "files": files, "subscriptions": "x"}, sealed.tables))
+    deep = json.dumps(dict(sealed.facts))[:-1] + ', "more": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    reader.refuses(reseal(reader.state, facts=deep.encode()))
+    assert time.monotonic() - began < 20
+
+
+@READERS
+def test_states_that_somebody_changed(results: bool, order: str) -> None:
+    """With the right checksum: each is refused as a state, or read and gone on with; nothing else comes of it."""
+    reader = reader_of(results, order)
+    reader.read(reader.state)  # what has to be compiled is, before time counts
+    assert JOINS.report is not None
+    nothing = rows_of(reader.plan, [])
+    refused, longest = 0, 0.0
+    for what, state in mutations(reader.state, 250, seed=int(results) + 2 * (order == ARRIVAL)):
+        began = time.monotonic()
+        try:
+            JOINS.report(state)
+            JOINS.stepped(reader.plan, nothing, state, Clock())
+            step = reader.read(state)
+        except StateError:
+            refused += 1
+        except DocumentError:
+            assert results, "nobody else looks into bodies"
+        except BaseException as error:
+            raise AssertionError(f"{what}: {error!r}") from error
+        else:
+            if step.state is not None:
+                reader.read(step.state)
+        longest = max(longest, time.monotonic() - began)
+    assert 80 < refused < 245
+    assert longest < 10
+
+
+def test_chains_that_nobody_asks_for() -> None:
+    """They are left out, of documents that were joined and of those that wait."""
+    reader = reader_of()
+    sealed = unseal(reader.state)
+    lists = sealed.tables[0].column(CHAINS).to_pylist()
+    others = [[key ^ 1 << 40 for key in one] if n in (2, 8) else one for n, one in enumerate(lists)]
+    told = {(row["left"]["n"], row["right"]["n"]) for row in reader.read(reader.state).rows.to_pylist()}
+    found = {
+        (row["left"]["n"], row["right"]["n"]) for row in reader.read(_changed(sealed, CHAINS, others)).rows.to_pylist()
+    }
+    assert found == {pair for pair in told if not {*pair} & {2, 8}} != told
