@@ -83,7 +83,7 @@ class Shard:
 
     def __init__(self, held: Held, kept: Kept) -> None:
         self.held, self.plan = held, held.plan
-        self.horizon = kept.horizon
+        self.horizon, self.newest = kept.horizon, kept.newest
         held.take(kept.files)
         self.waiting = self._asked_for(kept.waiting)
         held.index.values.keep(np.zeros(0, np.int64))
@@ -104,6 +104,9 @@ class Shard:
         why = self._behind(times, None if clock.ended else now)
         late = np.flatnonzero(why)
         self._wait(documents, np.flatnonzero(why == Late.NOT))
+        if self.plan.order == ARRIVAL:
+            come = [*times[why == Late.NOT].tolist(), *([] if self.newest is None else [self.newest])]
+            self.newest = max(come, default=None)
         told = Told(self.plan, self.held.index, self.held.since, self.held.maker)
         for part in self._ready(now, clock.ended):
             joined = self._join(part)
@@ -123,8 +126,8 @@ class Shard:
         why = np.zeros(len(times), np.int8)
         if now is not None:
             why[times <= now] = Late.BEHIND_WATERMARK
-        if self.plan.order == ARRIVAL and self.joined.num_rows:
-            why[times < self.joined[TIME][-1].as_py()] = Late.OUT_OF_TURN
+        if self.newest is not None:
+            why[times < self.newest] = Late.OUT_OF_TURN
         return why
 
     def _wait(self, documents: pa.Table, accepted: Any) -> None:
@@ -166,7 +169,7 @@ class Shard:
         self._drop(int(np.searchsorted(times, self._reached(), "left")))
         capped = 0
         while True:
-            kept = Kept(self.horizon, tuple(self.held.files), self.joined, self.waiting)
+            kept = Kept(self.horizon, tuple(self.held.files), self.joined, self.waiting, self.newest)
             self.written = write_state(self.plan, kept)
             if self.written is None or len(self.written) <= self.plan.max_state:
                 return capped
@@ -194,13 +197,17 @@ class Shard:
         if not self.joined.num_rows:
             return 0
         newest = int(self.joined[TIME][-1].as_py())
-        return (newest if self.horizon is None or self.plan.order == ARRIVAL else self.horizon + 1) - self._widest()
+        if self.horizon is not None:
+            newest = max(newest, self.horizon + 1) if self.plan.order == ARRIVAL else self.horizon + 1
+        return newest - self._widest()
 
     def _wake(self) -> int | None:
-        """When a document's time comes, or the last one is out of every window's reach."""
+        """When a document's time comes, or the last one is out of every window's reach, or the watermark says whose turn it is."""
         if self.waiting.num_rows:
             return int(pc.min(self.waiting[TIME]).as_py())
-        if not self.joined.num_rows or self._widest() > 1 << 60:
+        if not self.joined.num_rows:
+            return self.newest if self.newest is not None and _number(self.horizon) < self.newest else None
+        if self._widest() > 1 << 60:
             return None
         return int(self.joined[TIME][-1].as_py()) + self._widest() + 1
 

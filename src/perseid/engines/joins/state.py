@@ -39,6 +39,8 @@ class Kept:
     """Documents that were joined and may be again, in order."""
     waiting: pa.Table
     """Documents whose time has not come."""
+    newest: int | None = None
+    """Where documents come in turn: the time of the last one that came to any share; none comes before it."""
 
 
 def kept_schema(plan: JoinsPlan) -> pa.Schema:
@@ -57,7 +59,8 @@ def nothing(plan: JoinsPlan) -> Kept:
 
 
 def write_state(plan: JoinsPlan, kept: Kept) -> bytes | None:
-    if not kept.joined.num_rows and not kept.waiting.num_rows and not kept.files:
+    passed = kept.newest is None or (kept.horizon is not None and kept.horizon >= kept.newest)
+    if not kept.joined.num_rows and not kept.waiting.num_rows and not kept.files and passed:
         return None
     facts = {
         "engine": NAME,
@@ -68,6 +71,7 @@ def write_state(plan: JoinsPlan, kept: Kept) -> bytes | None:
         "horizon": kept.horizon,
         "files": list(kept.files),
         "joined": kept.joined.num_rows,
+        **({} if kept.newest is None else {"newest": kept.newest}),
     }
     whole = pa.concat_tables([kept.joined, kept.waiting]).combine_chunks()
     batches = whole.to_batches() or [pa.RecordBatch.from_pylist([], whole.schema)]
@@ -93,7 +97,7 @@ def _is_sound(sealed: Sealed) -> bool:
     files, joined = facts.get("files"), facts.get("joined")
     if not (isinstance(files, list) and all(isinstance(one, str) for one in files) and type(joined) is int):
         return False
-    if "horizon" not in facts or not is_time(facts["horizon"]) or len(tables) != 1:
+    if "horizon" not in facts or not all(is_time(facts.get(one)) for one in ("horizon", "newest")) or len(tables) != 1:
         return False
     (table,) = tables
     names = table.schema.names
@@ -154,8 +158,13 @@ def read_state(plan: JoinsPlan, state: bytes | None) -> Kept:
             )
     (table,) = sealed.tables
     whole = _fitted(pa.Table.from_batches([table]), plan)
-    joined = sealed.facts["joined"]
-    return Kept(sealed.facts["horizon"], tuple(sealed.facts["files"]), whole.slice(0, joined), whole.slice(joined))
+    facts, joined = sealed.facts, sealed.facts["joined"]
+    parts = whole.slice(0, joined), whole.slice(joined)
+    newest: int | None = None
+    if plan.order == ARRIVAL:  # the first states did not say it
+        last = [facts.get("newest"), *parts[0][TIME].slice(max(joined - 1, 0)).to_pylist()]
+        newest = max((one for one in last if one is not None), default=None)
+    return Kept(facts["horizon"], tuple(facts["files"]), *parts, newest)
 
 
 def _fitted(table: pa.Table, plan: JoinsPlan) -> pa.Table:
