@@ -7,11 +7,12 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from perseid.engines.contract import WATERMARK
 from perseid.engines.joins.graph import Chain
-from perseid.engines.joins.table import chains_in, chains_of, read_file
+from perseid.engines.joins.table import SCHEMA, chains_in, chains_of, read_file
 from perseid.engines.state import arrow_stream
 from perseid.engines.trees.formats import XML
 
@@ -71,9 +72,16 @@ class JoinsPlan:
 
     @cached_property
     def digest(self) -> str:
-        """What tells sets of subscriptions apart."""
-        said = (self.listed or b"", repr((self.folder, self.namespaces, self.results, self.always)).encode())
-        return blake2b(b"\0".join(said), digest_size=16).hexdigest()
+        """What tells sets of subscriptions apart: whose they are and what they ask for, however Arrow writes a table of them."""
+        said = blake2b(repr((self.folder, self.namespaces, self.results, self.always)).encode(), digest_size=16)
+        table = SCHEMA.empty_table() if self.listed is None else self.table(None)
+        for column in (table[name].combine_chunks() for name in ("subscription", "text")):
+            if len(column):
+                _, offsets, texts = pa.concat_arrays([column]).buffers()
+                ends = np.frombuffer(offsets, np.int32, len(column) + 1)
+                said.update(ends - ends[0])
+                said.update(memoryview(texts)[ends[0] : ends[-1]])
+        return said.hexdigest()
 
     def table(self, name: str | None) -> pa.Table:
         """The subscriptions that are given, or those of a file of the folder."""
