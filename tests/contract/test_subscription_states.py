@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from perseid.engines.joins.engine import JOINS
 from perseid.engines.joins.plan import CHAINS, NODES, TEXTS, JoinsPlan
 from perseid.engines.joins.shard import _SHARDS
 from perseid.engines.joins.state import EPOCH, TIME
+from perseid.engines.joins.table import append, files_in, listed
 from perseid.engines.state import MAX_FACTS, Sealed, seal, unseal
 from perseid.errors import DocumentError, StateError
 from perseid.semantics import values as v
@@ -255,6 +258,30 @@ def test_states_that_somebody_changed(results: bool, order: str) -> None:
     assert longest < 10
 
 
+def test_the_same_subscriptions_in_another_table() -> None:
+    """What a state says of them does not depend on how Arrow writes tables, or on what we write beside texts."""
+    plan = reader_of().plan
+    table = plan.table(None)
+    chunked = pa.concat_tables([table.slice(0, 1), table.slice(1)])
+    more = table.replace_schema_metadata({**(table.schema.metadata or {}), "more": "said"})
+    for other in (chunked, more, pa.concat_tables([table, table]).slice(len(TEXTS_ASKED))):
+        assert replace(plan, listed=_written(other)).digest == plan.digest
+    for texts in ({"pair": "x"}, {**TEXTS_ASKED, "more": "x"}, dict(list(TEXTS_ASKED.items())[:2])):
+        changed = (
+            table.slice(0, 0)
+            if not texts
+            else pa.table([list(texts), list(texts.values()), [[] for _ in texts]], schema=table.schema)
+        )
+        assert replace(plan, listed=_written(changed)).digest != plan.digest
+
+
+def _written(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
 def test_chains_that_nobody_asks_for() -> None:
     """They are left out, of documents that were joined and of those that wait."""
     reader = reader_of()
@@ -266,3 +293,115 @@ def test_chains_that_nobody_asks_for() -> None:
         (row["left"]["n"], row["right"]["n"]) for row in reader.read(_changed(sealed, CHAINS, others)).rows.to_pylist()
     }
     assert found == {pair for pair in told if not {*pair} & {2, 8}} != told
+
+
+# States as some version wrote them: the harness of patterns, in small
+
+
+FOLDER = Path(__file__).parent / "states"
+WATCHED = "joins-files"
+"""A folder of subscriptions beside the states; its files are as some version wrote them, too."""
+FILES: tuple[Mapping[str, str | None], ...] = (
+    {"pair": TEXTS_ASKED["pair"], "gone": TEXTS_ASKED["more"]},
+    {"gone": None, "more": TEXTS_ASKED["more"], "pair": TEXTS_ASKED["one"]},
+)
+CASES: dict[str, dict[str, Any]] = {
+    "waiting": {"now": None},
+    "both": {"now": 6},
+    "arrival": {"now": None, "settings": {"order": ARRIVAL}},
+    "arrival with time": {"now": 6, "settings": {"order": ARRIVAL, "expand": False}},
+    "a share": {"now": 6, "share": 1, "settings": {"shards": 2}},
+    "bodies": {"now": 6, "settings": {"results": True, "always": True}},
+    "texts": {"now": 4, "settings": {"results": True, "texts": True, "expand": False}},
+    "files": {"now": 6, "files": 2},
+    "files by arrival": {"now": 3, "files": 2, "share": 1, "settings": {"order": ARRIVAL, "shards": 2}},
+}
+REFUSED: frozenset[str] = frozenset()
+"""States that this version does not load any more, by name."""
+
+
+def planned(about: Mapping[str, Any]) -> JoinsPlan:
+    settings = about.get("settings", {})
+    return plan_of(table=WATCHED, **settings) if about.get("files") else plan_of(QUESTION, **settings)
+
+
+def asked(plan: JoinsPlan, about: Mapping[str, Any], documents: Sequence[Document], files: Sequence[str] = ()) -> Rows:
+    return rows_of(plan, documents, about.get("share", 0), files)
+
+
+def stated(about: Mapping[str, Any]) -> bytes:
+    """The state of a case."""
+    plan = planned(about)
+    state: bytes | None = None
+    names = files_in(WATCHED)[: about.get("files", 0)]
+    for documents, files, now in (
+        (QUESTION.documents[:4], names[:1], None),
+        (QUESTION.documents[4:8], names[1:], None),
+        ((), (), about["now"]),
+    ):
+        clock = Clock(None, None if now is None else now * SECOND, False)
+        state = JOINS.stepped(plan, asked(plan, about, documents, files), state, clock).state
+    assert state is not None
+    return state
+
+
+def gone_on(about: Mapping[str, Any], state: bytes | None) -> list[list[Any]]:
+    """What is told from there on, call by call: documents one by one, then time."""
+    plan = planned(about)
+    told = []
+    now = about["now"]
+    for documents, later in (*(([one], now) for one in QUESTION.documents[8:]), ((), 10), ((), 40)):
+        _SHARDS.clear()
+        clock = Clock(None, None if later is None else later * SECOND, False)
+        step = JOINS.stepped(plan, asked(plan, about, documents), state, clock)
+        state = step.state
+        rows = [[one["n"] if isinstance(one, dict) else one for one in row.values()] for row in step.rows.to_pylist()]
+        told.append(sorted(json.loads(json.dumps(rows)), key=repr))
+    assert (state is None) == (not about.get("files"))
+    return told
+
+
+def name_of(title: str) -> str:
+    return f"joins {title}".replace(" ", "-")
+
+
+@pytest.fixture
+def beside_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state names the folder of its subscriptions: here by a path that is the same everywhere."""
+    monkeypatch.chdir(FOLDER)
+
+
+@pytest.mark.usefixtures("beside_states")
+@pytest.mark.skipif(not os.environ.get("PERSEID_ADD_STATES"), reason="Nothing writes over a state that is there.")
+def test_add_states() -> None:
+    for one in FILES[len(files_in(WATCHED)) :]:
+        append(WATCHED, listed(one))
+    for title, case in CASES.items():
+        path = FOLDER / f"{name_of(title)}.bin"
+        if not path.exists():
+            state = stated(case)
+            path.write_bytes(state)
+            said = {**case, "texts": TEXTS_ASKED, "expected": gone_on(case, state)}
+            path.with_suffix(".json").write_text(json.dumps(said, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@pytest.mark.usefixtures("beside_states")
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("joins-*.bin")))
+def test_a_state_of_an_earlier_version(name: str) -> None:
+    about = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    assert about["texts"] == TEXTS_ASKED, "what these states are of stays as it is: ask for more in another question"
+    state = (FOLDER / f"{name}.bin").read_bytes()
+    if name in REFUSED:
+        with pytest.raises(StateError):
+            gone_on(about, state)
+    else:
+        assert gone_on(about, state) == about["expected"]
+
+
+@pytest.mark.usefixtures("beside_states")
+@pytest.mark.parametrize("title", CASES)
+def test_every_case_has_its_state(title: str) -> None:
+    """A new one is added with PERSEID_ADD_STATES=1; what this version writes still reads as it should."""
+    about = json.loads((FOLDER / f"{name_of(title)}.json").read_text(encoding="utf-8"))
+    assert any(about["expected"]), "it has to say something"
+    assert gone_on(CASES[title], stated(CASES[title])) == about["expected"]
