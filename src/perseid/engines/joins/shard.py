@@ -94,6 +94,8 @@ class Shard:
         """Documents that the joiner has numbered and that are kept no more."""
         self.joiner.restore(np.asarray(self.joined[TIME]), as_bindings(found, held.keys))
         self.written: bytes | None = None
+        self.given_up = False
+        """Documents were let go of that windows still reach."""
 
     def step(self, names: Sequence[str], documents: pa.Table, clock: Clock) -> Step:
         """New files, then new documents, then what can be told by now."""
@@ -182,6 +184,7 @@ class Shard:
             given_up = -(-self.joined.num_rows // 2)
             self._drop(given_up)
             capped += given_up
+            self.given_up = True
 
     def _drop(self, count: int) -> None:
         self.joined = self.joined.slice(count)
@@ -245,6 +248,8 @@ def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> Shard:
 
 
 def put_back(plan: JoinsPlan, number: int, shard: Shard) -> None:
+    if shard.given_up:
+        return  # what was given up is still in its lists
     _SHARDS[plan, number] = shard
     while len(_SHARDS) > MOST:
         _SHARDS.popitem(last=False)
