@@ -108,11 +108,11 @@ class SubscriptionSet:
             sum(some) for some in zip(*((len(one.numbers), one.prefixes) for one in levels), strict=True)
         )
         widest = max(index.widest() for index in levels)
-        kept = "for ever" if widest >= ENDLESS else f"for {print_duration(widest)}"
+        kept = "for ever" if widest >= ENDLESS else f"for {print_duration(widest)} at most"
         lines = [
             f"{many(len(self), 'subscription')}, {many(entries, 'way')} round: a JOIN has two, as either document may come first",
             f"  templates: {len(joins)} of equalities alone, {len(templates)} with constants; {many(prefixes, 'prefix', 'prefixes')}",
-            f"  what is found in documents is kept {kept} at most; on Spark by each share of the subscriptions",
+            f"  what is found in documents is kept {kept}; on Spark by each share of the subscriptions",
             f"  {many(len(chains), 'chain is', 'chains are')} looked for in documents, each once for all:",
         ]
         shown = [f"    {chain.stream}{chain.tree}" for chain in chains]
