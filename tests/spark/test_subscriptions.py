@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import Observation, SparkSession
 
 import perseid as ps
-from perseid.errors import EventDataError, StateError
+from perseid.errors import EventDataError, StateError, UnsupportedError
 from perseid.lang.subscriptions import print_subscription
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 from tests.spark.streaming import FAR, MOMENT, Streams, at
@@ -172,6 +172,56 @@ def test_windows_close(streams: Streams) -> None:
     assert run.states[-1] == 0
 
 
+def test_what_is_made_of_pairs(streams: Streams) -> None:
+    """SELECT, of a batch and of a stream that is restarted, is what it is here; bodies are kept for it."""
+    texts = {
+        "made": "SELECT <pair by='{x}'>{p}</pair> FROM S//r->a[/a->x][/b->p] FOLLOWED BY{x = y, 1 day} S//r->b[/a->y]",
+        "same": "SELECT <pair by='{x}'>{p}</pair> FROM S//r->a[/a->x][/b->p] FOLLOWED BY{x = y, 2 days} S//r->b[/a->y]",
+        "plain": "S//a->x FOLLOWED BY{x = y, 1 day} S//a->y",
+    }
+    rows = _documents(1, 2, 3)
+    asked = ps.subscriptions(texts)
+    here = asked.match(declared(pa.Table.from_pylist(rows, schema=ARROW)))
+    found = asked.detect(declared(batch_of(streams.spark, rows)), shares=3)
+    assert found.columns == here.column_names
+    expected = _made(here.to_pylist())
+    assert expected[("made", "same"), 1, 2] == '<pair by="1"><b>2</b></pair>'
+    assert expected[("plain",), 1, 2] is None
+    assert _made(rows_of(found)) == expected
+    assert _made(rows_of(asked.detect(declared(batch_of(streams.spark, rows)), results=False))) == {
+        (("made", "same"), a, b): None for a, b in ((1, 2), (1, 3), (2, 3))
+    } | {(("plain",), a, b): None for a, b in ((1, 2), (1, 3), (2, 3))}
+    streams.add("input", ARROW, rows[:2])
+    told_again = asked.detect(declared(streams.read("input", ARROW), order="arrival"), shares=2)
+    streams.run(told_again)
+    streams.add("input", ARROW, rows[2:])
+    assert _made(streams.run(told_again).rows) == expected
+
+
+def _made(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, ...], str | None]:
+    return {
+        (tuple(sorted(row["subscriptions"])), row["left"]["n"], row["right"]["n"]): row.get("result") for row in rows
+    }
+
+
+def test_json_and_rows(spark: SparkSession) -> None:
+    """By path, or by column: the same subscriptions, of what people have."""
+    rows = [{"ts": at(n), "n": n, "kind": "S", "xml": f'{{"who": "ann", "paid": [{n}, 7]}}'} for n in range(3)]
+    asked = ps.subscriptions(
+        "S//json->a[/who->x][/paid->p] FOLLOWED BY{x = y AND p = q, 1 day} S//json->b[/who->y][/paid->q]"
+    )
+    found = asked.detect(declared(batch_of(spark, rows), format="json"), shares=2)
+    assert told(rows_of(found)) == Counter(
+        {("subscription", 0, 1): 1, ("subscription", 0, 2): 1, ("subscription", 1, 2): 1}
+    )
+    frame = spark.createDataFrame([(0, "ann", 5), (1, "bob", 5), (2, "ann", 6)], "n int, who string, paid int")
+    stream = ps.documents({"Paid": frame.selectExpr("timestamp_seconds(n) as ts", "*")}, format="row", time="ts")
+    again = ps.subscriptions(
+        "Paid//row->a[/who->x][/paid->p] FOLLOWED BY{x = y AND p < q, 1 day} Paid//row->b[/who->y][/paid->q]"
+    )
+    assert told(rows_of(again.detect(stream))) == Counter({("subscription", 0, 2): 1})
+
+
 def test_mistakes(spark: SparkSession, streams: Streams) -> None:
     one = ps.subscriptions("S//a->x FOLLOWED BY{x = y, 10 seconds} S//a->y")
     frame = batch_of(spark, _documents(1, 2))
@@ -181,6 +231,12 @@ def test_mistakes(spark: SparkSession, streams: Streams) -> None:
         one.detect(frame)
     with pytest.raises(EventDataError, match="shares=0"):
         one.detect(declared(frame), shares=0)
+    circle = {
+        "a": "SELECT <b>{x}</b> FROM S//a->x JOIN{x = y, 1 day} S//a->y PUBLISH T",
+        "b": "T//b->x JOIN{x = y, 1 day} S//a->y",
+    }
+    with pytest.raises(UnsupportedError, match="on Spark that takes a query each"):
+        ps.subscriptions(circle).detect(declared(frame))
     with pytest.raises(EventDataError, match="has no watermark"):
         one.detect(declared(streams.read("input", ARROW, delay=None)))
     with pytest.raises(EventDataError, match="detect works on Spark DataFrames"):

@@ -249,7 +249,7 @@ def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> Shard:
 
 def put_back(plan: JoinsPlan, number: int, shard: Shard) -> None:
     if shard.given_up:
-        return  # what was given up is still in its lists
+        shard.written = None  # what was given up is still in its lists: they are made anew, its subscriptions are not
     _SHARDS[plan, number] = shard
     while len(_SHARDS) > MOST:
         _SHARDS.popitem(last=False)
