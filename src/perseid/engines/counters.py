@@ -18,7 +18,7 @@ COUNTED: Mapping[str, str] = {
     "duplicates": "rows left out by dedupe",
     "incomplete": "matches of patterns that had not seen a whole window yet",
     "late_expected": "late rows that an adaptive stream had allowed for",
-    "promises": "rows that were promises",
+    "promises": "rows that were promises, or named files of subscriptions",
 }
 """What happened in a call."""
 GAUGES: Mapping[str, str] = {
