@@ -7,11 +7,12 @@ from typing import Any
 
 from perseid.declare import MAX_SHARDS, named_words
 from perseid.engines.joins.plan import DEFAULT_SHARES
-from perseid.errors import EventDataError, PatternError, PerseidError, UnsupportedError
+from perseid.errors import EventDataError, PerseidError, UnsupportedError
 from perseid.lang.printer import print_duration
 from perseid.lang.xscl_parts import read_subscription
 from perseid.local.documents import Documents
 from perseid.local.rows import require_here, require_spark
+from perseid.semantics.subscriptions import normal_forms
 from perseid.viz.words import many
 
 
@@ -155,17 +156,22 @@ def subscriptions(texts: str | Iterable[str] | Mapping[Any, str]) -> Subscriptio
         )
     try:
         return SubscriptionSet(texts)
-    except PatternError as error:
-        if len(texts) > 1:
-            wrong = next((name for name, text in texts.items() if _is_wrong(text)), None)
-            if wrong is not None:
-                error.add_note(f"In the subscription {wrong!r}.")
+    except PerseidError as error:
+        note_which(error, texts)
         raise
+
+
+def note_which(error: PerseidError, texts: Mapping[Any, str]) -> None:
+    """Say in which of several subscriptions something is wrong."""
+    if len(texts) > 1:
+        wrong = next((name for name, text in texts.items() if _is_wrong(text)), None)
+        if wrong is not None:
+            error.add_note(f"In the subscription {wrong!r}.")
 
 
 def _is_wrong(text: str) -> bool:
     try:
-        read_subscription(text)
-    except PatternError:
+        normal_forms(read_subscription(text))
+    except PerseidError:
         return True
     return False

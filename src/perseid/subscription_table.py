@@ -11,7 +11,8 @@ from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.engines.joins.table import append, checked_folder, files_in, listed, read_file, standing
 from perseid.errors import PerseidError
 from perseid.local.documents import Documents
-from perseid.subscription_api import detect_given, subscriptions
+from perseid.subscription_api import detect_given, note_which, subscriptions
+from perseid.viz.words import many
 
 
 class SubscriptionTable:
@@ -33,7 +34,12 @@ class SubscriptionTable:
             raise PerseidError(
                 "There is no subscription to add.", hint="Give them by whose they are: {'ann': 'Feed//…'}."
             )
-        append(self._folder, listed({str(whose): text for whose, text in texts.items()}))
+        try:
+            table = listed({str(whose): text for whose, text in texts.items()})
+        except PerseidError as error:
+            note_which(error, texts)
+            raise
+        append(self._folder, table)
 
     def remove(self, whose: Iterable[str]) -> None:
         """Take subscriptions out; those that are not there are passed over."""
@@ -74,9 +80,9 @@ class SubscriptionTable:
 
     def explain(self) -> str:
         """How many stand, what they share, and what is looked for in documents."""
-        files = len(files_in(self._folder))
+        files = many(len(files_in(self._folder)), "file")
         there = self.standing()
-        said = f"{self._folder}: {files:,} files, taken by a stream in the order of their numbers\n"
+        said = f"{self._folder}: {files}, taken by a stream in the order of their numbers\n"
         return said + (subscriptions(there).explain() if there else "no subscription stands\n")
 
 
