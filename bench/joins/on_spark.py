@@ -60,14 +60,15 @@ class Size:
     """Those that ask for what occurs: without windows, what is due to an item grows with all items before it."""
     routed: int
     """Items that are shared out in both ways."""
+    rounds: int
     running: int
     """Subscriptions of the query that is changed while it runs."""
 
 
 SIZES = {
-    "quick": Size(2_000, 2, 2_000, 1_000, 1_000, 0),
-    "standard": Size(225_000, 9, 100_000, 1_000, 20_000, 200_000),
-    "full": Size(225_000, 9, 100_000, 1_000, 40_000, 1_000_000),
+    "quick": Size(1_000, 1, 1_000, 1_000, 500, 1, 0),
+    "standard": Size(225_000, 9, 100_000, 1_000, 20_000, 5, 200_000),
+    "full": Size(225_000, 9, 100_000, 1_000, 40_000, 5, 1_000_000),
 }
 ROUNDS = {"quick": 1, "standard": 1, "full": 3}
 
@@ -259,7 +260,9 @@ def _routes(report: harness.Report, spark: SparkSession, folder: Path, asked_by:
     counts = told.selectExpr("count(*) as rows", "sum(size(subscriptions)) as due").first()
     many, met_rows = rows.count(), met.count()
     # Workers read subscriptions when they first need them, and keep them.
-    by_share, by_value = (min(taken(one) for _ in range(5)) for one in (told, met.repartition(SHARES, "document")))
+    by_share, by_value = (
+        min(taken(one) for _ in range(size.rounds)) for one in (told, met.repartition(SHARES, "document"))
+    )
     assert counts is not None
     due = max(counts["due"] or 0, 1)
     harness.say(
