@@ -80,6 +80,20 @@ class Documents:
         if time not in names:
             raise missing_column("The table", time, "time column of documents", names, "ps.documents(df, time=…)")
 
+    def require_streams(self) -> None:
+        """That documents can be related to each other: they are read whole, and it is said of which stream each is."""
+        if self.is_path:
+            raise EventDataError(
+                "Documents that are joined are read whole, and these are given by their paths.",
+                hint="Read them into a column, and name it: ps.documents(data, body=…).",
+            )
+        if self.type is None and any(event_type is None for event_type, _ in self.inputs()):
+            raise EventDataError(
+                "A subscription names the stream of each block, and nothing says of which stream documents are.",
+                hint="Name the column that says it, ps.documents(data, type=…), or give the tables by stream: "
+                "{'Feed': data}.",
+            )
+
     def refuse_returned(self, returned: Iterable[str], names: Sequence[str]) -> None:
         """That no node is returned under the name of a column that goes on."""
         for name in returned:

@@ -89,11 +89,7 @@ class _Given:
     @classmethod
     def read(cls, documents: Documents) -> _Given:
         tables, bodies, times, streams = [], [], [], list[str]()
-        if documents.is_path:
-            raise EventDataError(
-                "Documents that are joined are read whole, and these are given by their paths.",
-                hint="Read them into a column, and name it: ps.documents(data, body=…).",
-            )
+        documents.require_streams()
         for event_type, data in documents.inputs():
             table = read_table(data, None)
             documents.require(list(table.columns), event_type)
@@ -101,12 +97,6 @@ class _Given:
             tables.append({n: whole_array(c) for n, c in table.columns.items() if n != documents.body})
             bodies.append(bodies_of(documents, table))
             times.append(time_column(table, documents.events.time))
-            if event_type is None and documents.type is None:
-                raise EventDataError(
-                    "A subscription names the stream of each block, and nothing says of which stream documents are.",
-                    hint="Name the column that says it, ps.documents(data, type=…), or give the tables by stream: "
-                    "{'Feed': data}.",
-                )
             named = table.columns[documents.type] if event_type is None and documents.type is not None else None
             streams += (
                 [event_type or ""] * table.rows

@@ -47,8 +47,13 @@ def detect(
     else:
         shaped = shaped.repartition(1)
     matches = shaped.mapInArrow(job, spark_schema(job.schema))
-    if observation is not None:
-        counted = f.col(quoted(HITS))
-        sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in OF_A_BATCH]
-        matches = matches.observe(observation, *sums).where(counted.isNull())
-    return projection.shown(matches)
+    return projection.shown(matches if observation is None else observed(matches, observation))
+
+
+def observed(matches: Any, observation: Any) -> Any:
+    """Sum up, for somebody who asked, the rows that say what was counted; they are no matches."""
+    from pyspark.sql import functions as f
+
+    counted = f.col(quoted(HITS))
+    sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in OF_A_BATCH]
+    return matches.observe(observation, *sums).where(counted.isNull())

@@ -128,7 +128,7 @@ def project(
         predicates=tuple(chosen),
         made={text: f"{OURS}made{i}" for i, text in enumerate(made)},
         columns=columns,
-        schema=_carried(numbered.schema, counted),
+        schema=carried_schema(numbered.schema, counted),
         counted=counted,
         dedupe=stream.dedupe,
         one_kind=len(inputs) == 1 and wanted[0] is not None and kind_names is not None and len(kind_names) == 1,
@@ -522,7 +522,7 @@ def _crossing(output: pa.Schema, constants: Iterable[str], hidden: bool) -> pa.S
     return pa.schema([ids if field.name == "match_id" else field for field in fields])
 
 
-def _carried(schema: pa.Schema, counted: bool) -> pa.Schema:
+def carried_schema(schema: pa.Schema, counted: bool) -> pa.Schema:
     """The same under names of ours, which no two columns share whatever case they are written in; and what is counted."""
     fields = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(schema)]
     counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in OF_A_BATCH]))] if counted else []

@@ -16,21 +16,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as st
 
-from perseid.engines.counters import OF_A_BATCH
 from perseid.engines.joins.engine import FILE, JOINS
 from perseid.engines.joins.plan import JoinsPlan, make_plan
 from perseid.engines.joins.table import SUFFIX, files_in, listed, read_file, standing
-from perseid.errors import EventDataError, PerseidError
+from perseid.errors import PerseidError
 from perseid.local.documents import DOCUMENT, WRONG, Documents
 from perseid.spark.arrow import to_arrow, to_spark
+from perseid.spark.batch import observed
 from perseid.spark.documents import has_texts, kept_columns, prepared
 from perseid.spark.inputs import Input, inputs_of, quoted, time_text
-from perseid.spark.projection import spark_schema
+from perseid.spark.projection import carried_schema, spark_schema
 from perseid.spark.shards import labels
 from perseid.spark.stream import are_streams, operated, refuse_old, refuse_untimed
 from perseid.spark.stream_worker import CONTROL, LABEL, ROW, StreamJob
 from perseid.spark.stream_worker import WRONG as SAID_WRONG
-from perseid.spark.worker import HITS, IDENTITY, OURS, TIME, Job
+from perseid.spark.worker import IDENTITY, OURS, TIME, Job
 
 NEWS = 4
 """What a row is that names a file."""
@@ -64,16 +64,7 @@ def detect_subscriptions(
     """The DataFrame of notifications; ``given`` are subscriptions, or the folder that they are kept in."""
     frames = [frame for _, frame in documents.inputs()]
     streaming = are_streams(frames)
-    if documents.is_path:
-        raise EventDataError(
-            "Documents that are joined are read whole, and these are given by their paths.",
-            hint="Read them into a column, and name it: ps.documents(df, body=…).",
-        )
-    if documents.type is None and None in [event_type for event_type, _ in documents.inputs()]:
-        raise EventDataError(
-            "A subscription names the stream of each block, and nothing says of which stream documents are.",
-            hint="Name the column that says it, ps.documents(df, type=…), or give DataFrames by stream: {'Feed': df}.",
-        )
+    documents.require_streams()
     if isinstance(given, str) and not streaming:
         # What is finished is asked by all that stand now.
         given = listed(standing(read_file(given, name) for name in files_in(given)))
@@ -116,12 +107,10 @@ def detect_subscriptions(
 
 def _job(plan: JoinsPlan, counted: bool) -> Job:
     names = [*plan.found, *plan.columns.names, *([FILE] if plan.folder is not None else [])]
-    out = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(plan.schema)]
-    counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in OF_A_BATCH]))] if counted else []
     return ShareJob(
         engine=JOINS, plan=plan, kind_names=("document",), keys={}, ranks=(), predicates=(), made={},
         columns={name: f"{OURS}column{i}" for i, name in enumerate(names)},
-        schema=pa.schema([*out, *counters]), counted=counted, one_kind=True,
+        schema=carried_schema(plan.schema, counted), counted=counted, one_kind=True,
     )  # fmt: skip
 
 
@@ -132,19 +121,13 @@ def _select(one: Input, job: Job) -> list[str]:
 
 
 def _batch(plan: JoinsPlan, job: Job, one: Input, observation: Any) -> Any:
-    from pyspark.sql import functions as f
-
     shaped = one.frame.selectExpr(*_select(one, job))
     if observation is None:
         shaped = shaped.where(f"{TIME} is not null")
     named = ", ".join(map(str, labels(plan.shards)))
     copies = shaped.selectExpr("*", f"explode(array({named})) as {LABEL}")
     matches = copies.repartition(plan.shards, LABEL).mapInArrow(job, spark_schema(job.schema))
-    if observation is not None:
-        counted = f.col(quoted(HITS))
-        sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in OF_A_BATCH]
-        matches = matches.observe(observation, *sums).where(counted.isNull())
-    return matches
+    return matches if observation is None else observed(matches, observation)
 
 
 def _stream(plan: JoinsPlan, job: Job, one: Input) -> Any:
