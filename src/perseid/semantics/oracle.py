@@ -86,6 +86,20 @@ def judge(
     return Judged(found, frontier)
 
 
+def completions(
+    pattern: c.CorePattern, events: Sequence[Event], relations: Mapping[str, Relation] | None = None
+) -> list[Found]:
+    """Every way in which a pattern is completed by the events of one partition, preferred or not, in order of the end.
+
+    This is what uncertain streams ask: whether a pattern is completed at a time, and by how many ways, not which match is
+    told. Later means strictly later, and events of one time stand beside one another: a step takes each of those that fit at
+    the first time at which one does (paper 5, Figure 2).
+    """
+    bench = Judge(pattern, events, None, True, relations or {}, every_way=True)
+    outcomes = (o for start in range(len(events)) for o in bench.attempt(start) if isinstance(o, Found))
+    return sorted({o.path.taken: o for o in outcomes}.values(), key=lambda f: (f.end, f.path.taken))
+
+
 def _attempts(judge: Judge) -> Iterator[Found]:
     skip = judge.pattern.skip
     resume = 0
@@ -154,12 +168,15 @@ class Judge:
         horizon: int | None,
         strictly_later: bool,
         relations: Mapping[str, Relation],
+        every_way: bool = False,
     ) -> None:
         self.pattern = pattern
         self.events = events
         self.horizon = horizon
         self.strictly_later = strictly_later
         self.relations = relations
+        self.every_way = every_way
+        """Whether a step takes every event of the time at which it first finds one, and not the first of them."""
         self.held: list[int] = []
         """Times at which matches may end that are found, or may be, but not decided at the horizon."""
         self.names = frozenset(s.name for s in pattern.steps if s.name is not None)
@@ -193,7 +210,7 @@ class Judge:
         options = list(self.options(path))
         waiting = [o for o in options if isinstance(o, Option)]
         found: dict[int, list[int]] = {id(o): [] for o in waiting}
-        committed = False
+        held: int | None = None
         behind = path.last + 1
         mine = {p for _, p in path.taken} if inner else set()
         for position in range(path.last + 1, end):
@@ -204,9 +221,11 @@ class Judge:
                 behind += 1
             fitting = [o for o in waiting if self.live(o, path, position, start, inner) and self.fits(o, position)]
             for option in fitting:
-                if option.any or not (committed or found[id(option)]):
+                before = (held, *found[id(option)][:1])
+                if option.any or not any(self._has_passed(first, position) for first in before):
                     found[id(option)].append(position)
-            committed = committed or not all(o.any or o.path.spare for o in fitting)
+            if held is None and not all(o.any or o.path.spare for o in fitting):
+                held = position
         for position in range(behind, end):
             waiting = [o for o in waiting if not self.violated(o, position, start, inner)]
         for way in options:
@@ -217,7 +236,7 @@ class Judge:
                 after = self.take(way, position)
                 if after is not None:
                     yield from self.explore(after, start, end, inner=inner)
-            settled = not way.any and (committed or bool(found[id(way)]))
+            settled = not way.any and (held is not None or bool(found[id(way)]))
             if way not in waiting or inner or settled:
                 continue
             if self._may_come(way, path, start):
@@ -226,6 +245,12 @@ class Judge:
                 given_up = self._given_up(way, path, start)
                 if given_up is not None:
                     yield Stuck(path, given_up)
+
+    def _has_passed(self, first: int | None, position: int) -> bool:
+        """Was the event before this one that holds a path up? Where every way counts, all events of one time do."""
+        if first is None:
+            return False
+        return not self.every_way or self.events[first].time < self.events[position].time
 
     def _simultaneous(self, earlier: int, later: int) -> bool:
         """Where later steps must be strictly later, events of one time do not lie between one another."""
@@ -452,7 +477,7 @@ class Judge:
         hop = way.hop
         assert hop is not None
         moment = self.events[position].time
-        if option.next and position != path.last + 1:
+        if option.next and not self._is_next(path.last, position):
             return False
         if self.strictly_later and not (moment >= way.clock if way.together else moment > way.clock):
             return False
@@ -466,6 +491,13 @@ class Judge:
         if any(position - first >= n for n, first in self._count_limits(way, start, inner)):
             return False
         return not any(self.stops(until, way, p) for until in way.untils for p in range(path.last + 1, position + 1))
+
+    def _is_next(self, last: int, position: int) -> bool:
+        """Is it the very next event; where every way counts, one of the very next time at which there are any?"""
+        if not self.every_way:
+            return position == last + 1
+        between = range(last + 1, position)
+        return not any(self.events[last].time < self.events[p].time < self.events[position].time for p in between)
 
     def stops(self, until: int, path: Path, position: int) -> bool:
         return self.fits(Option(until, path), position)
