@@ -139,7 +139,8 @@ def answers(
 def worlds(chains: Sequence[Chain | HiddenChain], until: int) -> Iterator[tuple[float, list[Event]]]:
     """Every possible world up to a time: its probability, and the events that happen in it."""
     for paths in product(*(list(chain.paths(until)) for chain in chains)):
-        weight, events = 1.0, []
+        weight = 1.0
+        events: list[Event] = []
         for chain, (own, path) in zip(chains, paths, strict=True):
             weight *= own
             for (time, _), value in zip(chain.steps, path, strict=False):

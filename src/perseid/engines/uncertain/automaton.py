@@ -1,0 +1,148 @@
+"""The automaton of a pattern made deterministic, as far as a stream needs it.
+
+A state is the set of situations that a world has come to; which of them is reached depends on the world alone, so the
+probabilities of worlds that have come to the same state can be added (section 3.1.2). States and letters are numbered as they
+are met. There may be more states than anybody can count: beyond a bound :class:`TooManyStates` is raised, and whoever asked
+has to sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.uncertain.situations import Letter, Situation, Situations
+from perseid.semantics import core as c
+from perseid.semantics.values import Relation
+
+MOST_STATES = 4_096
+UNKNOWN = -1
+
+
+class TooManyStates(Exception):  # noqa: N818  It is no error of the user's, and is always caught.
+    """A pattern whose situations come together in too many ways."""
+
+
+class Automaton:
+    """States and letters by number; ``next`` and ``done`` are tables of what is known by now."""
+
+    def __init__(
+        self,
+        pattern: c.CorePattern,
+        relations: Mapping[str, Relation] | None = None,
+        *,
+        elapsed: int = 0,
+        most: int = MOST_STATES,
+    ) -> None:
+        self.pattern = pattern
+        self.meaning = Situations(pattern, relations)
+        self.elapsed = elapsed
+        """Microseconds from one step of the stream to the next."""
+        self.most = most
+        self.situations: list[Situation] = []
+        self._situation_numbers: dict[Any, int] = {}
+        self.states: list[tuple[int, ...]] = []
+        self._state_numbers: dict[tuple[int, ...], int] = {}
+        self.letters: list[Letter] = []
+        self._letter_numbers: dict[Letter, int] = {}
+        self._moves: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
+        self._begun: dict[int, tuple[tuple[int, ...], int]] = {}
+        self.next = np.full((8, 8), UNKNOWN, np.int32)
+        self.done = np.zeros((8, 8), np.bool_)
+        self.join = np.full((8, 8), UNKNOWN, np.int32)
+        self.letter(())
+        self.state(())
+
+    # numbers
+
+    def letter(self, letter: Letter) -> int:
+        """The number of a letter; that of no event is 0."""
+        number = self._letter_numbers.get(letter)
+        if number is None:
+            number = self._letter_numbers[letter] = len(self.letters)
+            self.letters.append(letter)
+            self.next, self.done = _grown(self.next, UNKNOWN, 0, number), _grown(self.done, False, 0, number)
+            self.join = _grown(self.join, UNKNOWN, number, number)
+        return number
+
+    def joined(self, one: int, other: int) -> int:
+        """The letter of a step at which the events of both happen."""
+        if self.join[one, other] == UNKNOWN:
+            made = self.letter(self.meaning.joined(self.letters[one], self.letters[other]))
+            self.join[one, other] = self.join[other, one] = made
+        return int(self.join[one, other])
+
+    def number(self, situation: Situation) -> int:
+        """The number of a situation."""
+        number = self._situation_numbers.get(situation.key)
+        if number is None:
+            number = self._situation_numbers[situation.key] = len(self.situations)
+            self.situations.append(situation)
+        return number
+
+    def state(self, situations: Iterable[int]) -> int:
+        """The number of a set of situations; that of none is 0."""
+        own = tuple(sorted(set(situations)))
+        number = self._state_numbers.get(own)
+        if number is None:
+            if len(self.states) >= self.most:
+                raise TooManyStates
+            number = self._state_numbers[own] = len(self.states)
+            self.states.append(own)
+            self.next, self.done = _grown(self.next, UNKNOWN, number, 0), _grown(self.done, False, number, 0)
+        return number
+
+    # moves
+
+    def move(self, situation: int, letter: int) -> tuple[tuple[int, ...], int]:
+        """What becomes of one situation, and how many ways are complete with it."""
+        known = self._moves.get((situation, letter))
+        if known is None:
+            after, done = self.meaning.moved(self.situations[situation], self.letters[letter], self.elapsed)
+            known = self._moves[situation, letter] = tuple(self.number(one) for one in after), done
+        return known
+
+    def begin(self, letter: int) -> tuple[tuple[int, ...], int]:
+        """What begins with a letter."""
+        known = self._begun.get(letter)
+        if known is None:
+            after, done = self.meaning.begun(self.letters[letter])
+            known = self._begun[letter] = tuple(self.number(one) for one in after), done
+        return known
+
+    def resolve(self, state: int, letter: int) -> None:
+        """Find out where a state goes with a letter, for the tables."""
+        situations, done = self.begin(letter)
+        after = list(situations)
+        for situation in self.states[state]:
+            more, also = self.move(situation, letter)
+            after += more
+            done += also
+        if self.meaning.youngest_do:
+            after = self._youngest(after)
+        self.next[state, letter] = self.state(after)
+        self.done[state, letter] = done > 0
+
+    def _youngest(self, situations: list[int]) -> list[int]:
+        """Of situations that differ in their age alone, the one that has the most time left."""
+        best: dict[Any, int] = {}
+        for number in situations:
+            one = self.situations[number]
+            key = self.meaning.but_for_age(one)
+            if key not in best or self.meaning.age(self.situations[best[key]]) > self.meaning.age(one):
+                best[key] = number
+        return list(best.values())
+
+
+def _grown(table: Any, fill: Any, row: int, column: int) -> Any:
+    """A table with room for a row and a column."""
+    rows, columns = table.shape
+    if row < rows and column < columns:
+        return table
+    larger = np.full(
+        (2 * rows if row >= rows else rows, 2 * columns if column >= columns else columns), fill, table.dtype
+    )
+    larger[:rows, :columns] = table
+    return larger

@@ -1,0 +1,225 @@
+"""How hard a pattern is over an uncertain stream: the classes of paper 5, decided from the pattern and the stream's keys.
+
+Regular: every condition is about one event, and no variable is shared; an automaton carries the probability.
+Extended Regular: shared variables stand in every step, in the key of its stream: each binding is a Regular query of its own,
+and independent of the others. Safe: that holds for a prefix, and what follows draws on other streams. All else is Unsafe:
+already the simplest queries outside are #P-hard (Propositions 3.18 and 3.19), and are sampled.
+
+Conditions in brackets are part of a subgoal, ``must`` is the selection behind it; both are where the paper has pushed them. A
+column of ``partition by`` is a constant in each group. Windows and absences of one event, which the paper has not, stay in the class of the
+rest: a situation of the automaton has an age. Behind a safe plan they are not followed, and such patterns are Unsafe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from perseid.lang import ast
+from perseid.lang.printer import print_expr
+from perseid.semantics import core as c
+from perseid.semantics.facts import event_local
+
+
+class QueryClass(Enum):
+    REGULAR = "Regular"
+    EXTENDED = "Extended Regular"
+    SAFE = "Safe"
+    UNSAFE = "Unsafe"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What is known of a kind of event: the columns of its key, which are certain, and those that are not."""
+
+    key: tuple[str, ...]
+    uncertain: tuple[str, ...] = ()
+
+
+# Safe plans (Definition 3.15)
+
+
+@dataclass(frozen=True)
+class Reg:
+    """An automaton for a prefix whose variables all have values."""
+
+    steps: tuple[int, ...]
+    items: int
+    """How many items of the sequence it has."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """True for some value of a variable: bindings are independent."""
+
+    variable: str
+    plan: SafePlan
+
+
+@dataclass(frozen=True)
+class Then:
+    """A plan, and then one step of streams that the plan does not draw on."""
+
+    plan: SafePlan
+    step: int
+
+
+SafePlan = Reg | Project | Then
+
+
+@dataclass(frozen=True)
+class Classified:
+    """The class, why, and what evaluation needs: variables that are bound apart, and the plan where there is one."""
+
+    kind: QueryClass
+    why: str
+    bound: tuple[str, ...] = ()
+    """Variables each of whose bindings is a query of its own."""
+    plan: SafePlan | None = None
+
+
+def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
+    """The class of a pattern over streams with these keys, by type of event."""
+    crossing = _crossing(pattern)
+    if crossing is not None:
+        return Classified(QueryClass.UNSAFE, f"{crossing} looks at two events: a predicate that is not local")
+    steps = tuple(step.id for step in pattern.steps)
+    shared = _shared(pattern, steps)
+    if not shared:
+        return Classified(QueryClass.REGULAR, "every predicate is local, and no variable is shared")
+    reasons = {x: _dependent(pattern, streams, steps, x) for x in shared}
+    if not any(reasons.values()):
+        said = f"{_listed(shared)}: in the key of every step, so bindings are independent (Definition 3.5)"
+        return Classified(QueryClass.EXTENDED, said, tuple(shared))
+    why = next(reason for reason in reasons.values() if reason is not None)
+    items = _items(pattern)
+    if items is None:
+        return Classified(QueryClass.UNSAFE, f"{why}; and no safe plan: {_whole(pattern)}")
+    plan, failed = _plan(pattern, streams, items, frozenset())
+    if plan is None:
+        return Classified(QueryClass.UNSAFE, f"{why}; and no safe plan: {failed}")
+    return Classified(QueryClass.SAFE, f"{why}; but a safe plan has it: {shown(plan, pattern)}", plan=plan)
+
+
+def _crossing(pattern: c.CorePattern) -> str | None:
+    """A condition that one event does not decide, as text."""
+    for step in pattern.steps:
+        for expr in (*(k.expr for k in step.choose), *step.must):
+            if not event_local(expr, step, pattern):
+                return print_expr(expr)
+    return None
+
+
+def _shared(pattern: c.CorePattern, steps: Sequence[int]) -> list[str]:
+    """Variables that stand in more than one of the steps, or in one that is repeated."""
+    places: dict[str, int] = {}
+    for number in steps:
+        step = pattern.steps[number]
+        for _, name in step.unify:
+            places[name] = places.get(name, 0) + (2 if step.repeated else 1)
+    return sorted(name for name, count in places.items() if count > 1)
+
+
+def _dependent(pattern: c.CorePattern, streams: Mapping[str, Keys], steps: Iterable[int], variable: str) -> str | None:
+    """Why these steps are not syntactically independent on a variable (Definition 3.4); None where they are."""
+    columns: dict[str, str] = {}
+    for number in steps:
+        step = pattern.steps[number]
+        called = step.name or f"step {number + 1}"
+        if not isinstance(step.kind, ast.EventType):
+            return f"{variable} is shared, and {called} takes events of any kind"
+        own = [path.parts for path, name in step.unify if name == variable]
+        if not own:
+            return f"{variable} is shared, but not by {called}"
+        key = streams[step.kind.name].key if step.kind.name in streams else ()
+        at = next((parts[0] for parts in own if len(parts) == 1 and parts[0] in key), None)
+        if at is None:
+            return f"{variable} is {'.'.join(own[0])} in {called}, which is no key of {step.kind.name}"
+        if columns.setdefault(step.kind.name, at) != at:
+            return f"{variable} is {at} and {columns[step.kind.name]} of {step.kind.name}"
+    return None
+
+
+def bound_column(pattern: c.CorePattern, streams: Mapping[str, Keys], variable: str) -> dict[str, str]:
+    """By type of event: the column of its key that a variable is."""
+    found: dict[str, str] = {}
+    for step in pattern.steps:
+        if isinstance(step.kind, ast.EventType) and step.kind.name in streams:
+            for path, name in step.unify:
+                if name == variable and path.parts[0] in streams[step.kind.name].key:
+                    found[step.kind.name] = path.parts[0]
+    return found
+
+
+def _whole(pattern: c.CorePattern) -> str:
+    if not isinstance(pattern.within, ast.Forever | None):
+        return "it has a window"
+    if pattern.holds_for is not None:
+        return "it has to hold for some time"
+    return "it is no plain sequence"
+
+
+def _items(pattern: c.CorePattern) -> list[c.Core] | None:
+    """The items of a plain sequence of single and repeated steps without bounds; None where it is something else."""
+    if not isinstance(pattern.within, ast.Forever | None) or pattern.holds_for is not None:
+        return None
+    body = pattern.body
+    if not isinstance(body, c.Seq):
+        return None
+    plain = c.Hop(ast.Contiguity.SKIP)
+    if any(hop != plain for hop in body.hops):
+        return None
+    return list(body.items)
+
+
+def _plan(
+    pattern: c.CorePattern, streams: Mapping[str, Keys], items: Sequence[c.Core], env: frozenset[str]
+) -> tuple[SafePlan | None, str]:
+    """Algorithm 1, with what Equation 3 takes for granted: both sides of a sequence draw on different streams."""
+    steps = tuple(step for item in items for step in c.takes(item))
+    free = [x for x in _shared(pattern, steps) if x not in env]
+    if not free:
+        return Reg(steps, len(items)), ""
+    for variable in free:
+        if _dependent(pattern, streams, steps, variable) is None:
+            plan, failed = _plan(pattern, streams, items, env | {variable})
+            return (None if plan is None else Project(variable, plan)), failed
+    last = items[-1]
+    if len(items) < 2:
+        return None, f"a binding of {free[0]} meets itself again"
+    if not isinstance(last, c.Take):
+        return None, "what follows the prefix is more than one step"
+    before = steps[: -len(c.takes(last))]
+    own = pattern.steps[last.step]
+    called = own.name or f"step {last.step + 1}"
+    variables = {name for _, name in own.unify}
+    common = {name for number in before for _, name in pattern.steps[number].unify} & variables - env
+    if common:
+        return None, f"{called} shares {min(common)} with what comes before it, but not with all of it"
+    kinds = {pattern.steps[number].kind for number in before}
+    if own.kind in kinds or not isinstance(own.kind, ast.EventType) or ast.AnyEvent() in kinds:
+        return None, f"{called} and what comes before it draw on the same streams, so they are not independent"
+    plan, failed = _plan(pattern, streams, items[:-1], env)
+    return (None if plan is None else Then(plan, last.step)), failed
+
+
+def shown(plan: SafePlan, pattern: c.CorePattern) -> str:
+    """A plan in the paper's notation."""
+    match plan:
+        case Reg():
+            named = "; ".join(_called(pattern, number) for number in plan.steps)
+            return f"reg({named})"
+        case Project():
+            return f"π-{plan.variable}({shown(plan.plan, pattern)})"
+        case Then():
+            return f"seq({shown(plan.plan, pattern)}, {_called(pattern, plan.step)})"
+
+
+def _called(pattern: c.CorePattern, number: int) -> str:
+    step = pattern.steps[number]
+    return step.name or (step.kind.name if isinstance(step.kind, ast.EventType) else "any")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
