@@ -1,0 +1,223 @@
+"""A building of two floors whose antennas are all in its corridors, and what a hidden Markov model is told of it.
+
+The paper's own building is not published, only its numbers: two floors, 38 antennas, none in a room. Here a corridor runs
+round each floor, 22 cells long, 19 of them with an antenna. Rooms lie outside and inside of the ring, one door each: 36
+offices, a coffee room on each floor, a lecture room. Two stairs join the floors. A step is a second and a cell of corridor.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+WIDE, HIGH = 8, 5
+ANTENNAS = 38
+BARE = {(7, 0), (0, 4), (6, 4)}
+"""Cells of each floor's corridor that have no antenna."""
+READ_RATE, WEAK_RATE = 0.65, 0.1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where somebody can be, and where it is drawn; stairs are drawn on the floor below."""
+
+    name: str
+    kind: str
+    """``hall``, ``office``, ``coffee``, ``lecture`` or ``stairs``."""
+    x: float
+    y: float
+    floor: int
+
+    @property
+    def is_room(self) -> bool:
+        return self.kind in {"office", "coffee", "lecture"}
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What the model believes of how people move: whether they stay, and where they go if they do not."""
+
+    stay_room: float = 0.985
+    stay_hall: float = 0.1
+    doors: Mapping[str, float] = field(
+        default_factory=lambda: {"office": 0.08, "coffee": 0.3, "lecture": 0.2, "stairs": 0.3}
+    )
+    """By kind: how likely it is entered by somebody at its door, where a next cell of corridor weighs 1."""
+    home: float = 1.0
+    """The same, for the door of a person's own office."""
+
+
+@dataclass(frozen=True)
+class HiddenMarkov:
+    """The ingredients of a hidden Markov model of one person's place."""
+
+    values: tuple[str, ...]
+    initial: Any
+    source: Any
+    target: Any
+    probability: Any
+    """With ``source`` and ``target``: the transitions that are possible, by the numbers of the places."""
+    emissions: Any
+    """P(reading | place), a row a reading: the antennas by number, and last that nothing is read."""
+
+    def transitions(self) -> dict[str, dict[str, float]]:
+        """By place: the next place, and how likely it is."""
+        made: dict[str, dict[str, float]] = {name: {} for name in self.values}
+        for old, new, chance in zip(self.source.tolist(), self.target.tolist(), self.probability.tolist(), strict=True):
+            made[self.values[old]][self.values[new]] = chance
+        return made
+
+    def matrix(self) -> Any:
+        """The transitions in full: a row an old place, a column a new one."""
+        full = np.zeros((len(self.values), len(self.values)))
+        full[self.source, self.target] = self.probability
+        return full
+
+    def likelihood(self, readings: Any) -> Any:
+        """P(reading | place), a row a step; -1 is a second in which nothing was read."""
+        return self.emissions[np.asarray(readings)]
+
+
+@dataclass(frozen=True)
+class Building:
+    """Places, the ways between them, and the antennas."""
+
+    places: tuple[Place, ...]
+    neighbours: tuple[tuple[int, ...], ...]
+    antennas: tuple[int, ...]
+    """By antenna: the number of the cell that it hangs in."""
+    read_rate: float
+    """In how many of the seconds that a tag is in a cell with an antenna it is read, by that one or the next."""
+    weak_rate: float
+    """In how many an antenna reads a tag in a cell beside its own."""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        return tuple(place.name for place in self.places)
+
+    @cached_property
+    def rooms(self) -> Any:
+        """By place: whether it is a room."""
+        return np.array([place.is_room for place in self.places])
+
+    def of_kind(self, kind: str) -> tuple[int, ...]:
+        return tuple(number for number, place in enumerate(self.places) if place.kind == kind)
+
+    @cached_property
+    def distances(self) -> Any:
+        """Steps from each place to each other."""
+        count = len(self.places)
+        steps = np.full((count, count), -1)
+        for start in range(count):
+            steps[start, start] = 0
+            waiting = deque([start])
+            while waiting:
+                here = waiting.popleft()
+                for there in self.neighbours[here]:
+                    if steps[start, there] < 0:
+                        steps[start, there] = steps[start, here] + 1
+                        waiting.append(there)
+        return steps
+
+    @cached_property
+    def rates(self) -> Any:
+        """By place and antenna: how likely the antenna reads a tag there in a second, whatever others read.
+
+        An antenna reaches its own cell and those beside it, stairs too, and no room. In its own cell it reads as often as
+        is needed for the read rate once its neighbours have had their chance.
+        """
+        rates = np.zeros((len(self.places), len(self.antennas)))
+        for antenna, cell in enumerate(self.antennas):
+            beside = [there for there in self.neighbours[cell] if not self.rooms[there]]
+            rates[beside, antenna] = self.weak_rate
+        missed = np.prod(1 - rates, axis=1)
+        cells = np.array(self.antennas)
+        rates[cells, np.arange(len(cells))] = np.maximum(1 - (1 - self.read_rate) / missed[cells], 0)
+        return rates
+
+    def emissions(self) -> Any:
+        """P(reading | place) when one antenna, drawn from those that read at once, is reported; nothing comes last."""
+        chances = np.zeros((len(self.antennas) + 1, len(self.places)))
+        for place, rates in enumerate(self.rates):
+            near = np.flatnonzero(rates)
+            for reads in product((False, True), repeat=len(near)):
+                read = np.array(reads, bool)
+                chance = np.prod(np.where(read, rates[near], 1 - rates[near]))
+                chances[near[read] if read.any() else -1, place] += chance / max(read.sum(), 1)
+        return chances
+
+    def hidden_markov(self, motion: Motion | None = None, home: str | None = None) -> HiddenMarkov:
+        """The model of somebody's place; of a person whose own office is known, it is likelier than others."""
+        motion = Motion() if motion is None else motion
+        source, target, probability = [], [], []
+        for here, place in enumerate(self.places):
+            stay = motion.stay_room if place.is_room else motion.stay_hall
+            weights = np.array([self._weight(motion, there, home) for there in self.neighbours[here]])
+            source += [here] * (1 + len(weights))
+            target += [here, *self.neighbours[here]]
+            probability += [stay, *((1 - stay) * weights / weights.sum()).tolist()]
+        initial = np.full(len(self.places), 1 / len(self.places))
+        arrays = np.array(source), np.array(target), np.array(probability)
+        return HiddenMarkov(self.values, initial, *arrays, self.emissions())
+
+    def _weight(self, motion: Motion, there: int, home: str | None) -> float:
+        place = self.places[there]
+        return motion.home if place.name == home else motion.doors.get(place.kind, 1.0)
+
+
+def build(read_rate: float = READ_RATE, weak_rate: float = WEAK_RATE) -> Building:
+    """The building, whose antennas read so often."""
+    places: list[Place] = []
+    ways: list[tuple[int, int]] = []
+    antennas: list[int] = []
+    stairs: dict[int, list[int]] = {}
+    for floor in (1, 2):
+        numbered = {at: len(places) + number for number, at in enumerate(_ring())}
+        places += [Place(f"hall {floor}.{n:02d}", "hall", *at, floor) for n, at in enumerate(_ring(), 1)]
+        ways += [(numbered[at], numbered[other]) for at, other in zip(_ring(), _ring()[1:] + _ring()[:1], strict=True)]
+        antennas += [numbered[at] for at in _ring() if at not in BARE]
+        stairs[floor] = [numbered[0, 2], numbered[WIDE - 1, 2]]
+        for name, kind, at, door in _rooms(floor):
+            ways.append((len(places), numbered[door]))
+            places.append(Place(name, kind, *at, floor))
+    for name, x, below, above in zip(("west", "east"), (-1, WIDE), stairs[1], stairs[2], strict=True):
+        ways += [(len(places), below), (len(places), above)]
+        places.append(Place(f"stairs {name}", "stairs", x, 2, 1))
+    return Building(tuple(places), _both_ways(len(places), ways), tuple(antennas), read_rate, weak_rate)
+
+
+def _ring() -> list[tuple[int, int]]:
+    """The cells of a floor's corridor, round it."""
+    top = [(x, 0) for x in range(WIDE)]
+    right = [(WIDE - 1, y) for y in range(1, HIGH)]
+    bottom = [(x, HIGH - 1) for x in range(WIDE - 2, -1, -1)]
+    left = [(0, y) for y in range(HIGH - 2, 0, -1)]
+    return top + right + bottom + left
+
+
+def _rooms(floor: int) -> list[tuple[str, str, tuple[float, float], tuple[int, int]]]:
+    """A floor's rooms: name, kind, where it lies, and the cell at its door."""
+    coffee = (4, -1) if floor == 1 else (2, HIGH)
+    outside = [((x, y), (x, door)) for y, door in ((-1, 0), (HIGH, HIGH - 1)) for x in range(WIDE)]
+    inside = [((x, 1), (x, 0)) for x in (1, 3, 5)]
+    made = []
+    for at, door in outside + inside:
+        name, kind = (
+            (f"coffee {floor}", "coffee") if at == coffee else (f"office {floor}.{len(made) + 1:02d}", "office")
+        )
+        made.append((name, kind, at, door))
+    return made + ([("lecture", "lecture", (5, HIGH - 2), (5, HIGH - 1))] if floor == 1 else [])
+
+
+def _both_ways(count: int, ways: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    joined: list[set[int]] = [set() for _ in range(count)]
+    for here, there in ways:
+        joined[here].add(there)
+        joined[there].add(here)
+    return tuple(tuple(sorted(beside)) for beside in joined)
