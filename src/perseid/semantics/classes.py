@@ -13,13 +13,15 @@ rest: a situation of the automaton has an age. Behind a safe plan they are not f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from perseid.lang import ast
+from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.semantics import core as c
 from perseid.semantics.facts import event_local
+from perseid.semantics.names import rewritten
 
 
 class QueryClass(Enum):
@@ -79,8 +81,42 @@ class Classified:
     plan: SafePlan | None = None
 
 
+def local_form(pattern: c.CorePattern) -> c.CorePattern:
+    """The same pattern, with variables in conditions read from the event at hand where its step has them."""
+    steps = []
+    for step in pattern.steps:
+        own = {name: path for path, name in step.unify}
+        choose = tuple(replace(k, expr=_with_own(k.expr, own)) for k in step.choose)
+        steps.append(replace(step, choose=choose, must=tuple(_with_own(test, own) for test in step.must)))
+    return replace(pattern, steps=tuple(steps))
+
+
+def _with_own(expr: ex.Expr, own: Mapping[str, ex.Ref]) -> ex.Expr:
+    def read(part: ex.Expr) -> ex.Expr | None:
+        if not isinstance(part, ex.Ref):
+            return None
+        path = own.get(part.parts[0])
+        return part if path is None else replace(part, parts=(*path.parts, *part.parts[1:]))
+
+    return rewritten(expr, read)
+
+
+def grounded(pattern: c.CorePattern, bound: Iterable[str]) -> c.CorePattern:
+    """The pattern for one value of each of these variables, asked of events that have it: they need not be compared any more.
+
+    Nor need variables that stand in one place. Null is no value of a variable.
+    """
+    free = set(bound) | {name for name in pattern.unified if name not in _shared(pattern, range(len(pattern.steps)))}
+    steps = []
+    for step in pattern.steps:
+        there = [c.Condition(ex.Is(path, "null", True)) for path, name in step.unify if name in free]
+        kept = tuple(pair for pair in step.unify if pair[1] not in free)
+        steps.append(replace(step, unify=kept, choose=(*step.choose, *there)))
+    return replace(pattern, steps=tuple(steps), unified=frozenset(pattern.unified - free))
+
+
 def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
-    """The class of a pattern over streams with these keys, by type of event."""
+    """The class of a pattern, in its local form, over streams with these keys, by type of event."""
     crossing = _crossing(pattern)
     if crossing is not None:
         return Classified(QueryClass.UNSAFE, f"{crossing} looks at two events: a predicate that is not local")

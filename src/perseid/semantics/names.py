@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 
 from perseid.lang import expressions as ex
@@ -60,23 +61,33 @@ def without_own(expr: ex.Expr, own: str | None) -> ex.Expr:
     """``a.temp`` as ``temp`` and ``time(a)`` as ``time()``: a condition of one event, whatever its step is called."""
     if own is None:
         return expr
-    if isinstance(expr, ex.Ref):
-        return replace(expr, parts=expr.parts[1:]) if expr.parts[0] == own and len(expr.parts) > 1 else expr
-    if isinstance(expr, ex.Call) and expr.name in STEP_FUNCTIONS and expr.args and expr.args[0] == ex.Ref((own,)):
-        return replace(expr, args=())
+
+    def bare(part: ex.Expr) -> ex.Expr | None:
+        if isinstance(part, ex.Ref):
+            return replace(part, parts=part.parts[1:]) if part.parts[0] == own and len(part.parts) > 1 else part
+        if isinstance(part, ex.Call) and part.name in STEP_FUNCTIONS and part.args and part.args[0] == ex.Ref((own,)):
+            return replace(part, args=())
+        return None
+
+    return rewritten(expr, bare)
+
+
+def rewritten(expr: ex.Expr, change: Callable[[ex.Expr], ex.Expr | None]) -> ex.Expr:
+    """An expression with parts of it changed; where ``change`` says nothing of a part, it is asked of the parts of that."""
+    changed = change(expr)
+    if changed is not None:
+        return changed
     changes: dict[str, object] = {}
     for f in fields(expr):
         value = getattr(expr, f.name)
-        if isinstance(value, ex.EXPRESSION_TYPES):
-            changes[f.name] = without_own(value, own)
-        elif isinstance(value, tuple) and f.name != "parts":
-            changes[f.name] = tuple(_without_own_part(part, own) for part in value)
+        if isinstance(value, ex.EXPRESSION_TYPES) or (isinstance(value, tuple) and f.name != "parts"):
+            changes[f.name] = _rewritten_part(value, change)
     return replace(expr, **changes) if changes else expr  # type: ignore[arg-type]
 
 
-def _without_own_part(value: object, own: str) -> object:
+def _rewritten_part(value: object, change: Callable[[ex.Expr], ex.Expr | None]) -> object:
     if isinstance(value, ex.EXPRESSION_TYPES):
-        return without_own(value, own)
+        return rewritten(value, change)
     if isinstance(value, tuple):
-        return tuple(_without_own_part(part, own) for part in value)
+        return tuple(_rewritten_part(part, change) for part in value)
     return value

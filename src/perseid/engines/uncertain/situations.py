@@ -94,8 +94,8 @@ class Situations(Judge):
         self.times_clock = bool(zones) or timed or any(hop.after is not None or hop.within is not None for hop in hops)
         self.youngest_do = not (pattern.holds_for is not None or self.times_clock or self.looks_back)
         """Of situations that differ in when they began, can the youngest do what the others can?"""
-        self.longest = _longest(pattern)
-        """Microseconds after which nothing is left of a partial match; None where it may wait for ever."""
+        self.oldest = _oldest(pattern)
+        """Microseconds after which more of it changes nothing any more, where nothing happens."""
 
     @property
     def timed(self) -> bool:
@@ -255,19 +255,22 @@ class Situations(Judge):
         if self.times_start and not isinstance(self.pattern.within, ast.TimeWindow):
             assert self.pattern.holds_for is not None
             start = max(start, -self.pattern.holds_for)  # long enough is long enough
-        last = path.taken[-1][1] // _SYMBOLS if self.times_clock else -1
-        clock = path.clock if self.times_clock else -1
-        watches = path.watches
-        zones = path.zones
-        if not self.times_clock:
-            watches = tuple(replace(w, position=-_SYMBOLS, since=None, until=None) for w in watches)
-        else:
-            watches = tuple(replace(w, position=-_SYMBOLS) for w in watches)
-            zones = tuple((z, None if first is None else first // _SYMBOLS * _SYMBOLS) for z, first in zones)
+        long_ago = -self.oldest - 1  # before all that anybody asks for
+        last = max(path.taken[-1][1] // _SYMBOLS, long_ago) if self.times_clock else -1
+        clock = max(path.clock, long_ago) if self.times_clock else -1
+        watches = tuple(
+            replace(w, position=-_SYMBOLS, since=w.since if w.since is not None and w.since > 0 else None)
+            for w in path.watches
+            if w.until is None or w.until > 0
+        )
+        zones = tuple(
+            (z, None if first is None else max(first // _SYMBOLS, long_ago) * _SYMBOLS) for z, first in path.zones
+        )
         return replace(
             path,
             taken=((-1, start * _SYMBOLS), (path.taken[-1][0] if self.looks_back else -1, last * _SYMBOLS)),
             clock=clock,
+            barrier=path.barrier if path.barrier is not None and path.barrier > 0 else None,
             watches=watches,
             zones=zones,
         )
@@ -337,11 +340,17 @@ def _hops(pattern: c.CorePattern) -> Iterator[c.Hop]:
             yield element.hop
 
 
-def _longest(pattern: c.CorePattern) -> int | None:
-    if isinstance(pattern.within, ast.TimeWindow):
-        assert isinstance(pattern.within.duration, int)
-        return pattern.within.duration
-    return None
+def _oldest(pattern: c.CorePattern) -> int:
+    """The longest of all times that a pattern asks for."""
+    found = [pattern.holds_for or 0]
+    zones = [e for e in c.each(pattern.body) if isinstance(e, c.Zone)]
+    found += [zone.holds_for or 0 for zone in zones]
+    for window in (pattern.within, *(zone.within for zone in zones)):
+        if isinstance(window, ast.TimeWindow) and isinstance(window.duration, int):
+            found.append(window.duration)
+    found += [time for hop in _hops(pattern) for time in (hop.after, hop.within) if time is not None]
+    absences = [e.duration or 0 for e in c.each(pattern.body) if isinstance(e, c.Absent)]
+    return max(found) + sum(absences)
 
 
 def _asked_later(pattern: c.CorePattern) -> Iterator[int]:

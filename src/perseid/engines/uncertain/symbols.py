@@ -18,7 +18,7 @@ from perseid.semantics.values import Relation
 def asked_columns(pattern: c.CorePattern) -> frozenset[str]:
     """The columns that any condition reads, bare or behind the name of a step."""
     names = {step.name for step in pattern.steps if step.name is not None}
-    found = set()
+    found: set[str] = set()
     for step in pattern.steps:
         for expr in (*(k.expr for k in step.choose), *step.must):
             for ref in references(expr).plain:

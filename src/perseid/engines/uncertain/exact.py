@@ -1,0 +1,108 @@
+"""Running the kernel: room to work in, and the automaton asked about what it does not know yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.uncertain import kernel as k
+from perseid.engines.uncertain.automaton import Automaton
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What is known of groups: by group pairs of a state and a hidden value, with their weights."""
+
+    pairs: Any
+    weight: Any
+    offsets: Any
+
+    @classmethod
+    def fresh(cls, groups: int, values: int) -> Weights:
+        """Before anything happened: no situation, no value."""
+        pairs = np.zeros((groups, 2), np.int64)
+        pairs[:, 1] = values
+        return cls(pairs, np.ones(groups), np.arange(groups + 1))
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The probability of every step, what is known afterwards, and what pruning left out of each group."""
+
+    told: Any
+    weights: Weights
+    lost: Any
+    impossible: int
+
+
+def move(
+    automaton: Automaton,
+    mode: int,
+    steps: k.Steps,
+    hidden: k.Hidden,
+    given: Weights,
+    *,
+    values: int = 0,
+    prune: float = 0.0,
+) -> Moved:
+    """Every group over its steps; ``values`` are those of the hidden chain, without that of no event."""
+    groups, count = len(steps.offsets) - 1, len(steps.idle)
+    meaning = automaton.meaning
+    longest = -1
+    if meaning.timed:
+        # Where nothing bounds how long a situation waits, it still does not change for ever: ages stop counting.
+        longest = count_steps(meaning.oldest, automaton.elapsed) + 1
+    told, lost = np.zeros(count), np.zeros(groups)
+    left, left_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
+    left_offsets = np.zeros(groups + 1, np.int64)
+    work = _room(automaton, values + 1, None)
+    sums = np.zeros(4)
+    while True:
+        with np.errstate(all="ignore"):
+            status = k.advance(
+                mode, steps, hidden, automaton.next, automaton.done, automaton.join, longest, prune,
+                given.pairs, given.weight, given.offsets, work, sums, told, lost, left, left_weight, left_offsets,
+            )  # fmt: skip
+        first, second = int(work.cursor[k.C_FIRST]), int(work.cursor[k.C_SECOND])
+        if status == k.FINISHED:
+            out = int(work.cursor[k.C_OUT])
+            kept = Weights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
+            return Moved(told, kept, lost, int(work.cursor[k.C_IMPOSSIBLE]))
+        if status == k.NO_ROOM:
+            room = 2 * len(left) + len(automaton.states) * (values + 1)
+            left = np.concatenate([left, np.zeros((room, 2), np.int64)])
+            left_weight = np.concatenate([left_weight, np.zeros(room)])
+        elif status == k.NEXT_UNKNOWN:
+            automaton.resolve(first, second)
+        else:
+            automaton.joined(first, second)
+        work = _room(automaton, values + 1, work)
+
+
+def count_steps(micros: int, elapsed: int) -> int:
+    """How many steps of the stream lie in a time."""
+    return -(-micros // max(elapsed, 1))
+
+
+def _room(automaton: Automaton, values: int, before: k.Work | None) -> k.Work:
+    states, letters = len(automaton.next), automaton.next.shape[1]
+    if before is not None and len(before.slots) >= states and len(before.seen) >= letters:
+        return before
+    work = k.Work(
+        cursor=np.zeros(k.C_SIZE, np.int64),
+        order=np.zeros(2 * states, np.int64),
+        slots=np.full(states, -1, np.int64),
+        now=np.zeros((states, values)),
+        then=np.zeros((states, values)),
+        seen=np.zeros(letters, np.int64),
+        chance=np.zeros(letters),
+        aside=np.zeros(letters),
+    )
+    if before is not None:
+        work.cursor[:] = before.cursor
+        count = int(before.cursor[k.C_COUNT])
+        work.order[:count] = before.order[:count]
+        work.now[: len(before.now)] = before.now
+    return work

@@ -1,0 +1,90 @@
+"""What the engine for uncertain streams is handed: patterns with their classes, and how their answers are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from perseid.engines.contract import WATERMARK
+from perseid.engines.uncertain.streams import Stream, Streams
+from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.lang import ast
+from perseid.semantics import core as c
+from perseid.semantics.classes import Classified, QueryClass, bound_column, classify, grounded, local_form
+
+
+@dataclass(frozen=True)
+class Component:
+    """A column of what events are put together by; what it is called may differ by type of event."""
+
+    name: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def column(self, type_: str) -> str:
+        return self.columns.get(type_, self.name)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One pattern: its class, and what its events are put together by."""
+
+    pattern: c.CorePattern
+    classified: Classified
+    unit: tuple[Component, ...]
+    """Events that agree in these are a query of their own: first the columns of ``partition by``, then bound variables."""
+    groups: int
+    """How many of them answers are told by; over the rest they are combined."""
+    types: frozenset[str] | None
+    """The types its steps name; None where a step takes any."""
+
+    @property
+    def name(self) -> str:
+        return self.pattern.name
+
+    def asks(self, type_: str) -> bool:
+        return self.types is None or type_ in self.types
+
+    def hidden(self, streams: Streams) -> tuple[Stream, ...]:
+        """The streams it asks whose steps depend on one another."""
+        return tuple(part for part in streams.parts if part.hidden and self.asks(part.type))
+
+    def is_single(self, streams: Streams) -> bool:
+        """Is there at most one hidden chain to whatever is put together?"""
+        hidden = self.hidden(streams)
+        if len(hidden) > 1:
+            return False
+        return all({part.column(one.type) for part in self.unit} >= set(one.of) for one in hidden)
+
+
+@dataclass(frozen=True)
+class UncertainPlan:
+    """Patterns over an uncertain stream."""
+
+    asked: tuple[Asked, ...]
+    streams: Streams
+    schema: Any
+    """The Arrow schema of the rows that come out."""
+    telling: Telling = EVERY
+    expected: bool = False
+    """Whether the expected number of ways is told as well."""
+    order: str = WATERMARK
+    delay: int = 0
+    shards: int = 1
+    max_state: int = 1 << 28
+
+
+def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
+    """A pattern with its class."""
+    keys = streams.keys
+    pattern = local_form(pattern)
+    classified = classify(pattern, keys)
+    kinds = {step.kind for step in pattern.steps}
+    types = None if ast.AnyEvent() in kinds else frozenset(k.name for k in kinds if isinstance(k, ast.EventType))
+    unit = [Component(path.parts[0]) for path in pattern.partition]
+    groups = len(unit)
+    if classified.kind is QueryClass.EXTENDED:
+        unit += [Component(name, bound_column(pattern, keys, name)) for name in classified.bound]
+    if classified.kind is not QueryClass.UNSAFE:
+        pattern = grounded(pattern, classified.bound)
+    return Asked(pattern, classified, tuple(unit), groups, types)

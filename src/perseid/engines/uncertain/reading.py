@@ -1,0 +1,120 @@
+"""Rows as what may happen: letters, steps and the groups they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.codes import key_codes
+from perseid.engines.contract import Rows
+from perseid.engines.sequence.arrangement import comparable
+from perseid.engines.sequence.columns import value_at
+from perseid.engines.uncertain.automaton import Automaton
+from perseid.engines.uncertain.plan import Component
+from perseid.engines.uncertain.situations import THERE
+from perseid.engines.uncertain.symbols import asked_columns, symbol_of
+from perseid.lang import expressions as ex
+from perseid.lang.ast import Contiguity
+from perseid.semantics import core as c
+from perseid.semantics import values as v
+from perseid.semantics.events import Event
+from perseid.semantics.hidden import HiddenMarkov
+
+
+class Reader:
+    """What a pattern can tell of rows; letters of rows that it has seen are known."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton = automaton
+        self.pattern = automaton.pattern
+        self.columns = sorted(asked_columns(self.pattern))
+        self.timed = _asks_time(self.pattern)
+        self.strict = any(
+            hop.contiguity is Contiguity.NEXT
+            for element in c.each(self.pattern.body)
+            for hop in (
+                element.hops if isinstance(element, c.Seq) else (element.hop,) if isinstance(element, c.Loop) else ()
+            )
+        )
+        self._known: dict[Any, int] = {}
+
+    def letter(self, type_: str, time: int, attributes: Mapping[str, Any]) -> int:
+        """The letter of one event; 0 where the pattern could as well not see it."""
+        key = (type_, time if self.timed else 0, tuple(v.identity(attributes.get(name)) for name in self.columns))
+        if key not in self._known:
+            event = Event(type_, time, attributes, "")
+            symbol = symbol_of(self.pattern, event, self.automaton.meaning.relations)
+            matters = self.strict or symbol[0] & ~THERE
+            self._known[key] = self.automaton.letter((symbol,)) if matters else 0
+        return self._known[key]
+
+    def letters(self, rows: Rows, type_: str, chosen: Any) -> Any:
+        """The letters of some rows, all of one type."""
+        there = [name for name in self.columns if name in rows.columns]
+        columns = [taken(rows.columns[name], chosen) for name in there]
+        asked = [comparable(column) for column in columns]
+        if self.timed:
+            asked.append(pa.array(rows.time[chosen]))
+        codes, _ = key_codes(asked, len(chosen))
+        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        found = np.empty(len(first), np.int64)
+        for i, row in enumerate(first):
+            attributes = {name: value_at(column, int(row)) for name, column in zip(there, columns, strict=True)}
+            found[i] = self.letter(type_, int(rows.time[chosen[row]]), attributes)
+        return found[which] if len(which) else np.zeros(0, np.int64)
+
+    def value_letters(self, rows: Rows, type_: str, chosen: Any, model: HiddenMarkov, about: Sequence[str]) -> Any:
+        """By row and hidden value: the letter of an event of the row's key with that value."""
+        there = [name for name in self.columns if name in rows.columns and name not in about]
+        columns = [taken(rows.columns[name], chosen) for name in there]
+        codes, _ = key_codes([comparable(column) for column in columns], len(chosen))
+        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        found = np.zeros((len(first), len(model.values) + 1), np.int64)
+        for i, row in enumerate(first):
+            attributes = {name: value_at(column, int(row)) for name, column in zip(there, columns, strict=True)}
+            for x, value in enumerate(model.values):
+                own = value if len(about) > 1 and isinstance(value, tuple) else (value,)
+                found[i, x] = self.letter(type_, 0, {**attributes, **dict(zip(about, own, strict=True))})
+        return found[which]
+
+
+def taken(column: Any, chosen: Any) -> Any:
+    """Some values of a column."""
+    if isinstance(column, list):
+        return [column[i] for i in chosen]
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return column.take(pa.array(chosen))
+
+
+def unit_columns(rows: Rows, unit: Sequence[Component]) -> list[Any]:
+    """The columns that rows are put together by: of each row the one of its type."""
+    out = []
+    for component in unit:
+        names = {component.column(type_) for type_ in rows.kind_names}
+        if len(names) == 1 or not component.columns:
+            column = rows.columns.get(next(iter(names)) if len(names) == 1 else component.name)
+            out.append(pa.nulls(len(rows)) if column is None else comparable(column))
+            continue
+        whole = None
+        for code, type_ in enumerate(rows.kind_names):
+            own = rows.columns.get(component.column(type_))
+            if own is None:
+                continue
+            own = comparable(own)
+            of_type = pa.array(rows.kinds == code)
+            whole = pc.if_else(of_type, own, pa.nulls(len(rows), own.type) if whole is None else whole.cast(own.type))
+        out.append(pa.nulls(len(rows)) if whole is None else whole)
+    return out
+
+
+def _asks_time(pattern: c.CorePattern) -> bool:
+    return any(
+        isinstance(part, ex.Call) and part.name == "time"
+        for step in pattern.steps
+        for expr in (*(k.expr for k in step.choose), *step.must)
+        for part in ex.walk(expr)
+    )

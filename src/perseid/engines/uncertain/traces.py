@@ -1,0 +1,397 @@
+"""Rows as the kernel takes them: groups that are queries of their own, their steps, and what may happen at each.
+
+Groups are put into lots by what is hidden in them: nothing, so that each step stands for itself; a chain whose tables are rows;
+or a chain behind readings. Where several chains are hidden in one group, they are one chain of their joint values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.codes import key_codes
+from perseid.engines.contract import Rows
+from perseid.engines.hashing import hash_columns
+from perseid.engines.sequence.arrangement import comparable
+from perseid.engines.uncertain import kernel as k
+from perseid.engines.uncertain.chains import Chains, chains_of, marginals_of, owner_hashes
+from perseid.engines.uncertain.inference import smoothed_tables
+from perseid.engines.uncertain.plan import Asked
+from perseid.engines.uncertain.reading import Reader, taken, unit_columns
+from perseid.engines.uncertain.streams import CHANCE, GIVEN, Known, Stream, Streams
+from perseid.errors import EventDataError
+
+TOO_MUCH = 1e-6
+"""By how much probabilities of one step may add up to more than 1: people round them."""
+
+
+@dataclass(frozen=True)
+class Others:
+    """Rows of what is independent from step to step."""
+
+    unit: Any
+    step: Any
+    chain: Any
+    order: Any
+    """Two words by row that put rows of one step in the same order in every call: of the chain, and of the value."""
+    letter: Any
+    share: Any
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Rows of tables: how a hidden value comes about from the one before."""
+
+    unit: Any
+    step: Any
+    old: Any
+    new: Any
+    letter: Any
+    weight: Any
+    values: Any
+    """By value: a hash of it; values are numbered in the order of these."""
+    words: Any
+    """By value: a row and whether it stands there as the value before, for what it is called."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """Chains behind readings, one to a group."""
+
+    stream: Stream
+    chains: Chains
+    unit: Any
+    """By chain."""
+    letters: Any
+    """By chain and value."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """All that a pattern is asked of in one call."""
+
+    units: Any
+    """By group: a row that has its key."""
+    hashes: Any
+    """By group: a hash of its key, which puts groups in the same order in every call."""
+    others: Others
+    entries: Entries | None
+    read: Read | None
+    bad: Any
+    """Rows of steps whose probabilities add up to more than 1."""
+    impossible: int
+
+
+def steps_of(rows: Rows, every: int | None) -> Any:
+    """The number of each row's step."""
+    return rows.time if every is None else rows.time // every
+
+
+def material(asked: Asked, streams: Streams, reader: Reader, rows: Rows) -> Material:
+    """What the rows of a call say to a pattern that has at most one hidden chain in a group."""
+    columns = unit_columns(rows, asked.unit)
+    codes, _ = key_codes(columns, len(rows))
+    _, first, unit = np.unique(codes, return_index=True, return_inverse=True)
+    hashes = hash_columns([column.take(pa.array(first)) for column in columns], rows=len(first))
+    step = steps_of(rows, streams.every)
+    others: list[Others] = []
+    entries: Entries | None = None
+    read: Read | None = None
+    bad: list[Any] = []
+    impossible = 0
+    for code, type_ in enumerate(rows.kind_names):
+        part = streams.part(type_)
+        if part is None or not asked.asks(type_):
+            continue
+        chosen = np.flatnonzero(rows.kinds == code)
+        if not len(chosen):
+            continue
+        if part.known is Known.READ:
+            chains = chains_of(part, rows, chosen, step[chosen])
+            assert part.model is not None
+            letters = reader.value_letters(rows, type_, chains.rows, part.model, part.about)
+            if part.hidden:
+                read = Read(part, chains, unit[chains.rows], letters)
+            else:
+                shares, passed_over = marginals_of(part, chains, streams.sampling.seed)
+                impossible += passed_over
+                others.append(_believed(chains, unit[chains.rows], letters, shares))
+            continue
+        if part.known is not Known.CERTAIN:
+            chosen, wrong_rows = _sound(part, rows, chosen, step)
+            bad.append(wrong_rows)
+        if part.hidden:
+            entries = _entries(part, reader, rows, chosen, unit, step)
+        else:
+            others.append(_independent(part, reader, rows, chosen, unit, step))
+    broken = np.concatenate(bad) if bad else np.zeros(0, np.int64)
+    return Material(first, hashes, _joined(others), entries, read, broken, impossible)
+
+
+def _sound(part: Stream, rows: Rows, chosen: Any, step: Any) -> tuple[Any, Any]:
+    """Rows of steps whose probabilities are some, and those of others."""
+    share = np.asarray(rows.columns[CHANCE].fill_null(float("nan")))[chosen]
+    linked = part.known is Known.LINKED
+    keys = [comparable(taken(rows.columns[name], chosen)) for name in part.of]
+    keys += [comparable(taken(rows.columns[GIVEN + name], chosen)) for name in part.about if linked]
+    codes, _ = key_codes([*keys, pa.array(step[chosen])], len(chosen))
+    _, which = np.unique(codes, return_inverse=True)
+    with np.errstate(invalid="ignore"):
+        wrong = ~((share >= 0) & (share <= 1 + TOO_MUCH))
+    sums = np.bincount(which, np.where(wrong, 0.0, share), minlength=int(which.max(initial=-1)) + 1)
+    broken = sums > 1 + TOO_MUCH
+    broken[which[wrong]] = True
+    if not broken.any():
+        return chosen, chosen[:0]
+    return chosen[~broken[which]], chosen[broken[which]]
+
+
+def refuse_bad(part_of: Streams, rows: Rows, bad: Any) -> None:
+    """Say which step it is whose probabilities are none."""
+    if not len(bad):
+        return
+    row = int(bad[0])
+    stream = part_of.part(rows.kind_names[rows.kinds[row]])
+    assert stream is not None
+    key = ", ".join(f"{name} {taken(rows.columns[name], [row])[0]}" for name in stream.of)
+    given = np.asarray(rows.columns[CHANCE].fill_null(float("nan")))
+    same = [i for i in bad if rows.time[i] == rows.time[row]]
+    shown = ", ".join(f"{given[i]:g}" for i in same[:6])
+    raise EventDataError(
+        f"The probabilities of {stream.type}{' of ' + key if key else ''} at one step are no distribution: {shown}.",
+        hint="They lie between 0 and 1 and add up to 1 at most; what is missing means no event.",
+    )
+
+
+def _value_hashes(part: Stream, rows: Rows, chosen: Any, before: bool = False) -> tuple[Any, Any]:
+    """By row a hash of its value, and whether it has one: null is no event."""
+    columns = [taken(rows.columns[(GIVEN if before else "") + name], chosen) for name in part.about]
+    there = np.zeros(len(chosen), bool)
+    for column in columns:
+        there |= ~np.asarray(column.is_null())
+    return hash_columns(columns, rows=len(chosen)), there
+
+
+def _independent(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, step: Any) -> Others:
+    letter = reader.letters(rows, part.type, chosen)
+    if part.known is Known.CERTAIN:
+        share = np.ones(len(chosen))
+        chain = np.arange(len(chosen))
+        words = np.stack([rows.identity[chosen], np.zeros(len(chosen), np.int64)])
+    else:
+        share = np.asarray(rows.columns[CHANCE])[chosen]
+        chain, _ = key_codes([comparable(taken(rows.columns[name], chosen)) for name in part.of], len(chosen))
+        owner = owner_hashes(part, rows, chosen)
+        value, there = _value_hashes(part, rows, chosen)
+        letter = np.where(there, letter, 0)
+        words = np.stack([owner, value])
+    seen = letter != 0  # what the pattern does not see might as well not be
+    own = chosen[seen]
+    return Others(unit[own], step[own], chain[seen].astype(np.int64), words[:, seen], letter[seen], share[seen])
+
+
+def _believed(chains: Chains, unit: Any, letters: Any, shares: Any) -> Others:
+    """Beliefs step by step, each for itself."""
+    owner = np.repeat(np.arange(len(chains.rows)), np.diff(chains.offsets))
+    steps, values = np.nonzero((shares > 0) & (letters[owner][:, :-1] != 0))
+    chain = owner[steps]
+    words = np.stack([chains.hashes[chain], values])
+    return Others(unit[chain], chains.step[steps], chain, words, letters[chain, values], shares[steps, values])
+
+
+def _entries(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, step: Any) -> Entries:
+    share = np.asarray(rows.columns[CHANCE])[chosen]
+    new, is_event = _value_hashes(part, rows, chosen)
+    old, was_event = _value_hashes(part, rows, chosen, before=True)
+    chosen, new, old, was_event, share = (one[is_event] for one in (chosen, new, old, was_event, share))
+    values, first = np.unique(np.concatenate([new, old[was_event]]), return_index=True)
+    places = np.concatenate([chosen, chosen[was_event]])[first]
+    words = np.stack([places, first >= len(new)])
+    codes = np.searchsorted(values, new)
+    before = np.where(was_event, np.searchsorted(values, old), len(values))
+    letter = reader.letters(rows, part.type, chosen)
+    return Entries(unit[chosen], step[chosen], before, codes, letter, share, values, words)
+
+
+def _joined(parts: list[Others]) -> Others:
+    if not parts:
+        none = np.zeros(0, np.int64)
+        return Others(none, none, none, np.zeros((2, 0), np.int64), none, np.zeros(0))
+    chain, before = [], 0
+    for part in parts:
+        chain.append(part.chain + before)
+        before += int(part.chain.max(initial=-1)) + 1
+    return Others(
+        np.concatenate([part.unit for part in parts]),
+        np.concatenate([part.step for part in parts]),
+        np.concatenate(chain),
+        np.concatenate([part.order for part in parts], axis=1),
+        np.concatenate([part.letter for part in parts]),
+        np.concatenate([part.share for part in parts]),
+    )
+
+
+# Lots
+
+
+@dataclass(frozen=True)
+class Lot:
+    """Groups in which the same is hidden, ready for the kernel."""
+
+    mode: int
+    groups: Any
+    """Which of all groups they are."""
+    step: Any
+    """By step: its number."""
+    steps: k.Steps
+    hidden: k.Hidden
+    values: int
+    words: Any = None
+    """By hidden value: a hash of it."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The steps of some groups in order."""
+
+    unit: Any
+    step: Any
+    places: Any
+    """Where the given places have come to lie."""
+    rows: Any
+    """The rows of others, in order, and of entries."""
+    entries: Any
+    steps: k.Steps
+
+
+def laid_out(units: Any, last: Any, others: Others, entries: Entries | None = None, places: Any = None) -> Layout:
+    """The steps of some groups: those of rows, and ``places``, groups and steps besides.
+
+    ``last`` is, by group, the step before its first.
+    """
+    own = np.flatnonzero(np.isin(others.unit, units))
+    pieces = [(others.unit[own], others.step[own])]
+    if places is not None:
+        pieces.append(places)
+    if entries is not None:
+        pieces.append((entries.unit, entries.step))
+    unit, step = (np.concatenate([piece[i] for piece in pieces]) for i in range(2))
+    order = np.lexsort((step, unit))
+    unit, step = unit[order], step[order]
+    new = np.ones(len(unit), bool)
+    new[1:] = (unit[1:] != unit[:-1]) | (step[1:] != step[:-1])
+    which = np.empty(len(order), np.int64)
+    which[order] = np.cumsum(new) - 1
+    at_others, which = which[: len(own)], which[len(own) :]
+    unit, step = unit[new], step[new]
+    offsets = np.append(np.searchsorted(unit, units), len(unit))
+    some = np.diff(offsets) > 0
+    before = np.empty(len(step), np.int64)
+    before[1:] = step[:-1]
+    before[offsets[:-1][some]] = last[some]
+    sort = np.lexsort((others.share[own], *others.order[::-1, own], at_others))
+    rows = own[sort]
+    by_entry = np.zeros(0, np.int64)
+    first_entry = np.zeros(len(step) + 1, np.int64)
+    if entries is not None:
+        by_entry = np.lexsort((entries.weight, entries.new, entries.old, which))
+        first_entry = np.searchsorted(which[by_entry], np.arange(len(step) + 1))
+    steps = k.Steps(
+        offsets=offsets,
+        idle=np.where(before == NEVER, 0, step - before - 1),
+        afresh=np.zeros(len(step), bool),
+        still=np.zeros(len(step), bool),
+        others=np.searchsorted(at_others[sort], np.arange(len(step) + 1)),
+        chain=others.chain[rows],
+        letter=others.letter[rows],
+        share=others.share[rows],
+        entries=first_entry,
+    )
+    return Layout(unit, step, which, rows, by_entry, steps)
+
+
+NEVER = -(1 << 62)
+"""The step before the first."""
+
+
+def lots(found: Material, count: int, last: Any) -> list[Lot]:
+    """The groups of a call by what is hidden in them; ``last`` is each group's step before."""
+    out = []
+    hidden = np.zeros(count, bool)
+    if found.entries is not None:
+        hidden[found.entries.unit] = True
+        out.append(_tables(found, found.entries, np.flatnonzero(hidden), last))
+    if found.read is not None:
+        read = np.zeros(count, bool)
+        read[found.read.unit] = True
+        hidden |= read
+        out.append(_read(found, found.read, np.flatnonzero(read), last))
+    alone = np.zeros(count, bool)
+    alone[found.others.unit] = True
+    units = np.flatnonzero(alone & ~hidden)
+    layout = laid_out(units, last[units], found.others)
+    out.append(Lot(k.ALONE, units, layout.step, layout.steps, no_hidden(len(layout.step)), 0))
+    return out
+
+
+def no_hidden(steps: int) -> k.Hidden:
+    """That no chain is hidden."""
+    none = np.zeros(0, np.int64)
+    return k.Hidden(none, none, np.zeros((1, 0)), np.zeros((1, 0), np.int64), np.ones((1, 1)),
+                    np.zeros(steps, np.int64), np.zeros((0, 0)))  # fmt: skip
+
+
+def _tables(found: Material, entries: Entries, units: Any, last: Any) -> Lot:
+    layout = laid_out(units, last[units], found.others, entries)
+    order = layout.entries
+    hidden = no_hidden(len(layout.step))._replace(
+        old=entries.old[order],
+        new=entries.new[order],
+        weight=entries.weight[order].reshape(1, -1),
+        letters=entries.letter[order].reshape(1, -1),
+    )
+    return Lot(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values), entries.values)
+
+
+def _read(found: Material, read: Read, units: Any, last: Any) -> Lot:
+    """Chains behind readings: the entries of their model, and before its first step a chain is nowhere."""
+    chains, model, way = read.chains, read.stream.model, read.stream.inference
+    assert model is not None
+    lengths = np.diff(chains.offsets)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    layout = laid_out(units, last[units], found.others, places=(read.unit[owner], chains.step))
+    steps, at, count = layout.steps, layout.places, len(layout.step)
+    steps.afresh[at[chains.offsets[:-1][lengths > 0]]] = True
+    steps.still[:] = True
+    steps.still[at] = False
+    values = len(model.values)
+    letters = np.zeros((len(units), values + 1), np.int64)
+    letters[np.searchsorted(units, read.unit)] = read.letters
+    reading = np.full(count, len(chains.likelihood) - 1, np.int64)
+    reading[at] = chains.reading
+    source = np.repeat(np.arange(values), np.diff(model.starts))
+    hidden = k.Hidden(
+        old=np.concatenate([source, np.full(values, values)]),
+        new=np.concatenate([model.targets, np.arange(values)]),
+        weight=np.concatenate([model.weights, model.initial]).reshape(1, -1),
+        letters=letters,
+        likelihood=np.concatenate([chains.likelihood, np.ones((len(chains.likelihood), 1))], axis=1),
+        reading=reading,
+        ahead=np.zeros((0, 0)),
+    )
+    if way.name == "lag":
+        ahead = np.ones((count, values + 1))
+        graph = model.starts, model.targets, model.weights
+        ahead[at, :-1] = k.look_ahead(*graph, chains.likelihood, chains.reading, chains.offsets, way.number)
+        return Lot(k.MODEL, units, layout.step, steps, hidden._replace(ahead=ahead), values)
+    if way.name == "smooth":
+        tables = smoothed_tables(model, chains.likelihood[chains.reading], chains.offsets)
+        weight = np.zeros((count, len(hidden.old)))
+        weight[at, : len(source)] = tables.weights
+        first = chains.offsets[:-1][lengths > 0]
+        weight[at[first], len(source) :] = tables.marginals[first]
+        return Lot(k.SMOOTHED, units, layout.step, steps, hidden._replace(weight=weight), values)
+    return Lot(k.MODEL, units, layout.step, steps, hidden, values)
