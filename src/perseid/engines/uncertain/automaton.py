@@ -125,6 +125,21 @@ class Automaton:
         self.next[state, letter] = self.state(after)
         self.done[state, letter] = done > 0
 
+    def forget(self, kept: Any) -> Any:
+        """Forget all states but these; their new numbers."""
+        own, which = np.unique(kept, return_inverse=True)
+        states = [self.states[int(state)] for state in own]
+        used = sorted({situation for state in states for situation in state})
+        situations = [self.situations[number] for number in used]
+        self.situations, self._situation_numbers, self.states, self._state_numbers = [], {}, [], {}
+        self._moves, self._begun = {}, {}
+        self.next = np.full((8, self.next.shape[1]), UNKNOWN, np.int32)
+        self.done = np.zeros((8, self.done.shape[1]), np.bool_)
+        self.state(())
+        renamed = {number: self.number(one) for number, one in zip(used, situations, strict=True)}
+        numbers = [self.state(renamed[situation] for situation in state) for state in states]
+        return np.array(numbers, np.int64)[which.reshape(-1)]
+
     def _youngest(self, situations: list[int]) -> list[int]:
         """Of situations that differ in their age alone, the one that has the most time left."""
         best: dict[Any, int] = {}

@@ -47,6 +47,8 @@ class Entries:
 
     unit: Any
     step: Any
+    chain: Any
+    """A hash of whose they are."""
     old: Any
     new: Any
     letter: Any
@@ -78,8 +80,9 @@ class Material:
     hashes: Any
     """By group: a hash of its key, which puts groups in the same order in every call."""
     others: Others
-    entries: Entries | None
-    read: Read | None
+    entries: tuple[Entries, ...]
+    """One for each kind of event that is known so."""
+    read: tuple[Read, ...]
     bad: Any
     """Rows of steps whose probabilities add up to more than 1."""
     impossible: int
@@ -91,15 +94,15 @@ def steps_of(rows: Rows, every: int | None) -> Any:
 
 
 def material(asked: Asked, streams: Streams, reader: Reader, rows: Rows) -> Material:
-    """What the rows of a call say to a pattern that has at most one hidden chain in a group."""
+    """What the rows of a call say to a pattern."""
     columns = unit_columns(rows, asked.unit)
     codes, _ = key_codes(columns, len(rows))
     _, first, unit = np.unique(codes, return_index=True, return_inverse=True)
     hashes = hash_columns([column.take(pa.array(first)) for column in columns], rows=len(first))
     step = steps_of(rows, streams.every)
     others: list[Others] = []
-    entries: Entries | None = None
-    read: Read | None = None
+    entries: list[Entries] = []
+    read: list[Read] = []
     bad: list[Any] = []
     impossible = 0
     for code, type_ in enumerate(rows.kind_names):
@@ -114,7 +117,7 @@ def material(asked: Asked, streams: Streams, reader: Reader, rows: Rows) -> Mate
             assert part.model is not None
             letters = reader.value_letters(rows, type_, chains.rows, part.model, part.about)
             if part.hidden:
-                read = Read(part, chains, unit[chains.rows], letters)
+                read.append(Read(part, chains, unit[chains.rows], letters))
             else:
                 shares, passed_over = marginals_of(part, chains, streams.sampling.seed)
                 impossible += passed_over
@@ -124,11 +127,11 @@ def material(asked: Asked, streams: Streams, reader: Reader, rows: Rows) -> Mate
             chosen, wrong_rows = _sound(part, rows, chosen, step)
             bad.append(wrong_rows)
         if part.hidden:
-            entries = _entries(part, reader, rows, chosen, unit, step)
+            entries.append(_entries(part, reader, rows, chosen, unit, step))
         else:
             others.append(_independent(part, reader, rows, chosen, unit, step))
     broken = np.concatenate(bad) if bad else np.zeros(0, np.int64)
-    return Material(first, hashes, _joined(others), entries, read, broken, impossible)
+    return Material(first, hashes, _joined(others), tuple(entries), tuple(read), broken, impossible)
 
 
 def _sound(part: Stream, rows: Rows, chosen: Any, step: Any) -> tuple[Any, Any]:
@@ -213,7 +216,8 @@ def _entries(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, s
     codes = np.searchsorted(values, new)
     before = np.where(was_event, np.searchsorted(values, old), len(values))
     letter = reader.letters(rows, part.type, chosen)
-    return Entries(unit[chosen], step[chosen], before, codes, letter, share, values, words)
+    owner = owner_hashes(part, rows, chosen)
+    return Entries(unit[chosen], step[chosen], owner, before, codes, letter, share, values, words)
 
 
 def _joined(parts: list[Others]) -> Others:
@@ -318,17 +322,15 @@ NEVER = -(1 << 62)
 
 
 def lots(found: Material, count: int, last: Any) -> list[Lot]:
-    """The groups of a call by what is hidden in them; ``last`` is each group's step before."""
+    """The groups of a call by what is hidden in them, one chain at most; ``last`` is each group's step before."""
     out = []
     hidden = np.zeros(count, bool)
-    if found.entries is not None:
-        hidden[found.entries.unit] = True
-        out.append(_tables(found, found.entries, np.flatnonzero(hidden), last))
-    if found.read is not None:
-        read = np.zeros(count, bool)
-        read[found.read.unit] = True
-        hidden |= read
-        out.append(_read(found, found.read, np.flatnonzero(read), last))
+    for entries in found.entries:
+        hidden[entries.unit] = True
+        out.append(_tables(found, entries, np.flatnonzero(hidden), last))
+    for read in found.read:
+        hidden[read.unit] = True
+        out.append(_read(found, read, np.flatnonzero(hidden), last))
     alone = np.zeros(count, bool)
     alone[found.others.unit] = True
     units = np.flatnonzero(alone & ~hidden)
