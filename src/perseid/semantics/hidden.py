@@ -1,0 +1,393 @@
+"""Hidden Markov models: something goes unseen from value to value, and a sensor tells of it as well as it can.
+
+A person walks through rooms, one step a second; antennas report some of the steps, and sometimes the wrong one. The
+model says where a walk begins, where it goes on to from each value, and how likely each reading is there. What can be
+known of the values from readings is computed by :mod:`perseid.engines.uncertain`; this is the source that paper 5's
+streams come from (its section 2.4).
+
+Transitions are kept sparse, by the value that is left: a floor plan of a thousand rooms has a few thousand ways. Nothing
+is made to sum to one behind anybody's back: a distribution that does not is refused, with its sum.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from perseid.errors import BindingError, EventDataError, did_you_mean, type_name
+
+Value: TypeAlias = Hashable
+"""A hidden value or a reading: text, number, time, or a tuple of such."""
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+TOLERANCE = 1e-9
+"""How far the sum of a distribution may lie from one: what rounding does, and no more."""
+LARGEST = 100_000_000
+"""The most numbers that a product of two models may have."""
+UNKNOWN = -1
+"""The code of a step that nothing was said about."""
+_SCALARS = (str, bytes, int, float, Decimal, dt.date, dt.time, dt.timedelta)
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenMarkov:
+    """What is hidden, how it moves, and how it is read. Two models that say the same are equal."""
+
+    values: tuple[Value, ...]
+    readings: tuple[Value, ...]
+    """What a sensor may report. ``None``, nothing was read, is a reading like others if it is one at all."""
+    initial: Floats
+    """How likely each value is at the first step of a key."""
+    starts: Ints
+    """Where the transitions that leave a value begin in the two arrays below; one more for the end."""
+    targets: Ints
+    """Where transitions lead, in ascending order for each value left."""
+    weights: Floats
+    """How likely they are, given the value left."""
+    emissions: Floats
+    """How likely a reading (row) is, given the value (column). A model may have none: see ``likelihoods`` elsewhere."""
+
+    def __post_init__(self) -> None:
+        values, readings = _names(self.values, "values"), _names(self.readings, "readings", none=True)
+        if not values:
+            raise BindingError("The model has no values.", hint='Say what is hidden: values=["hall", "office"].')
+        many = len(values)
+        starts = _integers(self.starts, "starts")
+        targets = _integers(self.targets, "targets")
+        if len(starts) != many + 1 or starts[0] != 0 or starts[-1] != len(targets) or (np.diff(starts) < 0).any():
+            raise BindingError(
+                f"The transitions of {many} values need {many + 1} ascending starts from 0 to the number of targets.",
+                hint="Let hidden_markov(transitions=…) make them of a mapping or a matrix.",
+            )
+        left = np.repeat(np.arange(many), np.diff(starts))
+        if len(targets) and not 0 <= targets.min() <= targets.max() < many:
+            raise BindingError(f"A transition leads to no value: targets are numbers from 0 to {many - 1}.")
+        if ((np.diff(targets) <= 0) & (np.diff(left) == 0)).any():
+            raise BindingError("The targets of a value's transitions must ascend, each once.")
+        initial = _probabilities(self.initial, (many,), "initial", lambda at: f"of starting with {values[at[0]]!r}")
+        weights = _probabilities(
+            self.weights,
+            (len(targets),),
+            "transitions",
+            lambda at: f"of going from {values[left[at[0]]]!r} to {values[targets[at[0]]]!r}",
+        )
+        emissions = _probabilities(
+            self.emissions,
+            (len(readings), many),
+            "readings",
+            lambda at: f"of reading {readings[at[0]]!r} at {values[at[1]]!r}",
+        )
+        _ones(np.array([math.fsum(initial)]), lambda _: "The initial probabilities")
+        _ones(
+            np.bincount(left, weights, many).astype(np.float64),
+            lambda row: f"The transitions from {values[row]!r}",
+            "Every value needs all of its ways on; one that is never left goes to itself: {'b': {'b': 1.0}}.",
+        )
+        if readings:
+            _ones(
+                emissions.sum(axis=0),
+                lambda column: f"The readings at {values[column]!r}",
+                "Where a sensor may report nothing, say so: {'a': {'antenna': 0.7, None: 0.3}}.",
+            )
+        checked = (values, readings, initial, starts, targets, weights, emissions)
+        for name, made in zip(self.__dataclass_fields__, checked, strict=True):
+            if isinstance(made, np.ndarray):
+                made.flags.writeable = False
+            object.__setattr__(self, name, made)
+
+    def reversed_transitions(self) -> tuple[Ints, Ints, Floats]:
+        """The same transitions by the value they lead to: starts, sources in ascending order, weights."""
+        return self._reversed
+
+    @cached_property
+    def _reversed(self) -> tuple[Ints, Ints, Floats]:
+        many = len(self.values)
+        order = np.argsort(self.targets, kind="stable")
+        starts = np.zeros(many + 1, np.int64)
+        np.cumsum(np.bincount(self.targets, minlength=many), out=starts[1:])
+        return starts, np.repeat(np.arange(many), np.diff(self.starts))[order], self.weights[order]
+
+    def codes(self, readings: Iterable[Value]) -> Ints:
+        """Readings as rows of ``emissions``; ``None``, if it is no reading of the model, as nothing said."""
+        known = self._codes
+        try:
+            return np.fromiter((known[reading] for reading in readings), np.int64)
+        except (KeyError, TypeError) as error:
+            unknown = error.args[0] if isinstance(error, KeyError) else None
+            asked = did_you_mean(str(unknown), [str(name) for name in self.readings])
+            raise EventDataError(
+                f"The model has no reading {unknown!r}.{asked}" if isinstance(error, KeyError) else str(error),
+                hint=f"It has: {_some(self.readings)}. A step that nothing is known about is None.",
+            ) from None
+
+    @cached_property
+    def _codes(self) -> dict[Value, int]:
+        return {None: UNKNOWN} | {reading: code for code, reading in enumerate(self.readings)}
+
+    def product(self, other: HiddenMarkov) -> HiddenMarkov:
+        """Two models side by side that know nothing of each other: values and readings are pairs."""
+        transitions, numbers = len(self.targets) * len(other.targets), self.emissions.size * other.emissions.size
+        if max(transitions, numbers) > LARGEST:
+            raise BindingError(
+                f"The product would have {transitions:,} transitions and {numbers:,} probabilities of readings.",
+                hint="Keep the two apart, as two keys: what they hide is independent.",
+            )
+        ours, theirs = np.diff(self.starts), np.diff(other.starts)
+        starts = np.zeros(len(ours) * len(theirs) + 1, np.int64)
+        np.cumsum(np.outer(ours, theirs).ravel(), out=starts[1:])
+        targets, weights = np.empty(starts[-1], np.int64), np.empty(starts[-1])
+        for row, (a, b) in enumerate(np.ndindex(len(ours), len(theirs))):
+            first, second = slice(*self.starts[a : a + 2]), slice(*other.starts[b : b + 2])
+            here = slice(*starts[row : row + 2])
+            targets[here] = np.add.outer(self.targets[first] * len(theirs), other.targets[second]).ravel()
+            weights[here] = np.outer(self.weights[first], other.weights[second]).ravel()
+        return HiddenMarkov(
+            values=tuple((a, b) for a in self.values for b in other.values),
+            readings=tuple((a, b) for a in self.readings for b in other.readings),
+            initial=np.outer(self.initial, other.initial).ravel(),
+            starts=starts,
+            targets=targets,
+            weights=weights,
+            emissions=np.kron(self.emissions, other.emissions).astype(np.float64),
+        )
+
+    def digest(self) -> str:
+        """The model as a short text, the same in every process: state is kept with it, and refused under another."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        made = hashlib.blake2b(digest_size=16)
+        for names in (self.values, self.readings):
+            written = repr(names).encode()
+            made.update(len(written).to_bytes(8, "little") + written)
+        for array in (self.initial, self.starts, self.targets, self.weights, self.emissions):
+            made.update(array.size.to_bytes(8, "little") + array.astype(array.dtype.newbyteorder("<")).tobytes())
+        return made.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return self.digest() == other.digest() if isinstance(other, HiddenMarkov) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # What is cached stays behind, and arrays come back as read-only as they were.
+        return HiddenMarkov, tuple(getattr(self, name) for name in self.__dataclass_fields__)
+
+
+def hidden_markov(
+    *,
+    transitions: Mapping[Any, Mapping[Any, float]] | npt.ArrayLike,
+    values: Iterable[Value] | None = None,
+    initial: Mapping[Any, float] | npt.ArrayLike | None = None,
+    readings: Mapping[Any, Mapping[Any, float]] | npt.ArrayLike | None = None,
+    reading_names: Iterable[Value] | None = None,
+) -> HiddenMarkov:
+    """A model of mappings, or of matrices with a row for each value.
+
+    ``transitions`` says for each value where it goes on to, ``readings`` what is read there: ``{"a": {"antenna": 0.7,
+    None: 0.3}}``. What a mapping leaves out has probability 0. Values are by default those that transitions leave, all
+    alike at the start. A matrix of readings has a column for each of ``reading_names``. Without readings the model
+    takes likelihoods only.
+    """
+    if values is None and not isinstance(transitions, Mapping):
+        raise BindingError("A matrix of transitions has no names.", hint='Say what rows are: values=["a", "b"].')
+    listed = _names(transitions if values is None else values, "values")  # type: ignore[arg-type]
+    numbers = {value: number for number, value in enumerate(listed)}
+    if initial is None:
+        initial = np.full(len(listed), 1 / max(1, len(listed)))
+    elif isinstance(initial, Mapping):
+        initial = _row(initial, numbers, "initial", "value")
+    names, emissions = _emissions(readings, reading_names, numbers)
+    rows = _sparse(transitions, numbers)
+    starts = np.zeros(len(listed) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=starts[1:])
+    return HiddenMarkov(
+        values=listed,
+        readings=names,
+        initial=initial,  # type: ignore[arg-type]
+        starts=starts,
+        targets=np.array([target for row in rows for target, _ in row], np.int64),
+        weights=np.array([weight for row in rows for _, weight in row], np.float64),
+        emissions=emissions,
+    )
+
+
+def floor_plan(edges: Iterable[tuple[Value, Value]], stay: float = 0.8) -> dict[Value, dict[Value, float]]:
+    """Transitions on an undirected graph of rooms: stay where one is, or go to any neighbour alike."""
+    if isinstance(stay, bool) or not isinstance(stay, int | float) or not 0 <= stay <= 1:
+        raise BindingError(f"stay is a probability, not {stay!r}.", hint="floor_plan(edges, stay=0.8)")
+    neighbours: dict[Value, dict[Value, None]] = {}
+    for edge in edges:
+        if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
+            raise BindingError(f"{edge!r} is no edge.", hint='An edge is two rooms: ("hall", "office").')
+        one, other = _names(edge, "rooms of an edge")
+        neighbours.setdefault(one, {})[other] = None
+        neighbours.setdefault(other, {})[one] = None
+    return {
+        room: {to: chance for to, chance in _ways(room, there, float(stay)) if chance > 0}
+        for room, there in neighbours.items()
+    }
+
+
+def _ways(room: Value, neighbours: Iterable[Value], stay: float) -> Iterable[tuple[Value, float]]:
+    there = list(neighbours)
+    return chain([(room, stay)], ((to, (1 - stay) / len(there)) for to in there))
+
+
+def _sparse(given: Any, numbers: Mapping[Value, int]) -> list[list[tuple[int, float]]]:
+    """Transitions by the value they leave; those that never happen are left out."""
+    if isinstance(given, Mapping):
+        _known(given, numbers, "transitions", "value")
+        rows = (_pairs(given.get(value, {}), numbers, "transitions", "value") for value in numbers)
+        return [sorted((target, weight) for target, weight in row if weight != 0) for row in rows]
+    named = list(numbers)
+    matrix = _probabilities(
+        given, (len(named),) * 2, "transitions", lambda at: f"of going from {named[at[0]]!r} to {named[at[1]]!r}"
+    )
+    return [[(int(target), float(row[target])) for target in np.flatnonzero(row)] for row in matrix]
+
+
+def _emissions(
+    given: Any, named: Iterable[Value] | None, numbers: Mapping[Value, int]
+) -> tuple[tuple[Value, ...], Floats]:
+    """What may be read, and how likely it is: a row for each reading, a column for each value."""
+    if given is None:
+        if named is not None:
+            raise BindingError("reading_names are given and no readings.", hint="readings={'a': {'antenna': 1.0}}")
+        return (), np.zeros((0, len(numbers)))
+    if isinstance(given, Mapping):
+        _known(given, numbers, "readings", "value")
+        rows = [_mapping(given.get(value, {}), "readings") for value in numbers]
+        names = _names(dict.fromkeys(chain(*rows)) if named is None else named, "readings", none=True)
+        codes = {name: code for code, name in enumerate(names)}
+        return names, np.array([_row(row, codes, "readings", "reading") for row in rows]).reshape(-1, len(names)).T
+    if named is None:
+        raise BindingError(
+            "A matrix of readings has no names.", hint='Say what columns are: reading_names=["a1", None].'
+        )
+    names, values = _names(named, "readings", none=True), list(numbers)
+    said = _probabilities(
+        given,
+        (len(values), len(names)),
+        "readings",
+        lambda at: f"of reading {names[at[1]]!r} at {values[at[0]]!r}",
+    )
+    return names, said.T
+
+
+def _row(given: Any, numbers: Mapping[Value, int], what: str, kind: str) -> Floats:
+    """A mapping as numbers in the order of names; what it leaves out is 0."""
+    row = np.zeros(len(numbers))
+    for number, chance in _pairs(given, numbers, what, kind):
+        row[number] = chance
+    return row
+
+
+def _pairs(given: Any, numbers: Mapping[Value, int], what: str, kind: str) -> list[tuple[int, float]]:
+    """A mapping with numbers for names."""
+    _known(_mapping(given, what), numbers, what, kind)
+    pairs = []
+    for name, chance in given.items():
+        if isinstance(chance, str | bytes) or not hasattr(chance, "__float__"):
+            raise BindingError(f"{what} says {chance!r} of {name!r}, which is no probability.")
+        pairs.append((numbers[name], float(chance)))
+    return pairs
+
+
+def _mapping(given: Any, what: str) -> Mapping[Any, Any]:
+    if isinstance(given, Mapping):
+        return given
+    raise BindingError(
+        f"{what} has a {type_name(given)} where probabilities by name belong.", hint="{'a': {'a': 0.9, 'b': 0.1}}"
+    )
+
+
+def _known(given: Iterable[Value], numbers: Mapping[Value, int], what: str, kind: str) -> None:
+    for name in given:
+        if name not in numbers:
+            raise BindingError(
+                f"{what} names {name!r}, which is no {kind}.{did_you_mean(str(name), map(str, numbers))}",
+                hint=f"There are: {_some(numbers)}.",
+            )
+
+
+def _some(names: Iterable[Value]) -> str:
+    listed = [repr(name) for name in names]
+    return ", ".join(listed[:10]) + (f" and {len(listed) - 10} more" if len(listed) > 10 else "") or "none"
+
+
+def _names(given: Iterable[Value], what: str, none: bool = False) -> tuple[Value, ...]:
+    """Names as plain scalars, each once."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise BindingError(f"{what} is a {type_name(given)}, not a list of names.")
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in given)
+    seen = set()
+    for name in names:
+        if not (_is_scalar(name) or (none and name is None)):
+            raise BindingError(
+                f"{name!r} cannot be one of the {what}.", hint="Texts, numbers, times and tuples of them can."
+            )
+        if name in seen:
+            raise BindingError(f"{name!r} is there twice among the {what}.")
+        seen.add(name)
+    return names
+
+
+def _is_scalar(name: object, nested: bool = False) -> bool:
+    """Whether something is the same in every process, and equal to itself."""
+    if isinstance(name, tuple):
+        return all(_is_scalar(part, nested=True) for part in name)
+    if isinstance(name, Decimal | float) and math.isnan(name):
+        return False
+    return isinstance(name, _SCALARS) or (nested and name is None)
+
+
+def _integers(given: Any, what: str) -> Ints:
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        array = np.zeros((0, 0))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise BindingError(f"{what} must be an array of whole numbers.")
+    return array.astype(np.int64)
+
+
+def _probabilities(given: Any, shape: tuple[int, ...], what: str, say: Callable[[tuple[int, ...]], str]) -> Floats:
+    """Numbers from 0 to 1 in an array of its own; ``say`` is what one of them is the probability of."""
+    try:
+        array = np.asarray(given)
+        if array.size and array.dtype.kind not in "fiubO":
+            raise TypeError
+        array = np.array(array, np.float64, order="C")
+    except (TypeError, ValueError):
+        raise BindingError(f"{what} must be numbers in rows of one length.") from None
+    if array.shape != shape:
+        raise BindingError(
+            f"{what} has the shape {array.shape}; the names it goes with ask for {shape}.",
+            hint="Rows are values, in the order of values=…; a matrix of readings has a column for each reading.",
+        )
+    wrong = np.argwhere(~((array >= 0) & (array <= 1)))
+    if len(wrong):
+        at = tuple(int(index) for index in wrong[0])
+        raise BindingError(f"The probability {say(at)} is {array[at]}, which is none.", hint="It lies from 0 to 1.")
+    return array
+
+
+def _ones(sums: Floats, say: Callable[[int], str], hint: str = "Nothing is made to fit: give all of it.") -> None:
+    """Refuse what does not sum to one."""
+    for index in np.flatnonzero(~(np.abs(sums - 1) <= TOLERANCE))[:1]:
+        raise BindingError(f"{say(int(index))} sum to {float(sums[index])!r}, not to 1.", hint=hint)
