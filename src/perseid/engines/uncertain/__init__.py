@@ -1,1 +1,1 @@
-"""Uncertain streams (paper 5, Lahar): the same pattern, answered with a probability."""
+"""Streams that are known only by chance: paper 5's Lahar, and the hidden Markov models that its streams come from."""

@@ -1,0 +1,257 @@
+"""What readings say about hidden values, for many keys at once.
+
+Readings come as codes, rows of the model's ``emissions`` (:meth:`HiddenMarkov.codes`), or as a matrix of likelihoods with
+a row for each step, where a sensor's reading is no one of a list. Code -1, or a row of ones, says nothing. Keys
+lie one after another; ``offsets`` says where each begins, and one more where the last ends.
+
+A reading that cannot be under the model, after those before it, is flagged in ``impossible`` and passed over as if
+nothing had been read: one broken antenna does not make all that follows unknown. The flag means the same in every
+function but :func:`particle_filter`, whose few guesses may miss what could be.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from perseid.engines.uncertain import kernels
+from perseid.engines.uncertain import particles as sampling
+from perseid.engines.uncertain.kernels import Chain, Evidence
+from perseid.errors import BindingError, EventDataError
+from perseid.semantics.hidden import UNKNOWN, Bools, Floats, HiddenMarkov, Ints
+
+MOST_LIKELY = 1e200
+"""Likelihoods may be densities, which have no upper bound; beyond this one sums of them have no room."""
+MOST_PARTICLES = 1 << 30
+
+
+class Marginals(NamedTuple):
+    """A distribution over the model's values for each step."""
+
+    marginals: Floats
+    log_likelihoods: Floats
+    """Of all readings of each key, without those that cannot be."""
+    impossible: Bools
+
+
+class Tables(NamedTuple):
+    """A Markov chain that changes with every step."""
+
+    marginals: Floats
+    """Of each step by all readings; a key starts with the first of its own."""
+    weights: Floats
+    """A row for each step, a column for each transition of the model: where the value came from to where it went."""
+    log_likelihoods: Floats
+    impossible: Bools
+
+
+class Weights(NamedTuple):
+    """What later readings say about each step's values, up to a factor."""
+
+    weights: Floats
+    impossible: Bools
+
+
+class Paths(NamedTuple):
+    """One value for each step."""
+
+    path: Ints
+    log_probabilities: Floats
+    """Of each key's path together with its readings."""
+    impossible: Bools
+
+
+class Shares(NamedTuple):
+    """Where particles are after each step."""
+
+    marginals: Floats
+    impossible: Bools
+
+
+def filtered(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Marginals:
+    """What is known at each step by the readings up to it."""
+    return _filtered(chain_of(model), evidence_of(model, codes, offsets))
+
+
+def smoothed(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Marginals:
+    """What is known of each step by all readings of its key."""
+    chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
+    known = _filtered(chain, evidence)
+    kernels.smooth_all(chain, evidence.offsets, known.marginals)
+    return known
+
+
+def smoothed_tables(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Tables:
+    """The chain that hidden values follow once all readings are known: how they go from each step to the next.
+
+    Weights are aligned with the model's transitions. Those from a value that cannot be are 0, and so are all into the
+    first step of a key, which has its marginal instead.
+    """
+    chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
+    known = _filtered(chain, evidence)
+    weights = np.zeros((len(evidence.codes), len(model.weights)))
+    kernels.tabulate_all(chain, evidence.offsets, known.marginals, weights)
+    return Tables(known.marginals, weights, known.log_likelihoods, known.impossible)
+
+
+def lagged(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, lag: int) -> Marginals:
+    """What is known of each step ``lag`` steps later, or at the end of its key if that comes before."""
+    chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
+    known = _filtered(chain, evidence)
+    kernels.weigh_all(known.marginals, _ahead(chain, evidence, known, _lag(lag)))
+    return known
+
+
+def look_ahead(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, lag: int) -> Weights:
+    """How likely the next ``lag`` readings are from each value of a step, up to a factor of the step.
+
+    The largest weight among values that can be at the step is 1. Weights times what :func:`filtered` knows are what
+    :func:`lagged` does.
+    """
+    chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
+    known = _filtered(chain, evidence)
+    return Weights(_ahead(chain, evidence, known, _lag(lag)), known.impossible)
+
+
+def likeliest_path(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Paths:
+    """The one path of each key that is likeliest as a whole; of equals, the one from and to smaller numbers."""
+    chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
+    impossible = _filtered(chain, evidence).impossible
+    steps, keys = len(evidence.codes), len(evidence.offsets) - 1
+    logs = Chain(
+        _logarithms(chain.initial), chain.starts, chain.targets, chain.weights, chain.arrivals, chain.sources,
+        _logarithms(chain.inflows),
+    )  # fmt: skip
+    said = Evidence(_logarithms(evidence.table), evidence.codes, evidence.offsets)
+    longest = int(np.diff(evidence.offsets).max(initial=0))
+    came = np.zeros((longest, len(model.values)), np.int64)
+    found = Paths(np.empty(steps, np.int64), np.empty(keys), impossible)
+    kernels.likeliest_all(logs, said, impossible, came, found.path, found.log_probabilities)
+    return found
+
+
+def likeliest_each(marginals: npt.ArrayLike) -> Ints:
+    """The likeliest value of each step by itself; of equals, the smallest number."""
+    rows = np.ascontiguousarray(marginals, np.float64)
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise EventDataError(f"Marginals have a row for each step and a column for each value, not {rows.shape}.")
+    chosen = np.empty(len(rows), np.int64)
+    kernels.largest_all(rows, chosen)
+    return chosen
+
+
+def particle_filter(
+    model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, particles: int, seed: int | npt.ArrayLike
+) -> Shares:
+    """What :func:`filtered` knows, by that many random guesses, drawn again after each reading (paper 5's source).
+
+    ``seed`` is one number, or one for each key. A key's guesses follow from its seed, its readings and the model alone; keys
+    of one seed err alike, so give each its own where errors are to even out. Where no guess could give a reading, new ones
+    are drawn from whatever is a step away, or from the reading alone: see :func:`perseid.engines.uncertain.particles.particles_all`.
+    """
+    if (
+        isinstance(particles, bool)
+        or not isinstance(particles, int | np.integer)
+        or not 0 < particles <= MOST_PARTICLES
+    ):
+        raise BindingError(f"particles is a number of guesses, not {particles!r}.", hint="particles=1000")
+    chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
+    shares = np.empty((len(evidence.codes), len(model.values)))
+    found = Shares(shares, np.zeros(len(evidence.codes), np.bool_))
+    seeds = _seeds(seed, len(evidence.offsets) - 1)
+    sampling.particles_all(chain, evidence, seeds, int(particles), found.marginals, found.impossible)
+    return found
+
+
+def chain_of(model: HiddenMarkov) -> Chain:
+    """A model's transitions as kernels take them."""
+    return Chain(model.initial, model.starts, model.targets, model.weights, *model.reversed_transitions())
+
+
+def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Evidence:
+    """Codes, or a matrix of likelihoods, as kernels take them: always as rows of a table."""
+    try:
+        given = np.asarray(codes)
+    except ValueError:
+        given = np.empty((), object)
+    if given.ndim == 2:
+        table = _likelihoods(given, model)
+        return Evidence(table, np.arange(len(table)), _offsets(offsets, len(table)))
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise EventDataError(
+            "Readings are codes, or likelihoods with a row for each step.",
+            hint="Make codes of readings with model.codes(readings).",
+        )
+    many = len(model.readings)
+    if given.size and not (int(given.min()) >= UNKNOWN and int(given.max()) < many):
+        wrong = given.min() if given.min() < UNKNOWN else given.max()
+        raise EventDataError(
+            f"{wrong} is the code of no reading: the model has {many}.",
+            hint="Codes count from 0; -1 is a step that nothing is known about. model.codes(readings) makes them.",
+        )
+    return Evidence(model.emissions, given.astype(np.int64), _offsets(offsets, len(given)))
+
+
+def _likelihoods(given: npt.NDArray[Any], model: HiddenMarkov) -> Floats:
+    if given.shape[1] != len(model.values) or given.dtype.kind not in "fiub":
+        raise EventDataError(
+            f"A matrix of likelihoods has numbers for each of {len(model.values)} values, not {given.shape[1]} columns.",
+            hint="A row is a step: how likely what was read is, given each value.",
+        )
+    table = np.array(given, np.float64, order="C")
+    wrong = np.argwhere(~((table >= 0) & (table <= MOST_LIKELY)))
+    if len(wrong):
+        step, value = (int(at) for at in wrong[0])
+        raise EventDataError(
+            f"Step {step} has the likelihood {table[step, value]} for {model.values[value]!r}, which is none.",
+            hint="Likelihoods are 0 or more; where nothing is known they are all 1.",
+        )
+    return table
+
+
+def _offsets(given: npt.ArrayLike, steps: int) -> Ints:
+    offsets = np.asarray(given)
+    if offsets.ndim == 1 and offsets.size and offsets.dtype.kind in "iu":
+        offsets = offsets.astype(np.int64)
+        if offsets[0] == 0 and offsets[-1] == steps and (np.diff(offsets) >= 0).all():
+            return offsets
+    raise EventDataError(
+        f"Offsets ascend from 0 to the number of steps, {steps}: where each key begins, and where the last one ends.",
+        hint="Two keys of three and two steps: [0, 3, 5].",
+    )
+
+
+def _lag(lag: int) -> int:
+    if isinstance(lag, bool) or not isinstance(lag, int | np.integer) or lag < 0:
+        raise BindingError(f"A lag is a number of steps, not {lag!r}.", hint="lag=0 waits for nothing.")
+    return min(int(lag), 1 << 40)
+
+
+def _seeds(given: int | npt.ArrayLike, keys: int) -> npt.NDArray[np.uint64]:
+    if isinstance(given, int) and not isinstance(given, bool):
+        return np.full(keys, given % (1 << 64), np.uint64)
+    seeds = np.asarray(given)
+    if seeds.dtype.kind not in "iu" or seeds.shape not in ((), (keys,)):
+        raise BindingError("seed is a whole number, or one for each key.", hint="seed=7")
+    return np.ascontiguousarray(np.broadcast_to(seeds, (keys,))).astype(np.uint64)
+
+
+def _filtered(chain: Chain, evidence: Evidence) -> Marginals:
+    steps, keys = len(evidence.codes), len(evidence.offsets) - 1
+    known = Marginals(np.empty((steps, len(chain.initial))), np.empty(keys), np.zeros(steps, np.bool_))
+    kernels.filter_all(chain, evidence, *known)
+    return known
+
+
+def _ahead(chain: Chain, evidence: Evidence, known: Marginals, lag: int) -> Floats:
+    weights = np.empty_like(known.marginals)
+    kernels.look_ahead_all(chain, evidence, known.marginals, known.impossible, lag, weights)
+    return weights
+
+
+def _logarithms(given: Floats) -> Floats:
+    logs = np.empty_like(given)
+    kernels.logarithms(np.atleast_2d(given), np.atleast_2d(logs))
+    return logs

@@ -1,0 +1,134 @@
+"""A particle filter: guesses about a hidden value that move at random, and are drawn again by what was read.
+
+Particles at one value are alike, so they are counted instead of listed. Random numbers come from a counter: the seed of
+the key, the step and the particle say which, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from perseid.engines.jit import COMPILED, jit
+from perseid.engines.uncertain.kernels import LEAST, Chain, Evidence, predict
+from perseid.semantics.hidden import Bools, Floats, Ints
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_GOLDEN, _M1, _M2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_11, _27, _30, _31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
+_UNIT = 1.0 / (1 << 53)
+
+
+def _kernel(function: F) -> F:
+    """Compiled; as plain Python NumPy would warn that products wrap around, which is what they are for."""
+    return jit(function) if COMPILED else np.errstate(over="ignore")(function)
+
+
+@_kernel
+def mixed(word: np.uint64) -> np.uint64:
+    """A word that looks like no other (splitmix64's last steps)."""
+    word = (word ^ (word >> _30)) * _M1
+    word = (word ^ (word >> _27)) * _M2
+    return word ^ (word >> _31)
+
+
+@_kernel
+def uniform(seed: np.uint64, count: int) -> float:
+    """The number of that count in the stream of a seed, from 0 to below 1."""
+    return float(mixed(seed + np.uint64(count) * _GOLDEN) >> _11) * _UNIT
+
+
+@jit
+def redraw(mass: Floats, total: float, particles: int, first: float, counts: Ints) -> None:
+    """Share out particles by mass: as evenly as it goes, beginning at a random place (systematic resampling)."""
+    reached, given, last = 0.0, 0, 0
+    for value in range(mass.size):
+        counts[value] = 0
+        if mass[value] > 0.0:
+            reached += mass[value]
+            upto = min(max(math.ceil(particles * (reached / total) - first), given), particles)
+            counts[value] = upto - given
+            given, last = upto, value
+    counts[last] += particles - given
+
+
+@jit
+def move(chain: Chain, seed: np.uint64, count: int, before: Ints, after: Ints) -> None:
+    """Let every particle take a step of its own."""
+    after[:] = 0
+    for value in range(before.size):
+        for _ in range(before[value]):
+            chance, target = uniform(seed, count), value
+            count += 1
+            for way in range(chain.starts[value], chain.starts[value + 1]):
+                if chain.weights[way] > 0.0:
+                    target = chain.targets[way]
+                    chance -= chain.weights[way]
+                    if chance < 0.0:
+                        break
+            after[target] += 1
+
+
+@jit
+def weighed(mass: Floats, table: Floats, code: int) -> float:
+    """Multiply mass by likelihoods; what is left of it."""
+    total = 0.0
+    for value in range(mass.size):
+        mass[value] *= table[code, value]
+        total += mass[value]
+    return total
+
+
+@jit
+def particles_all(
+    chain: Chain,
+    evidence: Evidence,
+    seeds: npt.NDArray[np.uint64],
+    particles: int,
+    shares: Floats,
+    impossible: Bools,
+) -> None:
+    """Where the particles of each key are after each step.
+
+    Where no particle could give the reading, they are drawn anew: from all that is one step from where they were, not
+    only what they happened to reach, or, if the reading is impossible there too, from the reading alone. Only then is
+    the step flagged; and a reading that is impossible everywhere leaves them where they went.
+    """
+    many = chain.initial.size
+    before, counts = np.zeros(many, np.int64), np.zeros(many, np.int64)
+    mass, spread = np.empty(many), np.empty(many)
+    for key in range(evidence.offsets.size - 1):
+        first = evidence.offsets[key]
+        seed = mixed(seeds[key])
+        for step in range(first, evidence.offsets[key + 1]):
+            count = (step - first) * (particles + 2)
+            if step == first:
+                redraw(chain.initial, chain.initial.sum(), particles, uniform(seed, count), counts)
+            else:
+                before[:] = counts
+                move(chain, seed, count + 2, before, counts)
+            code = evidence.codes[step]
+            impossible[step] = False
+            if code >= 0:
+                mass[:] = counts
+                total = weighed(mass, evidence.table, code)
+                if total < LEAST:
+                    spread[:] = before
+                    if step == first:
+                        mass[:] = chain.initial
+                    else:
+                        predict(chain, spread, mass)
+                    total = weighed(mass, evidence.table, code)
+                if total < LEAST:
+                    impossible[step] = True
+                    mass[:] = 1.0
+                    total = weighed(mass, evidence.table, code)
+                if total >= LEAST:
+                    redraw(mass, total, particles, uniform(seed, count + 1), counts)
+            for value in range(many):
+                shares[step, value] = counts[value] / particles
