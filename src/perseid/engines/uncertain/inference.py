@@ -22,7 +22,7 @@ from perseid.engines.uncertain.kernels import Chain, Evidence
 from perseid.errors import BindingError, EventDataError
 from perseid.semantics.hidden import UNKNOWN, Bools, Floats, HiddenMarkov, Ints
 
-MOST_LIKELY = 1e200
+MOST_LIKELY = 1e100
 """Likelihoods may be densities, which have no upper bound; beyond this one sums of them have no room."""
 MOST_PARTICLES = 1 << 30
 

@@ -20,7 +20,7 @@ from perseid.semantics.hidden import Bools, Floats, Ints
 
 LEAST = 1e-300
 """Probabilities below it count as zero, and so do likelihoods of readings."""
-MOST = 1e200
+MOST = 1e100
 """Where the weight of a value that cannot be is cut off, lest it become infinite."""
 
 

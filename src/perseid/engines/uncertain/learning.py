@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from perseid.engines.jit import jit
 from perseid.engines.uncertain.inference import chain_of, evidence_of
-from perseid.engines.uncertain.kernels import Chain, Evidence, fill_row, filter_all, step_back
+from perseid.engines.uncertain.kernels import LEAST, Chain, Evidence, fill_row, filter_all, step_back
 from perseid.errors import BindingError, EventDataError
 from perseid.semantics.hidden import Bools, Floats, HiddenMarkov, Value, hidden_markov
 
@@ -193,5 +193,7 @@ def _maximised(model: HiddenMarkov, expected: Expected) -> HiddenMarkov:
 
 def _scaled(counts: Floats, totals: Any, otherwise: Floats) -> Floats:
     """Counts as shares of their totals; what was there before where nothing was counted."""
-    some = np.broadcast_to(np.asarray(totals) > 0, counts.shape)
-    return np.minimum(np.where(some, counts / np.where(np.asarray(totals) > 0, totals, 1.0), otherwise), 1.0)
+    enough = np.broadcast_to(totals, counts.shape) >= LEAST
+    shares = otherwise.copy()
+    np.divide(counts, totals, out=shares, where=enough)
+    return shares.clip(0.0, 1.0)
