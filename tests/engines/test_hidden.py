@@ -444,6 +444,7 @@ def test_counting_keeps_to_the_floor_plan() -> None:
         ([[(None, "r")]], {}, "for a step"),
         ([[("a", "r"), ("b", "r")]], {"allowed": {"a": ["a"], "b": ["b"]}}, "from 'a' to 'b', which is not allowed"),
         ([[("a", "r")]], {"allowed": {"b": ["b"]}}, "'a' was seen"),
+        ([[("a", "r")]], {"allowed": {"a": ["a", "c"]}}, "'c', which is no value"),
         ([[("a", "r")]], {"readings": ["q"]}, "'r' was seen"),
         ([[("a", "r")]], {"smoothing": 0}, "Nothing leaves 'a'"),
         ([[("a", "r")]], {"smoothing": -1}, "smoothing"),
@@ -616,6 +617,7 @@ def test_floor_plans_that_are_none(edges: Any, stay: Any, says: str) -> None:
         ([0, 1], [0, 2, 1, 2], "Offsets ascend"),
         ([0, 1], [], "Offsets ascend"),
         ([0, 1], [0.0, 2.0], "Offsets ascend"),
+        ([0, 1], [[0], [1, 2]], "Offsets ascend"),
     ],
 )
 def test_readings_that_are_none(codes: Any, offsets: Any, says: str) -> None:
@@ -650,3 +652,5 @@ def test_other_words_that_are_refused() -> None:
     wide = hidden_markov(values=range(101), transitions=np.full((101, 101), 1 / 101))
     with pytest.raises(BindingError, match="product would have"):
         wide.product(wide)
+    with pytest.raises(BindingError, match="Only one"):
+        LOCKED.product(hidden_markov(transitions=WAYS))

@@ -117,7 +117,10 @@ class HiddenMarkov:
         order = np.argsort(self.targets, kind="stable")
         starts = np.zeros(many + 1, np.int64)
         np.cumsum(np.bincount(self.targets, minlength=many), out=starts[1:])
-        return starts, np.repeat(np.arange(many), np.diff(self.starts))[order], self.weights[order]
+        made = starts, np.repeat(np.arange(many), np.diff(self.starts))[order], self.weights[order]
+        for array in made:
+            array.flags.writeable = False
+        return made
 
     def codes(self, readings: Iterable[Value]) -> Ints:
         """Readings as rows of ``emissions``; ``None``, if it is no reading of the model, as nothing said."""
@@ -144,6 +147,8 @@ class HiddenMarkov:
                 f"The product would have {transitions:,} transitions and {numbers:,} probabilities of readings.",
                 hint="Keep the two apart, as two keys: what they hide is independent.",
             )
+        if bool(self.readings) != bool(other.readings):
+            raise BindingError("Only one of the two models has readings.", hint="Give readings to both, or to none.")
         ours, theirs = np.diff(self.starts), np.diff(other.starts)
         starts = np.zeros(len(ours) * len(theirs) + 1, np.int64)
         np.cumsum(np.outer(ours, theirs).ravel(), out=starts[1:])

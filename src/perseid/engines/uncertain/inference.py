@@ -172,10 +172,7 @@ def chain_of(model: HiddenMarkov) -> Chain:
 
 def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) -> Evidence:
     """Codes, or a matrix of likelihoods, as kernels take them: always as rows of a table."""
-    try:
-        given = np.asarray(codes)
-    except ValueError:
-        given = np.empty((), object)
+    given = _array(codes)
     if given.ndim == 2:
         table = _likelihoods(given, model)
         return Evidence(table, np.arange(len(table)), _offsets(offsets, len(table)))
@@ -194,6 +191,14 @@ def evidence_of(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLik
     return Evidence(model.emissions, given.astype(np.int64), _offsets(offsets, len(given)))
 
 
+def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
+    """An array of anything; of no dimension where rows differ in length."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return np.empty((), object)
+
+
 def _likelihoods(given: npt.NDArray[Any], model: HiddenMarkov) -> Floats:
     if given.shape[1] != len(model.values) or given.dtype.kind not in "fiub":
         raise EventDataError(
@@ -208,11 +213,12 @@ def _likelihoods(given: npt.NDArray[Any], model: HiddenMarkov) -> Floats:
             f"Step {step} has the likelihood {table[step, value]} for {model.values[value]!r}, which is none.",
             hint="Likelihoods are 0 or more; where nothing is known they are all 1.",
         )
+    table.flags.writeable = False  # as a model's are: kernels are compiled once for both
     return table
 
 
 def _offsets(given: npt.ArrayLike, steps: int) -> Ints:
-    offsets = np.asarray(given)
+    offsets = _array(given)
     if offsets.ndim == 1 and offsets.size and offsets.dtype.kind in "iu":
         offsets = offsets.astype(np.int64)
         if offsets[0] == 0 and offsets[-1] == steps and (np.diff(offsets) >= 0).all():
@@ -232,7 +238,7 @@ def _lag(lag: int) -> int:
 def _seeds(given: int | npt.ArrayLike, keys: int) -> npt.NDArray[np.uint64]:
     if isinstance(given, int) and not isinstance(given, bool):
         return np.full(keys, given % (1 << 64), np.uint64)
-    seeds = np.asarray(given)
+    seeds = _array(given)
     if seeds.dtype.kind not in "iu" or seeds.shape not in ((), (keys,)):
         raise BindingError("seed is a whole number, or one for each key.", hint="seed=7")
     return np.ascontiguousarray(np.broadcast_to(seeds, (keys,))).astype(np.uint64)

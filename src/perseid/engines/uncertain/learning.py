@@ -5,7 +5,7 @@ Both keep to what is allowed: where a floor plan has no door, none is learnt.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ class Expected(NamedTuple):
 def learn_labelled(
     traces: Iterable[Iterable[tuple[Value, Value]]],
     *,
-    allowed: Mapping[Any, Container[Any]] | None = None,
+    allowed: Mapping[Any, Iterable[Any]] | None = None,
     readings: Iterable[Value] | None = None,
     smoothing: float = 1.0,
 ) -> HiddenMarkov:
@@ -59,7 +59,7 @@ def learn_labelled(
         raise EventDataError("There are no traces to count.", hint='learn_labelled([[("hall", "antenna1"), …], …])')
     _listed(seen, values, "values of allowed=…")
     _listed(read, names, "readings of readings=…")
-    ways = {value: [to for to in values if allowed is None or to in allowed[value]] for value in values}
+    ways = {value: values if allowed is None else list(allowed[value]) for value in values}
     started = dict.fromkeys(values, float(smoothing))
     went = {value: dict.fromkeys(ways[value], float(smoothing)) for value in values}
     told = {value: dict.fromkeys(names, float(smoothing)) for value in values}

@@ -44,9 +44,11 @@ def uniform(seed: np.uint64, count: int) -> float:
 
 
 @jit
-def redraw(mass: Floats, total: float, particles: int, first: float, counts: Ints) -> None:
+def redraw(mass: Floats, particles: int, first: float, counts: Ints) -> None:
     """Share out particles by mass: as evenly as it goes, beginning at a random place (systematic resampling)."""
-    reached, given, last = 0.0, 0, 0
+    total, reached, given, last = 0.0, 0.0, 0, 0
+    for value in range(mass.size):
+        total += mass[value]
     for value in range(mass.size):
         counts[value] = 0
         if mass[value] > 0.0:
@@ -108,7 +110,7 @@ def particles_all(
         for step in range(first, evidence.offsets[key + 1]):
             count = (step - first) * (particles + 2)
             if step == first:
-                redraw(chain.initial, chain.initial.sum(), particles, uniform(seed, count), counts)
+                redraw(chain.initial, particles, uniform(seed, count), counts)
             else:
                 before[:] = counts
                 move(chain, seed, count + 2, before, counts)
@@ -129,6 +131,6 @@ def particles_all(
                     mass[:] = 1.0
                     total = weighed(mass, evidence.table, code)
                 if total >= LEAST:
-                    redraw(mass, total, particles, uniform(seed, count + 1), counts)
+                    redraw(mass, particles, uniform(seed, count + 1), counts)
             for value in range(many):
                 shares[step, value] = counts[value] / particles
