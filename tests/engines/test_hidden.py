@@ -172,10 +172,15 @@ def every_path(model: HiddenMarkov, codes: Ints, table: Floats | None = None) ->
 
 
 def small(seeds: Any) -> Iterator[tuple[HiddenMarkov, Ints, Ints]]:
-    """Few enough values and steps for every path; some steps say nothing."""
+    """Few enough values and steps for every path; some steps say nothing, and in some models not all can be read."""
     for seed in seeds:
-        model, random = random_model(seed, 3), default_rng([seed, 2])
-        yield model, *random_codes(random, model, [1, 2, 4, 6], unknown=0.15)
+        model, random = random_model(seed, 3, zeros=seed % 3 == 0), default_rng([seed, 2])
+        codes, offsets = random_codes(random, model, [1, 2, 4, 6], unknown=0.15)
+        yield model, without_the_impossible(model, codes, offsets), offsets
+
+
+def without_the_impossible(model: HiddenMarkov, codes: Ints, offsets: Ints) -> Ints:
+    return np.where(infer.filtered(model, codes, offsets).impossible, -1, codes)
 
 
 def marginal(paths: dict[tuple[int, ...], float], step: int, many: int) -> Floats:
@@ -201,13 +206,14 @@ def test_looking_ahead_agrees_with_every_path() -> None:
     for model, codes, offsets in small(range(50)):
         for lag in (0, 1, 3, 9):
             weights = infer.look_ahead(model, codes, offsets, lag).weights
+            possible = infer.filtered(model, codes, offsets).marginals > 0
             for first, last in pairwise(offsets):
                 for step in range(first, last):
                     after = codes[step + 1 : min(step + lag + 1, last)]
                     said = np.zeros(len(model.values))
                     for path, chance in every_path(model, np.array([-1, *after])).items():
                         said[path[0]] += chance / model.initial[path[0]]
-                    assert close(weights[step], said / said.max(), 1e-12)
+                    assert close(weights[step], said / said[possible[step]].max(), 1e-12)
 
 
 def test_tables_are_the_chain_given_all_readings() -> None:
@@ -330,6 +336,22 @@ def test_what_cannot_be_is_flagged_and_passed_over() -> None:
     assert guesses.marginals.tolist() == [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]
 
 
+def test_what_cannot_be_is_as_if_nothing_was_read() -> None:
+    flagged = 0
+    for model, codes, offsets in awkward(range(40)):
+        quiet = without_the_impossible(model, codes, offsets)
+        flagged += int((quiet != codes).sum())
+        left, right = everything(model, codes, offsets), everything(model, quiet, offsets)
+        for name in left.keys() - {"particles"}:
+            assert left[name][:-1] == right[name][:-1], name
+            assert np.flatnonzero(left[name][-1]).tolist() == np.flatnonzero(quiet != codes).tolist()
+            assert not any(right[name][-1])
+        learnt, again = learn(model, codes, offsets, rounds=3), learn(model, quiet, offsets, rounds=3)
+        assert learnt.model == again.model
+        assert learnt.log_likelihoods == again.log_likelihoods
+    assert flagged > 40
+
+
 def test_likelihoods_of_zero_say_nothing() -> None:
     table = np.array([[0.0, 0.0], [0.5, 0.0], [0.0, 0.0]])
     for ask in (infer.filtered, infer.smoothed):
@@ -356,6 +378,25 @@ def test_the_hopelessly_unlikely_counts_as_impossible() -> None:
             assert close(infer.lagged(model, codes, offsets, lag).marginals.sum(axis=1), 1.0)
             assert np.isfinite(infer.look_ahead(model, codes, offsets, lag).weights).all()
         assert np.isfinite(infer.likeliest_path(model, codes, offsets).log_probabilities).all()
+        table = np.where(np.arange(length + 3)[:, None] < length, [1.0, 1e-5], [0.0, 1e100])
+        known = infer.smoothed(model, table, offsets)
+        assert close(known.marginals.sum(axis=1), 1.0)
+        assert known.impossible.any() == (length > 60), "a prediction of a few bits is none, whatever weighs it"
+
+
+def test_what_cannot_be_does_not_outweigh_what_can() -> None:
+    """Who is surely in one room stays there, though all later readings would be far likelier in the other."""
+    model = hidden_markov(
+        transitions={"a": {"a": 1.0}, "b": {"b": 1.0}},
+        initial={"b": 1.0},
+        readings={"a": {"A": 1.0}, "b": {"A": 1e-5, "B": 1 - 1e-5}},
+    )
+    codes, offsets = model.codes(["A"] * 300), [0, 300]
+    for lag in (1, 100, 300):
+        assert infer.lagged(model, codes, offsets, lag).marginals.tolist() == [[0.0, 1.0]] * 300
+        ahead = infer.look_ahead(model, codes, offsets, lag).weights
+        assert ahead[:, 1].tolist() == [1.0] * 300
+        assert np.isfinite(ahead).all()
 
 
 def test_nothing_underflows_in_a_long_trace() -> None:
@@ -476,6 +517,7 @@ def test_a_model_of_mappings_is_one_of_matrices() -> None:
     assert hash(said) == hash(same)
     assert said.targets.tolist() == [0, 1, 1]
     assert said.codes([None, "antenna"]).tolist() == [1, 0]
+    assert hidden_markov(transitions={"a": {"a": 1 - 1e-10}}).weights.tolist() == [1 - 1e-10], "nothing is made to fit"
     assert said != hidden_markov(transitions={"a": {"a": 1.0}})
     assert said != "a model"
     assert [part.tolist() for part in said.reversed_transitions()] == [[0, 1, 3], [0, 0, 1], [0.9, 0.1, 1.0]]
@@ -523,6 +565,7 @@ WAYS = {"a": {"a": 0.9, "b": 0.1}, "b": {"b": 1.0}}
     ("given", "says"),
     [
         ({"transitions": {"a": {"a": 0.9}}}, "from 'a' sum to 0.9, not to 1"),
+        ({"transitions": {"a": {"a": 1 - 1e-8}}}, "from 'a' sum to 0.99999999, not to 1"),
         ({"transitions": {"a": {"a": 1 + 1e-6}}}, "1.000001, which is none"),
         ({"transitions": {"a": {"a": 1.5, "b": -0.5}, "b": {"b": 1}}}, "from 'a' to 'a' is 1.5"),
         ({"transitions": {"a": {"a": math.nan}}}, "is nan"),
