@@ -11,6 +11,7 @@ import pyarrow as pa
 from perseid.engines.codes import key_codes
 from perseid.engines.contract import Rows
 from perseid.engines.uncertain.exact import Weights, move
+from perseid.engines.uncertain.joint import joint_lot
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Reader, unit_columns
 from perseid.engines.uncertain.streams import Streams
@@ -39,7 +40,9 @@ def exactly(asked: Asked, streams: Streams, reader: Reader, rows: Rows) -> tuple
     count = len(found.units)
     told: list[tuple[Any, Any, Any, Any]] = []
     impossible = found.impossible
-    for lot in lots(found, count, np.full(count, NEVER)):
+    last = np.full(count, NEVER)
+    single = asked.is_single(streams)
+    for lot in lots(found, count, last) if single else [joint_lot(found, count, last, reader.automaton)]:
         given = Weights.fresh(len(lot.groups), lot.values)
         moved = move(reader.automaton, lot.mode, lot.steps, lot.hidden, given, values=lot.values, prune=streams.prune)
         impossible += moved.impossible

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from perseid.engines.uncertain import kernels
 from perseid.engines.uncertain import particles as sampling
-from perseid.engines.uncertain.kernels import Chain, Evidence
+from perseid.engines.uncertain import passes
+from perseid.engines.uncertain.passes import Chain, Evidence
 from perseid.errors import BindingError, EventDataError
 from perseid.semantics.hidden import UNKNOWN, Bools, Floats, HiddenMarkov, Ints
 
@@ -79,7 +79,7 @@ def smoothed(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike) 
     """What is known of each step by all readings of its key."""
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     known = _filtered(chain, evidence)
-    kernels.smooth_all(chain, evidence.offsets, known.marginals)
+    passes.smooth_all(chain, evidence.offsets, known.marginals)
     return known
 
 
@@ -92,7 +92,7 @@ def smoothed_tables(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.Arra
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     known = _filtered(chain, evidence)
     weights = np.zeros((len(evidence.codes), len(model.weights)))
-    kernels.tabulate_all(chain, evidence.offsets, known.marginals, weights)
+    passes.tabulate_all(chain, evidence.offsets, known.marginals, weights)
     return Tables(known.marginals, weights, known.log_likelihoods, known.impossible)
 
 
@@ -100,7 +100,7 @@ def lagged(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.ArrayLike, la
     """What is known of each step ``lag`` steps later, or at the end of its key if that comes before."""
     chain, evidence = chain_of(model), evidence_of(model, codes, offsets)
     known = _filtered(chain, evidence)
-    kernels.weigh_all(known.marginals, _ahead(chain, evidence, known, _lag(lag)))
+    passes.weigh_all(known.marginals, _ahead(chain, evidence, known, _lag(lag)))
     return known
 
 
@@ -128,7 +128,7 @@ def likeliest_path(model: HiddenMarkov, codes: npt.ArrayLike, offsets: npt.Array
     longest = int(np.diff(evidence.offsets).max(initial=0))
     came = np.zeros((longest, len(model.values)), np.int64)
     found = Paths(np.empty(steps, np.int64), np.empty(keys), impossible)
-    kernels.likeliest_all(logs, said, impossible, came, found.path, found.log_probabilities)
+    passes.likeliest_all(logs, said, impossible, came, found.path, found.log_probabilities)
     return found
 
 
@@ -138,7 +138,7 @@ def likeliest_each(marginals: npt.ArrayLike) -> Ints:
     if rows.ndim != 2 or not rows.shape[1]:
         raise EventDataError(f"Marginals have a row for each step and a column for each value, not {rows.shape}.")
     chosen = np.empty(len(rows), np.int64)
-    kernels.largest_all(rows, chosen)
+    passes.largest_all(rows, chosen)
     return chosen
 
 
@@ -247,17 +247,17 @@ def _seeds(given: int | npt.ArrayLike, keys: int) -> npt.NDArray[np.uint64]:
 def _filtered(chain: Chain, evidence: Evidence) -> Marginals:
     steps, keys = len(evidence.codes), len(evidence.offsets) - 1
     known = Marginals(np.empty((steps, len(chain.initial))), np.empty(keys), np.zeros(steps, np.bool_))
-    kernels.filter_all(chain, evidence, *known)
+    passes.filter_all(chain, evidence, *known)
     return known
 
 
 def _ahead(chain: Chain, evidence: Evidence, known: Marginals, lag: int) -> Floats:
     weights = np.empty_like(known.marginals)
-    kernels.look_ahead_all(chain, evidence, known.marginals, known.impossible, lag, weights)
+    passes.look_ahead_all(chain, evidence, known.marginals, known.impossible, lag, weights)
     return weights
 
 
 def _logarithms(given: Floats) -> Floats:
     logs = np.empty_like(given)
-    kernels.logarithms(np.atleast_2d(given), np.atleast_2d(logs))
+    passes.logarithms(np.atleast_2d(given), np.atleast_2d(logs))
     return logs

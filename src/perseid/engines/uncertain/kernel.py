@@ -17,8 +17,9 @@ import numpy as np
 
 from perseid.engines.jit import jit
 
-ALONE, TABLES, MODEL, SMOOTHED = range(4)
-"""Where a hidden chain gets its entries: there is none; rows of the data; a model and readings; a model and a table for each step."""
+ALONE, TABLES, JOINT, MODEL, SMOOTHED = range(5)
+"""Where a hidden chain gets its entries: there is none; rows of the data; several chains that are one; a model and readings; a
+model and a table for each step."""
 FINISHED, NEXT_UNKNOWN, JOIN_UNKNOWN, NO_ROOM = range(4)
 """How a call ends: at the end, or where the automaton has to be asked about a state and a letter, or about two letters."""
 C_GROUP, C_STEP, C_COUNT, C_FIRST, C_SECOND, C_OUT, C_BEGUN, C_IDLE, C_IMPOSSIBLE, C_SIZE = range(10)
@@ -55,7 +56,7 @@ class Hidden(NamedTuple):
     weight: Any
     """By entry; where readings of the future count, by step and entry."""
     letters: Any
-    """Of tables, by entry; of models, by group and value."""
+    """Of tables and joint chains, by entry; of models, by group and value."""
     likelihood: Any
     """Of models: by reading, how probable each value makes it. The last reading says nothing."""
     reading: Any
@@ -231,7 +232,7 @@ def move(
                 if weight == 0.0:
                     continue
                 value = hidden.new[e]
-                if mode == TABLES:
+                if mode <= JOINT:
                     mass = weight * hidden.weight[0, e] * chance
                     letter = hidden.letters[0, e]
                 else:
@@ -367,9 +368,9 @@ def advance(
                 for x in range(values):
                     now[i, x] = 0.0
             # Of readings only the posterior counts; of all else weights add up to one as they are.
-            scale = 1.0 / sums[1] if mode == MODEL else 1.0
+            scale = 1.0 / sums[1] if mode in (JOINT, MODEL) and sums[1] > 0.0 else 1.0
             lost[group] += settle(count, int(sums[3]), scale, prune, work)
-            told[step] = sums[0] / sums[2] if mode == MODEL else sums[0]
+            told[step] = sums[0] / sums[2] if mode in (JOINT, MODEL) and sums[2] > 0.0 else sums[0]
             cursor[C_STEP] += 1
             cursor[C_IDLE] = -1
         out = cursor[C_OUT]

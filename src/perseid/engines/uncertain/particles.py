@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perseid.engines.jit import COMPILED, jit
-from perseid.engines.uncertain.kernels import LEAST, Chain, Evidence, predict
+from perseid.engines.uncertain.passes import LEAST, Chain, Evidence, predict
 from perseid.semantics.hidden import Bools, Floats, Ints
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -29,7 +29,6 @@ from perseid.engines.uncertain.streams import Known, Sampling, Streams
 from perseid.engines.uncertain.traces import Material, Read, material
 from perseid.errors import UnsupportedError
 
-_WORD = (1 << 64) - 1
 FORGET = 20_000
 """States after which those are forgotten that no world is in."""
 
@@ -47,6 +46,10 @@ def draw(seed: np.uint64, chain: np.uint64, step: np.uint64, out: Any) -> None:
         out[i] = uniform(word, i)
 
 
+def _word(number: int) -> np.uint64:
+    return np.uint64(int(number) & ((1 << 64) - 1))
+
+
 @dataclass
 class Worlds:
     """The worlds of one group: by world a state of the automaton, and by hidden chain the value it has."""
@@ -62,7 +65,7 @@ class Worlds:
 
     def uniform(self, chain: int, step: int) -> Any:
         with np.errstate(over="ignore"):
-            draw(*(np.uint64(int(word) & _WORD) for word in (self.seed, chain, step)), self._drawn)
+            draw(_word(self.seed), _word(chain), _word(step), self._drawn)
         return self._drawn
 
     def happens(self, letters: Any, chain: int, step: int, own: Any, shares: Any) -> Any:

@@ -1,0 +1,190 @@
+"""Several hidden chains in one group, as one chain of their joint values: a table for each step, entry by entry.
+
+Exact, and as large as the product of what each can be; above a bound whoever asked has to sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.uncertain import kernel as k
+from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.inference import filtered, smoothed_tables
+from perseid.engines.uncertain.traces import Entries, Layout, Lot, Material, Read, laid_out, no_hidden
+
+MOST_VALUES = 4_096
+MOST_ENTRIES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Table:
+    """How the values of one chain change at a step, all of it: old, new, letter, weight; and what is read afterwards."""
+
+    old: Any
+    new: Any
+    letter: Any
+    weight: Any
+    ahead: Any = None
+
+
+@dataclass(frozen=True)
+class OneChain:
+    """One hidden chain of a group: how many values it has, that of no event being the last, and its tables by step."""
+
+    size: int
+    tables: dict[int, Table]
+    stays: bool
+    """Where a step says nothing of it: does it stay what it is, or is there no event?"""
+
+    def steps(self) -> set[int]:
+        """Its steps; and that before one, at which there may be no event."""
+        first = min(self.tables)
+        before = set() if self.stays else {step - 1 for step in self.tables if step > first}
+        return self.tables.keys() | before
+
+    def at(self, step: int) -> Table:
+        known = self.tables.get(step)
+        if known is not None:
+            return known
+        old = np.arange(self.size)
+        new = old if self.stays else np.full(self.size, self.size - 1)
+        return Table(old, new, np.zeros(self.size, np.int64), np.ones(self.size))
+
+
+def joint_lot(found: Material, count: int, last: Any, automaton: Automaton) -> Lot:
+    """The groups of a call in which several chains may be hidden."""
+    chains: list[list[OneChain]] = [[] for _ in range(count)]
+    for entries in found.entries:
+        for unit, chain in _of_tables(entries):
+            chains[unit].append(chain)
+    for read in found.read:
+        for unit, chain in _of_readings(read):
+            chains[unit].append(chain)
+    places = [(unit, step) for unit, own in enumerate(chains) for chain in own for step in chain.steps()]
+    given = np.array(places, np.int64).reshape(-1, 2)
+    there = np.zeros(count, bool)
+    there[found.others.unit] = True
+    there[given[:, 0]] = True
+    units = np.flatnonzero(there)
+    layout = laid_out(units, last[units], found.others, places=(given[:, 0], given[:, 1]))
+    largest = max((_size(chains[unit]) for unit in units), default=1)
+    return Lot(k.JOINT, units, layout.step, *_laid(layout, chains, automaton, largest), largest - 1)
+
+
+def _size(chains: list[OneChain]) -> int:
+    size = 1
+    for chain in chains:
+        size *= chain.size
+    if size > MOST_VALUES:
+        raise TooManyStates
+    return size
+
+
+def _laid(layout: Layout, chains: list[list[OneChain]], automaton: Automaton, largest: int) -> tuple[k.Steps, k.Hidden]:
+    pieces: list[Table] = []
+    first = np.zeros(len(layout.step) + 1, np.int64)
+    ahead = np.ones((len(layout.step), largest))
+    looks = any(table.ahead is not None for own in chains for chain in own for table in chain.tables.values())
+    for i, (unit, step) in enumerate(zip(layout.unit, layout.step, strict=True)):
+        own = chains[int(unit)]
+        # The value before anything happened is the last of all, whatever a group's own are.
+        size, table = reduce(
+            lambda one, other: _product(one, other, automaton), ((c.size, c.at(int(step))) for c in own), _NOTHING
+        )
+        at = np.arange(size)
+        at[-1] = largest - 1
+        pieces.append(Table(at[table.old], at[table.new], table.letter, table.weight))
+        ahead[i, at] = table.ahead
+        first[i + 1] = first[i] + len(table.old)
+        if first[i + 1] > MOST_ENTRIES:
+            raise TooManyStates
+    hidden = no_hidden(len(layout.step))._replace(
+        old=_whole([one.old for one in pieces]),
+        new=_whole([one.new for one in pieces]),
+        letters=_whole([one.letter for one in pieces]).reshape(1, -1),
+        weight=np.concatenate([np.zeros(0), *(one.weight for one in pieces)]).reshape(1, -1),
+        ahead=ahead if looks else np.zeros((0, 0)),
+    )
+    return layout.steps._replace(entries=first), hidden
+
+
+def _whole(parts: list[Any]) -> Any:
+    return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64)
+
+
+_NOTHING = (1, Table(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1), np.ones(1)))
+"""A chain of one value, which says nothing."""
+
+
+def _product(one: tuple[int, Table], other: tuple[int, Table], automaton: Automaton) -> tuple[int, Table]:
+    (own, a), (size, b) = one, other
+    i, j = (grid.reshape(-1) for grid in np.meshgrid(np.arange(len(a.old)), np.arange(len(b.old)), indexing="ij"))
+    letter = np.array(
+        [automaton.joined(int(x), int(y)) for x, y in zip(a.letter[i], b.letter[j], strict=True)], np.int64
+    )
+    first = np.ones(own) if a.ahead is None else a.ahead
+    second = np.ones(size) if b.ahead is None else b.ahead
+    ahead = np.outer(first, second).reshape(-1)
+    return own * size, Table(
+        a.old[i] * size + b.old[j], a.new[i] * size + b.new[j], letter, a.weight[i] * b.weight[j], ahead
+    )
+
+
+def _of_tables(entries: Entries) -> list[tuple[int, OneChain]]:
+    nothing = len(entries.values)
+    order = np.lexsort((entries.weight, entries.new, entries.old, entries.step, entries.chain, entries.unit))
+    out: dict[tuple[int, int], dict[int, list[int]]] = {}
+    for row in order:
+        key = int(entries.unit[row]), int(entries.chain[row])
+        out.setdefault(key, {}).setdefault(int(entries.step[row]), []).append(int(row))
+    made = []
+    for (unit, _), steps in out.items():
+        tables = {}
+        for step, rows in steps.items():
+            old, new, letter, weight = (one[rows] for one in (entries.old, entries.new, entries.letter, entries.weight))
+            rest = 1.0 - np.bincount(old, weight, minlength=nothing + 1)
+            short = np.flatnonzero(rest > 0)
+            tables[step] = Table(
+                np.concatenate([old, short]),
+                np.concatenate([new, np.full(len(short), nothing)]),
+                np.concatenate([letter, np.zeros(len(short), np.int64)]),
+                np.concatenate([weight, rest[short]]),
+            )
+        made.append((unit, OneChain(nothing + 1, tables, False)))
+    return made
+
+
+def _of_readings(read: Read) -> list[tuple[int, OneChain]]:
+    model, chains, way = read.stream.model, read.chains, read.stream.inference
+    assert model is not None
+    values = len(model.values)
+    source = np.repeat(np.arange(values), np.diff(model.starts))
+    seen = chains.likelihood[chains.reading]
+    seen = np.where(filtered(model, seen, chains.offsets).impossible[:, None], 1.0, seen)
+    smooth = smoothed_tables(model, seen, chains.offsets) if way.name == "smooth" else None
+    ahead = None
+    if way.name == "lag":
+        graph = model.starts, model.targets, model.weights
+        ahead = k.look_ahead(*graph, seen, np.arange(len(seen)), chains.offsets, way.number)
+    made: dict[tuple[int, int], OneChain] = {}
+    for number, unit in enumerate(read.unit):
+        key = int(unit), int(chains.hashes[number])
+        chain = made.setdefault(key, OneChain(values + 1, {}, True))
+        letters = read.letters[number]
+        low, high = chains.offsets[number], chains.offsets[number + 1]
+        for at in range(low, high):
+            if at == low:  # from wherever it was: it begins anew
+                old, new = (
+                    grid.reshape(-1) for grid in np.meshgrid(np.arange(values + 1), np.arange(values), indexing="ij")
+                )
+                weight = np.tile(model.initial * seen[at] if smooth is None else smooth.marginals[at], values + 1)
+            else:
+                old, new = source, model.targets
+                weight = model.weights * seen[at][new] if smooth is None else smooth.weights[at]
+            later = None if ahead is None else np.append(ahead[at], 1.0)
+            chain.tables[int(chains.step[at])] = Table(old, new, letters[new], weight, later)
+    return [(unit, chain) for (unit, _), chain in made.items()]
