@@ -29,7 +29,8 @@ from perseid.api import (
     patterns,
     progress,
 )
-from perseid.declare import documents, events
+from perseid.belief_api import above, alerts, spans
+from perseid.declare import beliefs, documents, events
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative, Early
 from perseid.errors import (
     BindingError,
@@ -50,10 +51,13 @@ from perseid.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
+from perseid.local.answers import Answers
+from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents
 from perseid.local.matches import Matches
 from perseid.local.rows import Events
 from perseid.semantics.detection import Match
+from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.semantics.types import EventSchema, schema
 from perseid.subscription_api import SubscriptionSet, subscriptions
 from perseid.subscription_table import SubscriptionTable, subscription_table
@@ -62,7 +66,9 @@ from perseid.tree_api import TreePatterns, trees
 __all__ = [
     "Adaptive",
     "Aggressive",
+    "Answers",
     "Assemble",
+    "Beliefs",
     "BindingError",
     "Buffer",
     "Conservative",
@@ -72,6 +78,7 @@ __all__ = [
     "EventDataError",
     "EventSchema",
     "Events",
+    "HiddenMarkov",
     "LimitError",
     "Match",
     "Matches",
@@ -94,17 +101,23 @@ __all__ = [
     "UnsupportedError",
     "VersionMismatchError",
     "__version__",
+    "above",
+    "alerts",
+    "beliefs",
     "documents",
     "events",
     "explode_evidence",
+    "floor_plan",
     "fold",
     "fold_into",
+    "hidden_markov",
     "inspect",
     "load",
     "pattern",
     "patterns",
     "progress",
     "schema",
+    "spans",
     "subscription_table",
     "subscriptions",
     "trees",

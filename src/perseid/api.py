@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from perseid.belief_api import explain_beliefs, match_beliefs, refuse_words
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
 from perseid.declare import named_words
@@ -31,8 +32,8 @@ from perseid.lang.builder import PatternBuilder
 from perseid.lang.parser import parse_file, parse_pattern
 from perseid.lang.printer import print_file, print_pattern
 from perseid.lang.tree_patterns import TreePattern
+from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents, asked_of, check_variables
-from perseid.local.matches import Matches
 from perseid.local.rows import Events, is_spark, read_relation, require_here, require_spark
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
@@ -179,6 +180,10 @@ class PatternSet:
             whole = ast.PatternFile((*self._tree.patterns, *self._feeding()))
             plan = self._located(lambda: compile_set(check(whole)))
             return "\n".join([*self._meanings(plan), *self._explained_trees()])
+        if isinstance(stream, Beliefs):
+            cores = self._cores()
+            meaning = self._meanings(self._located(lambda: compile_set(cores)))
+            return "\n".join([*meaning, self._located(lambda: explain_beliefs(cores, stream))])
         if isinstance(stream, Documents):
             over, declared = self._over(stream)
             return "\n".join([over.explain(declared), *self._explained_trees(), f"\n{stream.explain()}"])
@@ -218,14 +223,25 @@ class PatternSet:
         *,
         relations: Relations | None = None,
         horizon: dt.datetime | None = None,
-    ) -> Matches:
+        tell: Any = None,
+        expected: bool = False,
+    ) -> Any:
         """Find all matches here, in this process: for trying things, for tests, for data that fits a machine.
 
         ``stream`` comes from :func:`events`, ``p.match(ps.events(rows, time="timestamp"))``; bare rows are taken with the
         default column names. ``relations`` are the tables that ``in Name`` asks for. With a ``horizon`` only what is decided
         up to that time is reported, as on a stream that is complete so far. ``start`` and ``end`` of a match are microseconds
         since 1970 UTC; ``to_dicts()`` and ``to_pandas()`` of what comes back have datetimes.
+
+        Of an uncertain stream (:func:`beliefs`) what comes back are :class:`Answers`: for each group and step the probability that
+        the pattern is completed. ``tell`` says which of them: :func:`above`, :func:`alerts` or :func:`spans`; with ``expected`` it
+        is also told how many ways to complete it are to be expected.
         """
+        refuse_words(stream, tell, expected)
+        if isinstance(stream, Beliefs):
+            if horizon is not None:
+                raise UnsupportedError("A horizon is for streams of certain events.", hint="Leave out rows after it.")
+            return self._located(lambda: match_beliefs(self._cores(), stream, _tables(relations), tell, expected))
         _refuse_spark("match", stream)
         over, declared = self._over(stream)
         tables = _tables(relations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -11,10 +12,13 @@ from typing import Any, ParamSpec, TypeVar
 from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
 from perseid.engines.trees.formats import FORMATS, JSON, ROW, XML
+from perseid.engines.uncertain.streams import WAYS, Inference, Known, Sampling, Stream
 from perseid.errors import EventDataError, UnsupportedError, did_you_mean
 from perseid.lang.parser import parse_duration
+from perseid.local.beliefs import Belief, Beliefs
 from perseid.local.documents import Documents
 from perseid.local.rows import Events
+from perseid.semantics.hidden import HiddenMarkov
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -182,6 +186,167 @@ def documents(
     return Documents(declared, body, path, type, given, bool(trusted), format)
 
 
+@named_words
+def beliefs(
+    data: Any,
+    *,
+    event: str,
+    of: str | Iterable[str] = (),
+    about: str | Iterable[str],
+    p: str | None = None,
+    given: str | Iterable[str] | None = None,
+    reading: str | None = None,
+    likelihood: str | None = None,
+    model: HiddenMarkov | None = None,
+    inference: str | Inference = "filter",
+    correlations: bool = True,
+    patience: str | dt.timedelta | None = None,
+    time: str = "ts",
+    every: str | dt.timedelta | None = None,
+    method: str = "auto",
+    epsilon: float = 0.1,
+    delta: float = 0.1,
+    seed: int = 0,
+    prune: float = 0.0,
+    order: str = WATERMARK,
+    idle: str | dt.timedelta | None = None,
+    shards: int = 16,
+    max_state: int = 1 << 28,
+) -> Beliefs:
+    """Declare an uncertain stream once: its events have values that nobody knows, and patterns are answered with a probability.
+
+    ``event`` is what steps of patterns call its events. ``of`` names the columns of its key: whose events they are; keys are
+    independent of each other, and without ``partition by`` a pattern is asked of anyone. ``about`` names what is uncertain.
+    Three kinds of rows are known:
+
+    - a distribution for each step: ``p`` names the column with the probability of each value. What is missing from 1 is no event;
+    - a table for each step, by what the value was before: ``given`` names the columns with that, null for no event;
+    - readings and a ``model`` of what is behind them (:func:`hidden_markov`): ``reading`` names the column with what was read, null
+      for nothing, or ``likelihood`` one with a list of how probable each value of the model makes it. ``inference`` says what is
+      made of them: ``"filter"`` goes by readings up to each step, ``"lag(5)"`` by those of five more steps, ``"smooth"`` by all there
+      are; ``"likeliest"`` takes the most probable value of each step for certain, ``"viterbi"`` the most probable path;
+      ``"particles(1000)"`` is a filter by that many guesses. ``patience`` is for how long silence is a reading too.
+
+    ``every`` is how long a step is, as in ``"1 second"``: rows of one step are of one moment. Without it every distinct time is a step.
+    With ``correlations=False`` each step is taken for itself, as the paper does in real time.
+
+    A pattern is answered exactly where theory allows, which ``explain`` tells, and else by sampling, so that an answer is off by more
+    than ``epsilon`` with probability ``delta`` at most; ``method="sample"`` samples always. ``prune`` leaves out weights below it,
+    and says in ``error`` what was left out. ``seed`` decides what is drawn. The rest is as in :func:`events`.
+    """
+    part = _belief(
+        data, event, of, about, p, given, reading, likelihood, model, inference, correlations, patience, time, every
+    )
+    for name, number in (("epsilon", epsilon), ("delta", delta)):
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1:
+            raise EventDataError(f"{name}={number!r}: it is a number between 0 and 1.")
+    if method not in ("auto", "sample"):
+        raise EventDataError(f"method={method!r} is neither 'auto' nor 'sample'.")
+    if isinstance(prune, bool) or not isinstance(prune, (int, float)) or not 0 <= prune < 1:
+        raise EventDataError(f"prune={prune!r}: it is a number from 0 to below 1.")
+    if prune and part.stream.known is Known.READ and part.stream.hidden and part.stream.inference.name != "smooth":
+        raise EventDataError(
+            f"prune= says by how much answers are off, which nobody knows with inference={str(part.stream.inference)!r}: later "
+            "readings may show that what was left out was right.",
+            hint="Leave it out; or say inference='smooth'.",
+        )
+    rows = events([], order=order, idle=idle, shards=shards, max_state=max_state)
+    sampling = Sampling(float(epsilon), float(delta), seed, method == "sample")
+    return Beliefs((part,), (), _step(every), sampling, float(prune), order, rows.idle, shards, max_state)
+
+
+def _belief(
+    data: Any, event: str, of: Any, about: Any, p: str | None, given: Any, reading: str | None, likelihood: str | None,
+    model: HiddenMarkov | None, inference: Any, correlations: bool, patience: Any, time: str, every: Any,
+) -> Belief:  # fmt: skip
+    if not isinstance(event, str) or not event.isidentifier():
+        raise EventDataError(f"event={event!r}: it is what steps call the events, such as 'At'.")
+    keys, uncertain = _names(of), _names(about)
+    if not uncertain:
+        raise EventDataError("Nothing is said of what is uncertain.", hint="Name it: ps.beliefs(…, about='place').")
+    twice = next((name for name in uncertain if name in keys), None)
+    if twice is not None:
+        raise EventDataError(f"{twice!r} is both whose the events are and uncertain.", hint="A key is certain.")
+    if model is None:
+        wrong = "reading" if reading is not None else "likelihood" if likelihood is not None else None
+        if wrong is not None:
+            raise EventDataError(
+                f"{wrong}= is for readings, and there is no model of what is behind them.",
+                hint="Give one: model=ps.hidden_markov(…). Probabilities are named with p='…'.",
+            )
+        befores = None if given is None else _names(given)
+        if befores is not None and len(befores) != len(uncertain):
+            raise EventDataError(
+                f"given= names {len(befores)} columns, and about= {len(uncertain)}.",
+                hint="Name as many, in the same order.",
+            )
+        known = Known.INDEPENDENT if befores is None else Known.LINKED
+        stream = Stream(event, known, keys, uncertain, correlations=correlations)
+        return Belief(stream, _kept(data), time, p or "p", befores or ())
+    if not isinstance(model, HiddenMarkov):
+        raise EventDataError(f"model= is {type(model).__name__}.", hint="Make one: ps.hidden_markov(…).")
+    if p is not None or given is not None:
+        raise EventDataError(
+            "Rows have probabilities, or readings with a model; not both.", hint="Leave out p= and given=."
+        )
+    if (reading is None) == (likelihood is None):
+        raise EventDataError(
+            "A model needs readings: name their column with reading=, or one of likelihoods with likelihood=.",
+        )
+    if len(uncertain) > 1 and any(not isinstance(x, tuple) or len(x) != len(uncertain) for x in model.values):
+        raise EventDataError(f"The model's values are no tuples of {len(uncertain)}, as about= has columns.")
+    way = _inference(inference)
+    silent = _patience(patience, every)
+    stream = Stream(event, Known.READ, keys, uncertain, model, way, correlations, silent)
+    return Belief(stream, _kept(data), time, None, (), reading, likelihood)
+
+
+def _inference(given: str | Inference) -> Inference:
+    if isinstance(given, Inference):
+        return given
+    found = re.fullmatch(r"\s*([a-z]+)\s*(?:\(\s*(\d{1,9})\s*\))?\s*", given) if isinstance(given, str) else None
+    name, number = found.groups() if found else (str(given), None)
+    if name not in WAYS:
+        raise EventDataError(
+            f"inference={given!r} is not known.{did_you_mean(name, WAYS)}",
+            hint="It is 'filter', 'lag(5)', 'smooth', 'viterbi', 'likeliest' or 'particles(1000)'.",
+        )
+    if (name in ("lag", "particles")) != (number is not None) or (number is not None and int(number) < 1):
+        raise EventDataError(
+            f"inference={given!r}: write 'lag(5)' and 'particles(1000)', and the others without a number."
+        )
+    return Inference(name, int(number or 0))
+
+
+def _step(every: Any) -> int | None:
+    micros = _micros_of(every, "every")
+    if micros is not None and micros < 1:
+        raise EventDataError(f"every={every!r}: it is a duration, such as '1 second'.")
+    return micros
+
+
+def _patience(patience: Any, every: Any) -> int:
+    silent, step = _micros_of(patience, "patience"), _step(every)
+    if silent is None or silent == 0:
+        return 0
+    if step is None:
+        raise EventDataError(
+            "patience= counts steps without a row, and nothing says how long a step is.",
+            hint="Say it: every='1 second'.",
+        )
+    return silent // step
+
+
+def _micros_of(given: Any, what: str) -> int | None:
+    """A duration as people write it, in microseconds."""
+    if given is None:
+        return None
+    micros = given // dt.timedelta(microseconds=1) if isinstance(given, dt.timedelta) else parse_duration(str(given))
+    if not isinstance(micros, int):
+        raise EventDataError(f"{what}={given!r}: it is a duration, such as '1 second'.")
+    return micros
+
+
 def _require_source(body: str | None, path: str | None, format: str) -> None:
     """That it is said where documents are, as far as their format needs it."""
     if format not in FORMATS:
@@ -214,10 +379,8 @@ def _require_source(body: str | None, path: str | None, format: str) -> None:
 
 
 def _idle(given: str | dt.timedelta | None) -> int | None:
-    if given is None:
-        return None
-    micros = given // dt.timedelta(microseconds=1) if isinstance(given, dt.timedelta) else parse_duration(str(given))
-    if not isinstance(micros, int) or micros < 1_000_000:
+    micros = _micros_of(given, "idle")
+    if micros is not None and micros < 1_000_000:
         raise EventDataError(f"idle={given!r}: it is a duration of a second at least, such as '1 minute'.")
     return micros
 

@@ -102,6 +102,10 @@ class Situations(Judge):
         """Does it matter how much time lies between two steps of the stream?"""
         return self.times_start or self.times_clock
 
+    def durations(self) -> Iterator[int]:
+        """All times that the pattern asks for, in microseconds."""
+        yield from _durations(self.pattern)
+
     # letters
 
     def joined(self, one: Letter, other: Letter) -> Letter:
@@ -340,17 +344,23 @@ def _hops(pattern: c.CorePattern) -> Iterator[c.Hop]:
             yield element.hop
 
 
-def _oldest(pattern: c.CorePattern) -> int:
-    """The longest of all times that a pattern asks for."""
-    found = [pattern.holds_for or 0]
+def _durations(pattern: c.CorePattern) -> Iterator[int]:
     zones = [e for e in c.each(pattern.body) if isinstance(e, c.Zone)]
-    found += [zone.holds_for or 0 for zone in zones]
+    for holds in (pattern.holds_for, *(zone.holds_for for zone in zones)):
+        if holds is not None:
+            yield holds
     for window in (pattern.within, *(zone.within for zone in zones)):
         if isinstance(window, ast.TimeWindow) and isinstance(window.duration, int):
-            found.append(window.duration)
-    found += [time for hop in _hops(pattern) for time in (hop.after, hop.within) if time is not None]
-    absences = [e.duration or 0 for e in c.each(pattern.body) if isinstance(e, c.Absent)]
-    return max(found) + sum(absences)
+            yield window.duration
+    yield from (time for hop in _hops(pattern) for time in (hop.after, hop.within) if time is not None)
+    for element in c.each(pattern.body):
+        if isinstance(element, c.Absent) and element.duration is not None:
+            yield element.duration
+
+
+def _oldest(pattern: c.CorePattern) -> int:
+    """A time that is longer than all that a pattern asks for: absences lie one behind the other."""
+    return sum(_durations(pattern))
 
 
 def _asked_later(pattern: c.CorePattern) -> Iterator[int]:

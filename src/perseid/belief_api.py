@@ -1,0 +1,143 @@
+"""Patterns asked of uncertain streams: how answers are told, and who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perseid.engines.uncertain.streams import Streams
+from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.errors import EventDataError, UnsupportedError
+from perseid.lang import ast
+from perseid.local.answers import Answers
+from perseid.local.beliefs import Beliefs, read_rows
+from perseid.local.rows import is_spark, require_here
+from perseid.semantics import values as v
+from perseid.semantics.core import CorePattern
+from perseid.semantics.detection import check_relations
+
+
+def above(p: float) -> Telling:
+    """Tell every step at which a pattern is completed with a probability above this."""
+    return Telling("steps", _bound(p, "p"), 0.0)
+
+
+def alerts(rise: float, fall: float | None = None) -> Telling:
+    """Tell when a probability rises to ``rise``, and then not again until it has fallen below ``fall``.
+
+    Without ``fall`` it is told again each time that it has been below ``rise``.
+    """
+    high = _bound(rise, "rise")
+    low = high if fall is None else _bound(fall, "fall")
+    if not 0 < low <= high:
+        raise EventDataError(f"fall={fall!r} and rise={rise!r}: fall is above 0, and rise is not below it.")
+    return Telling("alerts", high, low)
+
+
+def spans(p: float) -> Telling:
+    """Tell from when to when a probability was this or above, and the highest it was."""
+    bound = _bound(p, "p")
+    if bound <= 0:
+        raise EventDataError(f"p={p!r}: a span has a bound above 0.")
+    return Telling("spans", bound, bound)
+
+
+def _bound(given: float, name: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        raise EventDataError(f"{name}={given!r}: a probability lies between 0 and 1.")
+    return float(given)
+
+
+def telling_of(tell: Any) -> Telling:
+    if tell is None:
+        return EVERY
+    if not isinstance(tell, Telling):
+        raise EventDataError(
+            f"tell={tell!r} says nothing of answers.",
+            hint="Say ps.above(0.2), ps.alerts(rise=0.6, fall=0.3) or ps.spans(0.5).",
+        )
+    return tell
+
+
+def refuse_words(stream: Any, tell: Any, expected: bool) -> None:
+    """That words about probabilities are said of streams that have them."""
+    if (tell is not None or expected) and not isinstance(stream, Beliefs):
+        word = "tell" if tell is not None else "expected"
+        raise UnsupportedError(
+            f"{word}= is about probabilities, and this stream is certain.",
+            hint="Declare it with ps.beliefs(…), or leave it out.",
+        )
+
+
+def match_beliefs(
+    cores: Sequence[CorePattern],
+    stream: Beliefs,
+    relations: Mapping[str, list[tuple[Any, ...]]],
+    tell: Any,
+    expected: bool,
+) -> Answers:
+    """The answers of patterns to an uncertain stream in this process."""
+    from perseid.engines.uncertain.engine import answer, make_plan
+
+    for data in stream.frames():
+        require_here("match", data)
+    telling = telling_of(tell)
+    check_relations(cores, relations)
+    rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
+    streams = asked_streams(cores, stream, rows.kind_names)
+    types = {name: column.type for name, column in rows.columns.items()}
+    plan = make_plan(cores, streams, types, telling=telling, expected=expected)
+    table, counted = answer(plan, rows)
+    return Answers(table, counted)
+
+
+def columns_of(cores: Sequence[CorePattern]) -> set[str]:
+    """The columns that patterns read, and those that they are partitioned by."""
+    from perseid.engines.uncertain.symbols import asked_columns
+
+    found: set[str] = set()
+    for core in cores:
+        found |= asked_columns(core)
+        found |= {path.parts[0] for path in core.partition}
+    return found
+
+
+def asked_streams(cores: Sequence[CorePattern], stream: Beliefs, certain: Sequence[str]) -> Streams:
+    """What is said of the streams that patterns ask; what they cannot be asked is refused."""
+    streams = stream.streams(certain)
+    names = {core.name for core in cores}
+    for core in cores:
+        for path in core.partition:
+            if len(path.parts) > 1:
+                raise UnsupportedError(
+                    f"Pattern {core.name} is partitioned by {'.'.join(path.parts)}, a part of a column.",
+                    hint="Of an uncertain stream it is a column: make it one.",
+                )
+            _refuse_hidden(core, streams, path.parts[0])
+        fed = next(
+            (s.kind.name for s in core.steps if isinstance(s.kind, ast.EventType) and s.kind.name in names), None
+        )
+        if fed is not None:
+            raise UnsupportedError(
+                f"Pattern {core.name} takes matches of {fed}, which an uncertain stream only has a probability of.",
+                hint="Write both as one pattern.",
+            )
+    return streams
+
+
+def _refuse_hidden(core: CorePattern, streams: Streams, column: str) -> None:
+    for part in streams.parts:
+        if column in part.about and part.known.value in ("linked", "read"):
+            raise UnsupportedError(
+                f"Pattern {core.name} is partitioned by {column}, which is uncertain and depends on the step before.",
+                hint=f"Ask for one {column} in a condition, or partition by {' or '.join(part.of) or 'a key'}.",
+            )
+
+
+def explain_beliefs(cores: Sequence[CorePattern], stream: Beliefs) -> str:
+    """How patterns are answered over an uncertain stream, in words."""
+    from perseid.viz.beliefs import explain_answers
+
+    spark = any(is_spark(data) for data in stream.frames())
+    types = {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)}
+    return explain_answers(cores, asked_streams(cores, stream, sorted(types)), spark)

@@ -1,0 +1,103 @@
+"""Answers of a local run over an uncertain stream, readable as they are and ready for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any, overload
+
+import pyarrow as pa
+
+from perseid.errors import MissingExtraError
+from perseid.semantics import values as v
+
+_SHOWN = 20
+_TIMES = ("time", "start", "end")
+
+
+class Answers(Sequence[Mapping[str, Any]]):
+    """What is told of probabilities, in order of time: rows with pattern, group, time, ``p`` and ``error``."""
+
+    def __init__(self, table: pa.Table, counters: Mapping[str, int]) -> None:
+        when = "start" if "start" in table.column_names else "time"
+        self._table = table.sort_by([(when, "ascending")]) if table.num_rows else table
+        self.impossible = counters.get("impossible", 0)
+        """How many readings no value of the model explains; they were taken to say nothing."""
+        self.sampled = counters.get("sampled", 0)
+        """How many steps were sampled because the automaton of their pattern has too many states."""
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return self._table.to_pylist()[index]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"{index}: there are {len(self)} answers.")
+        return self._table.slice(index % len(self), 1).to_pylist()[0]
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self._table.to_pylist())
+
+    def __repr__(self) -> str:
+        rows = self._table.slice(0, _SHOWN).to_pylist()
+        return "\n  ".join([self._head(), *map(_line, rows), *self._tail()])
+
+    def _repr_html_(self) -> str | None:
+        """The first answers as a table, for notebooks; without pandas they show the text."""
+        try:
+            table = self._table.slice(0, _SHOWN).to_pandas().to_html(index=False)
+        except ImportError:
+            return None
+        head, *tail = (f"<p>{escape(line)}</p>" for line in (self._head(), *self._tail()))
+        return "\n".join([head, table, *tail])
+
+    def _head(self) -> str:
+        return f"{len(self)} answer" + ("" if len(self) == 1 else "s")
+
+    def _tail(self) -> list[str]:
+        lines = [f"… and {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
+        if self.impossible:
+            lines.append(f"({self.impossible} readings that no value explains were taken to say nothing)")
+        if self.sampled:
+            lines.append(f"({self.sampled} steps were sampled: the automaton has too many states)")
+        return lines
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One flat row an answer."""
+        rows: list[dict[str, Any]] = self._table.to_pylist()
+        return rows
+
+    def to_arrow(self) -> Any:
+        """The rows as an Arrow table."""
+        return self._table
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas frame."""
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            raise MissingExtraError("pandas is not installed. Install it with: pip install 'perseid[pandas]'") from None
+        return self._table.to_pandas()
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    """An answer on one line."""
+    parts = [row["pattern"]]
+    for name, value in row.items():
+        if name in ("pattern", "p", "error", *_TIMES) or value is None:
+            continue
+        shown = f"{value:.3g}" if name == "expected" else v.text(v.plain(value))
+        parts.append(f"{name}={shown}")
+    moments = [v.clock(_micros(row[name])) for name in _TIMES if row.get(name) is not None]
+    parts.append(f"[{' → '.join(moments)}]")
+    parts.append(f"p={row['p']:.4f}" + (f" ± {row['error']:.2g}" if row["error"] else ""))
+    return "  ".join(parts)
+
+
+def _micros(moment: Any) -> int:
+    return int((moment - v.EPOCH).total_seconds() * 1_000_000)

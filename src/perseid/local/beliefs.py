@@ -1,0 +1,196 @@
+"""A declared uncertain stream, and its rows as the engine takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import WATERMARK, Rows
+from perseid.engines.hashing import hash_columns
+from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, READING, Known, Sampling, Stream, Streams
+from perseid.errors import EventDataError, missing_column
+from perseid.local.rows import Events
+from perseid.local.tables import Table, read_table, time_column, type_codes
+from perseid.semantics import values as v
+
+
+@dataclass(frozen=True)
+class Belief:
+    """One table of an uncertain stream: what is said of its events, and in which columns."""
+
+    stream: Stream
+    data: Any
+    time: str
+    chance: str | None = None
+    given: tuple[str, ...] = ()
+    reading: str | None = None
+    likelihood: str | None = None
+
+    def sources(self) -> dict[str, str]:
+        """The columns that the engine needs, by what it calls them."""
+        own = {name: name for name in (*self.stream.of, *self.stream.about) if self.reading_only(name)}
+        named = {CHANCE: self.chance, READING: self.reading, LIKELIHOOD: self.likelihood}
+        own |= {ours: theirs for ours, theirs in named.items() if theirs is not None}
+        return own | {GIVEN + about: given for about, given in zip(self.stream.about, self.given, strict=False)}
+
+    def reading_only(self, name: str) -> bool:
+        """Does the table have this column? What readings are about is hidden."""
+        return self.stream.known is not Known.READ or name not in self.stream.about
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """An uncertain stream and what it is like; make one with :func:`perseid.beliefs`."""
+
+    parts: tuple[Belief, ...]
+    certain: tuple[Events, ...] = ()
+    every: int | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    prune: float = 0.0
+    order: str = WATERMARK
+    idle: int | None = None
+    shards: int = 16
+    max_state: int = 1 << 28
+
+    def beside(self, *others: Beliefs | Events) -> Beliefs:
+        """The same, with other streams beside it: uncertain ones, which are independent of these, and ordinary events.
+
+        How long a step is, and what is said of sampling and of states, is as it is here.
+        """
+        parts, certain = list(self.parts), list(self.certain)
+        for other in others:
+            if isinstance(other, Beliefs):
+                parts += other.parts
+                certain += other.certain
+            elif isinstance(other, Events):
+                certain.append(other)
+            else:
+                raise EventDataError(
+                    f"{type(other).__name__} is no stream that can stand beside this one.",
+                    hint="Declare it: ps.beliefs(…) or ps.events(…).",
+                )
+        names = [part.stream.type for part in parts]
+        for name in names:
+            if names.count(name) > 1:
+                raise EventDataError(
+                    f"Two uncertain streams have events called {name!r}.", hint="Give them names of their own: event=…."
+                )
+        return replace(self, parts=tuple(parts), certain=tuple(certain))
+
+    def streams(self, types: Iterable[str]) -> Streams:
+        """What the engine has to know; ``types`` are those of the certain events there may be."""
+        own = tuple(part.stream for part in self.parts)
+        known = {part.type for part in own}
+        more = tuple(Stream(name, Known.CERTAIN) for name in types if name not in known)
+        return Streams((*own, *more), self.every, self.sampling, self.prune)
+
+    def frames(self) -> list[Any]:
+        """All data there is, table by table."""
+        return [part.data for part in self.parts] + [one.data for stream in self.certain for _, one in stream.inputs()]
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{part.stream.type} of {', '.join(part.stream.of) or 'one key'}" for part in self.parts)
+        return f"<beliefs: {said}{' beside certain events' if self.certain else ''}>"
+
+
+def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.Relation]) -> Rows:
+    """All rows, as the engine takes them; ``asked`` are the columns that patterns read."""
+    wanted = set(asked)
+    tables: list[pa.Table] = []
+    kinds: list[Any] = []
+    names: list[str] = []
+    times: list[Any] = []
+    for part in stream.parts:
+        table = _read(part, wanted)
+        times.append(time_column(table, part.time))
+        tables.append(_named(part, table, wanted))
+        kinds.append(np.full(table.rows, len(names), np.int32))
+        names.append(part.stream.type)
+    for events in stream.certain:
+        for kind, one in events.inputs():
+            table = read_table(one.data)
+            times.append(time_column(table, one.time))
+            codes, own = (np.zeros(table.rows, np.int32), [kind]) if kind is not None else type_codes(table, one.type)
+            kinds.append(np.where(codes < 0, -1, codes + len(names)).astype(np.int32))
+            names += own
+            tables.append(_whole(table, wanted & table.columns.keys()))
+    whole = _stacked(tables)
+    columns = {name: whole[name].combine_chunks() for name in whole.column_names if name != _HIDDEN}
+    time = np.concatenate(times)
+    identity = hash_columns([pa.array(time), *(columns[name] for name in sorted(columns))])
+    return Rows(time, np.concatenate(kinds), names, columns, {}, identity, relations=dict(relations))
+
+
+_HIDDEN = "\0rows"
+"""A column of a table that has no other, so that it has rows."""
+
+
+def _read(part: Belief, wanted: set[str]) -> Table:
+    sources = part.sources()
+    table = read_table(part.data, {*sources.values(), *wanted, part.time})
+    there = list(table.names or table.columns)
+    for ours, name in sources.items():
+        if name not in table.columns:
+            raise missing_column(f"The table of {part.stream.type}", name, role_of(ours), there, "ps.beliefs(data, …)")
+    return table
+
+
+def role_of(ours: str) -> str:
+    """What a column is to the user, by what the engine calls it."""
+    roles = {CHANCE: "probability", READING: "reading", LIKELIHOOD: "likelihood"}
+    return f"{roles.get(ours, 'value before' if ours.startswith(GIVEN) else 'key or value')} column"
+
+
+def _named(part: Belief, table: Table, wanted: set[str]) -> pa.Table:
+    columns: dict[str, Any] = {}
+    for ours, name in part.sources().items():
+        columns[ours] = _column(table, name)
+        if ours == CHANCE:
+            columns[ours] = as_doubles(columns[ours], part.stream.type, name)
+    for name in wanted & table.columns.keys():
+        columns.setdefault(name, _column(table, name))
+    return pa.table({**columns, _HIDDEN: pa.nulls(table.rows)})
+
+
+def as_doubles(column: Any, type_: str, name: str) -> Any:
+    """Probabilities as they are computed with."""
+    try:
+        return column.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise EventDataError(
+            f"The probabilities of {type_}, {name!r}, are no numbers but {column.type}.", hint="Name another: p='…'."
+        ) from None
+
+
+def _whole(table: Table, wanted: Iterable[str]) -> pa.Table:
+    return pa.table({**{name: _column(table, name) for name in wanted}, _HIDDEN: pa.nulls(table.rows)})
+
+
+def _column(table: Table, name: str) -> Any:
+    column = table.columns[name]
+    if isinstance(column, list):
+        raise EventDataError(
+            f"The column {name!r} has values of several kinds.",
+            hint="In an uncertain stream a column has one: cast it.",
+        )
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _stacked(tables: list[pa.Table]) -> pa.Table:
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        kinds: dict[str, set[str]] = {}
+        for table in tables:
+            for one in table.schema:
+                kinds.setdefault(one.name, set()).add(str(one.type))
+        name = next((name for name, found in kinds.items() if len(found - {"null"}) > 1), "")
+        raise EventDataError(
+            f"The column {name.removeprefix(GIVEN)!r} is {' in one table and '.join(sorted(kinds.get(name, set())))} in another.",
+            hint="Cast one of them.",
+        ) from error

@@ -1,0 +1,91 @@
+"""How patterns are answered over an uncertain stream, in words: their class, why, and what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perseid.engines.uncertain.automaton import MOST_STATES
+from perseid.engines.uncertain.plan import Asked, ask
+from perseid.engines.uncertain.situations import Situations
+from perseid.engines.uncertain.streams import Known, Stream, Streams
+from perseid.lang.printer import print_duration
+from perseid.semantics.classes import QueryClass
+from perseid.semantics.core import CorePattern
+from perseid.viz.detection import Row, section
+
+_HOW = {
+    QueryClass.REGULAR: "exact, step by step: an automaton beside what is hidden; memory does not grow with the stream",
+    QueryClass.EXTENDED: "exact, step by step: one automaton for each binding, combined as 1 - product of (1 - p)",
+    QueryClass.SAFE: "exact, by a safe plan over intervals of time: needs finished data; time grows with its square",
+    QueryClass.UNSAFE: "sampled",
+}
+
+
+def explain_answers(cores: Sequence[CorePattern], streams: Streams, spark: bool) -> str:
+    """One section for each pattern, one for the stream."""
+    lines: list[str] = []
+    for core in cores:
+        lines += section(f"answers of {core.name}", _pattern(ask(core, streams), streams))
+    lines += section("the uncertain stream", _streams(streams))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _pattern(asked: Asked, streams: Streams) -> list[Row]:
+    kind = asked.classified.kind
+    meaning = Situations(asked.pattern)
+    sampling = streams.sampling
+    bound = f"off by more than {sampling.epsilon:g} with probability {sampling.delta:g} at most, at each step"
+    from perseid.engines.uncertain.sampling import worlds_for
+
+    drawn = f"{worlds_for(sampling):,} random worlds, seed {sampling.seed}: {bound}"
+    rows: list[Row] = [
+        ("class", f"{kind.value} (paper 5): {asked.classified.why}"),
+        ("answers", drawn if kind is QueryClass.UNSAFE or sampling.always else _HOW[kind]),
+    ]
+    by = ", ".join(component.name for component in asked.unit[: asked.groups])
+    rows.append(("told by", f"{by}, and step" if by else "step, for anyone"))
+    if kind in (QueryClass.REGULAR, QueryClass.EXTENDED) and not sampling.always:
+        rows.append(
+            ("bound", f"above {MOST_STATES:,} states of the automaton, or too many joint values, sampled: {drawn}")
+        )
+        if not asked.is_single(streams):
+            names = ", ".join(part.type for part in asked.hidden(streams))
+            rows.append(
+                ("hidden", f"several chains of {names} may meet in one group: carried as one, of their joint values")
+            )
+    if asked.pattern.returns:
+        rows.append(("return", "not told: an answer is of a group and a step, not of one match"))
+    if meaning.timed:
+        rows.append(("time", "how long a partial match has lasted is part of its state"))
+    return rows
+
+
+def _streams(streams: Streams) -> list[Row]:
+    every = "every distinct time" if streams.every is None else print_duration(streams.every)
+    rows: list[Row] = [("step", every)]
+    rows += [(part.type, _stream(part)) for part in streams.parts]
+    if streams.prune:
+        rows.append(("pruned", f"weights below {streams.prune:g}; what was left out is in error"))
+    return rows
+
+
+def _stream(part: Stream) -> str:
+    if part.known is Known.CERTAIN:
+        return "certain events"
+    whose = f"of {', '.join(part.of)}, " if part.of else ""
+    what = f"{whose}about {', '.join(part.about)}: "
+    if part.known is Known.INDEPENDENT:
+        return what + "a distribution for each step, independent of those before; what is missing is no event"
+    if part.known is Known.LINKED:
+        said = "a table for each step, by the value before"
+        return what + (said if part.correlations else f"{said}; taken step by step")
+    assert part.model is not None
+    said = f"readings behind {len(part.model.values)} values, {part.inference}"
+    if not part.correlations:
+        said += ", each step for itself"
+    silent = (
+        f"; silence of up to {part.patience} steps is a reading"
+        if part.patience
+        else "; a step without a row begins anew"
+    )
+    return what + said + silent
