@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,8 @@ class Moved:
     weights: Weights
     lost: Any
     impossible: int
+    gone: Any
+    """By step: what was absorbed at it."""
 
 
 def move(
@@ -46,30 +49,35 @@ def move(
     *,
     values: int = 0,
     prune: float = 0.0,
+    absorbing: Callable[[Automaton], Any] | None = None,
 ) -> Moved:
-    """Every group over its steps; ``values`` are those of the hidden chain, without that of no event."""
+    """Every group over its steps; ``values`` are those of the hidden chain, without that of no event.
+
+    ``absorbing`` says with which letters, by state, worlds are absorbed: by default those that complete the pattern.
+    """
     groups, count = len(steps.offsets) - 1, len(steps.idle)
     meaning = automaton.meaning
     longest = -1
     if meaning.timed:
         # Where nothing bounds how long a situation waits, it still does not change for ever: ages stop counting.
         longest = count_steps(meaning.oldest, automaton.elapsed) + 1
-    told, lost = np.zeros(count), np.zeros(groups)
+    told, gone, lost = np.zeros(count), np.zeros(count), np.zeros(groups)
     left, left_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
     left_offsets = np.zeros(groups + 1, np.int64)
     work = _room(automaton, values + 1, None)
-    sums = np.zeros(4)
+    sums = np.zeros(5)
     while True:
+        absorbed = automaton.done if absorbing is None else absorbing(automaton)
         with np.errstate(all="ignore"):
             status = k.advance(
-                mode, steps, hidden, automaton.next, automaton.done, automaton.join, longest, prune,
-                given.pairs, given.weight, given.offsets, work, sums, told, lost, left, left_weight, left_offsets,
+                mode, steps, hidden, automaton.next, automaton.done, absorbed, automaton.join, longest, prune,
+                given.pairs, given.weight, given.offsets, work, sums, told, gone, lost, left, left_weight, left_offsets,
             )  # fmt: skip
         first, second = int(work.cursor[k.C_FIRST]), int(work.cursor[k.C_SECOND])
         if status == k.FINISHED:
             out = int(work.cursor[k.C_OUT])
             kept = Weights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
-            return Moved(told, kept, lost, int(work.cursor[k.C_IMPOSSIBLE]))
+            return Moved(told, kept, lost, int(work.cursor[k.C_IMPOSSIBLE]), gone)
         if status == k.NO_ROOM:
             room = 2 * len(left) + len(automaton.states) * (values + 1)
             left = np.concatenate([left, np.zeros((room, 2), np.int64)])

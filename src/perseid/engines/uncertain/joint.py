@@ -109,7 +109,7 @@ def _laid(layout: Layout, chains: list[list[OneChain]], automaton: Automaton, la
         weight=np.concatenate([np.zeros(0), *(one.weight for one in pieces)]).reshape(1, -1),
         ahead=ahead if looks else np.zeros((0, 0)),
     )
-    return layout.steps._replace(entries=first), hidden
+    return layout.steps._replace(entries=first[:-1], entries_end=first[1:]), hidden
 
 
 def _whole(parts: list[Any]) -> Any:

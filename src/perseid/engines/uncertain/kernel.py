@@ -39,13 +39,19 @@ class Steps(NamedTuple):
     still: Any
     """By step: whether the hidden chain has none there, so that it stays where it is and no event of it happens."""
     others: Any
-    """By step, and at last: where the rows of chains begin that are independent from step to step."""
+    others_end: Any
+    """By step: where the rows of chains begin, and end, that are independent from step to step."""
     chain: Any
     letter: Any
     share: Any
     """Of those rows: whose they are, letter and probability."""
     entries: Any
-    """By step, and at last: where the entries of its table begin; of a model all steps have the same."""
+    entries_end: Any
+    """By step: where the entries of its table begin, and end; of a model all steps have the same."""
+    at: Any
+    """By step: which of the hidden chain's it is."""
+    absorbs: Any
+    """By group: from which step on worlds that are absorbed are left out."""
 
 
 class Hidden(NamedTuple):
@@ -88,7 +94,7 @@ def letters_of(steps: Steps, step: int, join: Any, work: Work) -> int:
     seen, chance, aside = work.seen, work.chance, work.aside
     count = 1
     seen[0], chance[0] = 0, 1.0
-    row, end = steps.others[step], steps.others[step + 1]
+    row, end = steps.others[step], steps.others_end[step]
     while row < end:
         last, stated = row, 0.0
         while last < end and steps.chain[last] == steps.chain[row]:
@@ -180,23 +186,25 @@ def slot_of(state: int, count: int, fresh: int, work: Work) -> int:
 
 @jit
 def move(
-    mode: int, group: int, step: int, letters: int, steps: Steps, hidden: Hidden, following: Any, done: Any, join: Any,
-    work: Work, sums: Any,
+    mode: int, group: int, step: int, letters: int, steps: Steps, hidden: Hidden, following: Any, done: Any,
+    absorbing: Any, join: Any, work: Work, sums: Any,
 ) -> int:  # fmt: skip
     """Move the weights of all pairs one step on; how it ended. ``sums`` gets what is complete, all, and all as seen from ahead;
-    and how many states get weight."""
+    how many states get weight; and what was absorbed."""
     order, now, then, cursor = work.order, work.now, work.then, work.cursor
     values = now.shape[1]
     nothing = values - 1
     count = cursor[C_COUNT]
     still = steps.still[step]
-    first, end = steps.entries[step], steps.entries[step + 1]
+    first, end = steps.entries[step], steps.entries_end[step]
     if mode >= MODEL:
         first, end = 0, 0 if still else len(hidden.old)
-    reading = hidden.reading[step] if mode == MODEL else 0
+    at = steps.at[step]
+    reading = hidden.reading[at] if mode == MODEL else 0
     looks = len(hidden.ahead) > 0
+    absorbs = step >= steps.absorbs[group]
     fresh, status = 0, FINISHED
-    completed, whole, ahead = 0.0, 0.0, 0.0
+    completed, whole, ahead, gone = 0.0, 0.0, 0.0, 0.0
     for i in range(count):
         state = order[i]
         for k in range(letters):
@@ -218,13 +226,16 @@ def move(
                 if after < 0:
                     status, cursor[C_FIRST], cursor[C_SECOND] = NEXT_UNKNOWN, state, beside
                     break
-                slot = slot_of(after, count, fresh, work)
-                fresh = max(fresh, slot + 1)
-                then[slot, x if still else nothing] += mass
                 whole += mass
                 ahead += mass
                 if done[state, beside]:
                     completed += mass
+                if absorbs and absorbing[state, beside]:
+                    gone += mass
+                    continue
+                slot = slot_of(after, count, fresh, work)
+                fresh = max(fresh, slot + 1)
+                then[slot, x if still else nothing] += mass
             if status != FINISHED:
                 break
             for e in range(first, end):
@@ -239,7 +250,7 @@ def move(
                     if mode == MODEL:
                         mass = weight * hidden.weight[0, e] * hidden.likelihood[reading, value] * chance
                     else:
-                        mass = weight * hidden.weight[step, e] * chance
+                        mass = weight * hidden.weight[at, e] * chance
                     letter = hidden.letters[group, value]
                 if mass == 0.0:
                     continue
@@ -253,14 +264,17 @@ def move(
                 if after < 0:
                     status, cursor[C_FIRST], cursor[C_SECOND] = NEXT_UNKNOWN, state, letter
                     break
-                slot = slot_of(after, count, fresh, work)
-                fresh = max(fresh, slot + 1)
-                then[slot, value] += mass
                 whole += mass
-                seen_from_ahead = mass * hidden.ahead[step, value] if looks else mass
+                seen_from_ahead = mass * hidden.ahead[at, value] if looks else mass
                 ahead += seen_from_ahead
                 if done[state, letter]:
                     completed += seen_from_ahead
+                if absorbs and absorbing[state, letter]:
+                    gone += mass
+                    continue
+                slot = slot_of(after, count, fresh, work)
+                fresh = max(fresh, slot + 1)
+                then[slot, value] += mass
             if status != FINISHED:
                 break
         if status != FINISHED:
@@ -271,7 +285,7 @@ def move(
             for x in range(values):
                 then[i, x] = 0.0
         fresh = 0
-    sums[0], sums[1], sums[2], sums[3] = completed, whole, ahead, fresh
+    sums[0], sums[1], sums[2], sums[3], sums[4] = completed, whole, ahead, fresh, gone
     return status
 
 
@@ -315,14 +329,14 @@ def forget_value(count: int, work: Work) -> None:
 
 @jit
 def advance(
-    mode: int, steps: Steps, hidden: Hidden, following: Any, done: Any, join: Any, longest: int, prune: float,
+    mode: int, steps: Steps, hidden: Hidden, following: Any, done: Any, absorbing: Any, join: Any, longest: int, prune: float,
     given: Any, given_weight: Any, given_offsets: Any, work: Work, sums: Any,
-    told: Any, lost: Any, left: Any, left_weight: Any, left_offsets: Any,
+    told: Any, gone: Any, lost: Any, left: Any, left_weight: Any, left_offsets: Any,
 ) -> int:  # fmt: skip
     """Move every group on over its steps.
 
     ``given`` are the pairs that groups begin with, and ``left`` those that they end with, as (state, value), with their weights.
-    ``told`` gets the probability of each step, ``lost``, by group, what pruning left out. ``longest`` is after how many idle steps
+    ``told`` gets the probability of each step, ``gone`` that of what was absorbed at it, ``lost``, by group, what pruning left out. ``longest`` is after how many idle steps
     nothing is left of a situation; -1 where time does not count.
     """
     cursor, order, slots, now = work.cursor, work.order, work.slots, work.now
@@ -355,12 +369,12 @@ def advance(
             letters = letters_of(steps, step, join, work)
             if letters < 0:
                 return JOIN_UNKNOWN
-            status = move(mode, group, step, letters, steps, hidden, following, done, join, work, sums)
+            status = move(mode, group, step, letters, steps, hidden, following, done, absorbing, join, work, sums)
             if status != FINISHED:
                 return status
             if mode == MODEL and sums[1] == 0.0:
                 # No value explains what was read: it says nothing, and is counted.
-                hidden.reading[step] = len(hidden.likelihood) - 1
+                hidden.reading[steps.at[step]] = len(hidden.likelihood) - 1
                 cursor[C_IMPOSSIBLE] += 1
                 continue
             count = cursor[C_COUNT]
@@ -371,6 +385,7 @@ def advance(
             scale = 1.0 / sums[1] if mode in (JOINT, MODEL) and sums[1] > 0.0 else 1.0
             lost[group] += settle(count, int(sums[3]), scale, prune, work)
             told[step] = sums[0] / sums[2] if mode in (JOINT, MODEL) and sums[2] > 0.0 else sums[0]
+            gone[step] = sums[4]
             cursor[C_STEP] += 1
             cursor[C_IDLE] = -1
         out = cursor[C_OUT]

@@ -303,16 +303,21 @@ def laid_out(units: Any, last: Any, others: Others, entries: Entries | None = No
     if entries is not None:
         by_entry = np.lexsort((entries.weight, entries.new, entries.old, which))
         first_entry = np.searchsorted(which[by_entry], np.arange(len(step) + 1))
+    first_other = np.searchsorted(at_others[sort], np.arange(len(step) + 1))
     steps = k.Steps(
         offsets=offsets,
         idle=np.where(before == NEVER, 0, step - before - 1),
         afresh=np.zeros(len(step), bool),
         still=np.zeros(len(step), bool),
-        others=np.searchsorted(at_others[sort], np.arange(len(step) + 1)),
+        others=first_other[:-1],
+        others_end=first_other[1:],
         chain=others.chain[rows],
         letter=others.letter[rows],
         share=others.share[rows],
-        entries=first_entry,
+        entries=first_entry[:-1],
+        entries_end=first_entry[1:],
+        at=np.arange(len(step)),
+        absorbs=np.full(len(units), len(step)),
     )
     return Layout(unit, step, which, rows, by_entry, steps)
 
