@@ -92,8 +92,9 @@ def completions(
     """Every way in which a pattern is completed by the events of one partition, preferred or not, in order of the end.
 
     This is what uncertain streams ask: whether a pattern is completed at a time, and by how many ways, not which match is
-    told. Later means strictly later, and events of one time stand beside one another: a step takes each of those that fit at
-    the first time at which one does (paper 5, Figure 2).
+    told. Every way on waits for an event of its own: to leave a repetition and to go round again are two. Later means strictly
+    later, and events of one time stand beside one another: a step takes each of those that fit at the first time at which one
+    does (paper 5, Figure 2).
     """
     bench = Judge(pattern, events, None, True, relations or {}, every_way=True)
     outcomes = (o for start in range(len(events)) for o in bench.attempt(start) if isinstance(o, Found))
@@ -176,7 +177,7 @@ class Judge:
         self.strictly_later = strictly_later
         self.relations = relations
         self.every_way = every_way
-        """Whether a step takes every event of the time at which it first finds one, and not the first of them."""
+        """Whether each way on counts for itself, and takes every event of the time at which it first finds one."""
         self.held: list[int] = []
         """Times at which matches may end that are found, or may be, but not decided at the horizon."""
         self.names = frozenset(s.name for s in pattern.steps if s.name is not None)
@@ -210,7 +211,7 @@ class Judge:
         options = list(self.options(path))
         waiting = [o for o in options if isinstance(o, Option)]
         found: dict[int, list[int]] = {id(o): [] for o in waiting}
-        held: int | None = None
+        held = False
         behind = path.last + 1
         mine = {p for _, p in path.taken} if inner else set()
         for position in range(path.last + 1, end):
@@ -221,11 +222,9 @@ class Judge:
                 behind += 1
             fitting = [o for o in waiting if self.live(o, path, position, start, inner) and self.fits(o, position)]
             for option in fitting:
-                before = (held, *found[id(option)][:1])
-                if option.any or not any(self._has_passed(first, position) for first in before):
+                if option.any or not (held or self._has_found(found[id(option)], position)):
                     found[id(option)].append(position)
-            if held is None and not all(o.any or o.path.spare for o in fitting):
-                held = position
+            held = held or not (self.every_way or all(o.any or o.path.spare for o in fitting))
         for position in range(behind, end):
             waiting = [o for o in waiting if not self.violated(o, position, start, inner)]
         for way in options:
@@ -236,7 +235,7 @@ class Judge:
                 after = self.take(way, position)
                 if after is not None:
                     yield from self.explore(after, start, end, inner=inner)
-            settled = not way.any and (held is not None or bool(found[id(way)]))
+            settled = not way.any and (held or bool(found[id(way)]))
             if way not in waiting or inner or settled:
                 continue
             if self._may_come(way, path, start):
@@ -246,11 +245,9 @@ class Judge:
                 if given_up is not None:
                     yield Stuck(path, given_up)
 
-    def _has_passed(self, first: int | None, position: int) -> bool:
-        """Was the event before this one that holds a path up? Where every way counts, all events of one time do."""
-        if first is None:
-            return False
-        return not self.every_way or self.events[first].time < self.events[position].time
+    def _has_found(self, before: Sequence[int], position: int) -> bool:
+        """Has an option found its event? Where every way counts, it takes all those of one time."""
+        return bool(before) and not (self.every_way and self.events[before[0]].time == self.events[position].time)
 
     def _simultaneous(self, earlier: int, later: int) -> bool:
         """Where later steps must be strictly later, events of one time do not lie between one another."""

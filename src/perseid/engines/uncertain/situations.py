@@ -142,17 +142,16 @@ class Situations(Judge):
         ]
         waiting = [(i, option) for i, option in waiting if self._is_open(option, start)]
         arrived = []
-        held, found = False, set()
+        found = set()
         for symbol in letter:
             for i, option in waiting:
                 if self._is_live(option) and self._fits(option, symbol):
                     found.add(i)
-                    held = held or not (option.any or option.path.spare)
                     after = self._taken(option, symbol, first=False)
                     arrived += [after] if after is not None else []
         still = []
         for i, option in waiting:
-            over = not option.any and (held or i in found or (option.next and bool(letter)))
+            over = not option.any and (i in found or (option.next and bool(letter)))
             closing = self.closing(option, start, False)
             if not (over or self._is_violated(option.path, letter) or (closing is not None and closing <= 0)):
                 still.append(i)
