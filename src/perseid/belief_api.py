@@ -87,7 +87,7 @@ def match_beliefs(
     streams = asked_streams(cores, stream, rows.kind_names)
     types = {name: column.type for name, column in rows.columns.items()}
     plan = make_plan(cores, streams, types, telling=telling, expected=expected)
-    table, counted = answer(plan, rows)
+    table, counted, _ = answer(plan, rows)
     return Answers(table, counted)
 
 

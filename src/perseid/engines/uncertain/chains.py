@@ -11,20 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from perseid.engines.codes import key_codes
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
-from perseid.engines.uncertain.inference import (
-    filtered,
-    lagged,
-    likeliest_each,
-    likeliest_path,
-    particle_filter,
-    smoothed,
-)
-from perseid.engines.uncertain.reading import taken
+from perseid.engines.uncertain.inference import chain_of, likeliest_each, likeliest_path, particle_filter, smoothed
+from perseid.engines.uncertain.kernel import look_ahead
+from perseid.engines.uncertain.passes import filter_on
+from perseid.engines.uncertain.reading import Units, taken
 from perseid.engines.uncertain.streams import LIKELIHOOD, READING, Stream
 from perseid.errors import EventDataError
 from perseid.semantics import values as v
@@ -36,8 +32,8 @@ from perseid.semantics.hidden import HiddenMarkov
 class Chains:
     """The chains of one stream: those of a key that was silent for too long are two."""
 
-    rows: Any
-    """By chain: a row that has its key."""
+    keys: Mapping[str, Any]
+    """The columns of their key, by chain."""
     hashes: Any
     """By chain: a hash of its key."""
     offsets: Any
@@ -48,15 +44,47 @@ class Chains:
     """By step: a row of the likelihoods."""
     likelihood: Any
     """By reading and value; the last row says nothing."""
+    afresh: Any
+    """By chain: whether it begins here, and does not go on from what is kept."""
+    told: Any
+    """By chain: how many of its steps count now; those behind them only say what comes."""
+    before: Any
+    """By chain: where what is kept of it is, or -1."""
 
 
-def chains_of(stream: Stream, rows: Rows, chosen: Any, step: Any) -> Chains:
-    """The chains of a stream's rows; ``step`` has the numbers of their steps."""
+@dataclass(frozen=True)
+class Lives:
+    """What is kept of chains: their key, their last step with a row, the last that counted, and what was known then."""
+
+    keys: Mapping[str, Any]
+    last: Any
+    done: Any
+    belief: Any
+    """By chain and value; without columns where only patterns know it."""
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+
+def no_lives(stream: Stream, rows: Rows) -> Lives:
+    """That nothing is kept."""
+    none = np.zeros(0, np.int64)
+    return Lives({name: rows.columns[name].slice(0, 0) for name in stream.of}, none, none, np.zeros((0, 0)))
+
+
+def chains_of(
+    stream: Stream, rows: Rows, chosen: Any, step: Any, kept: Lives, upto: int | None, known: int | None, numbered: bool
+) -> Chains:
+    """The chains of a stream's rows, and of what is kept of earlier ones.
+
+    ``step`` has the numbers of the rows' steps. Steps count up to ``upto``, all where it is None; readings are there up to
+    ``known``. Where steps are not ``numbered``, no time lies between two.
+    """
     model = stream.model
     assert model is not None
-    keys = [comparable(taken(rows.columns[name], chosen)) for name in stream.of]
-    codes, _ = key_codes(keys, len(chosen))
-    hashes = owner_hashes(stream, rows, chosen)
+    own = {name: taken(rows.columns[name], chosen) for name in stream.of}
+    units = Units([list(own.values()), list(kept.keys.values())], [len(chosen), len(kept)])
+    codes, old = units.of
     said, likelihood = _said(stream, model, rows, chosen)
     # Several readings of one step are one: what they say is multiplied, in the order of what was read.
     order = np.lexsort((said, step, codes))
@@ -65,22 +93,81 @@ def chains_of(stream: Stream, rows: Rows, chosen: Any, step: Any) -> Chains:
     new_step[1:] = (codes[1:] != codes[:-1]) | (steps[1:] != steps[:-1])
     at = np.flatnonzero(new_step)
     likelihood, said = _together(likelihood, said, at)
-    codes, steps, first = codes[at], steps[at], order[at]
-    gap = np.zeros(len(at), np.int64)
-    gap[1:] = np.where(codes[1:] == codes[:-1], steps[1:] - steps[:-1] - 1, 0)
-    begins = np.ones(len(at), bool)
-    begins[1:] = (codes[1:] != codes[:-1]) | (gap[1:] > stream.patience)
-    gap = np.where(begins, 0, gap)
-    # Silent steps before each step, with what silence says.
+    codes, steps = codes[at], steps[at]
     silence = model.codes([None])[0] if None in model.readings else len(likelihood) - 1
-    lengths = gap + 1
-    ends = np.cumsum(lengths)
-    reading = np.full(int(ends[-1]) if len(ends) else 0, silence, np.int64)
-    reading[ends - 1] = said
-    whole = np.repeat(steps - gap, lengths) + (np.arange(len(reading)) - np.repeat(ends - lengths, lengths))
-    starts = np.flatnonzero(begins)
-    offsets = np.append((ends - lengths)[starts], len(reading))
-    return Chains(chosen[first[starts]], hashes[first[starts]], offsets, whole, reading, likelihood)
+    by_key = np.append(np.searchsorted(codes, np.arange(len(units))), len(codes))
+    places = np.full(len(units), -1, np.int64)
+    places[old] = np.arange(len(kept))
+    patience = stream.patience if numbered else 0
+    pieces = _Pieces()
+    for key in range(len(units)):
+        low, high = by_key[key], by_key[key + 1]
+        place = int(places[key])
+        last = int(kept.last[place]) if place >= 0 else None
+        done = int(kept.done[place]) if place >= 0 else None
+        pieces.add(key, place, last, done, steps[low:high], said[low:high], patience, upto, known, silence, numbered)
+    of = np.array(pieces.keys, np.int64)
+    lengths = np.array([len(one) for one in pieces.steps], np.int64)
+    return Chains(
+        keys={name: column.take(pa.array(of)) for name, column in zip(stream.of, units.keys, strict=True)},
+        hashes=hash_columns(
+            [key.take(pa.array(of)) for key in units.keys], leading=hash_values([stream.type]), rows=len(of)
+        ),
+        offsets=np.append(0, np.cumsum(lengths)),
+        step=np.concatenate([np.zeros(0, np.int64), *pieces.steps]),
+        reading=np.concatenate([np.zeros(0, np.int64), *pieces.said]),
+        likelihood=likelihood,
+        afresh=np.array(pieces.afresh, bool),
+        told=np.array(pieces.told, np.int64),
+        before=np.array(pieces.before, np.int64),
+    )
+
+
+class _Pieces:
+    """Chains as they are put together, one key after the other."""
+
+    def __init__(self) -> None:
+        self.keys: list[int] = []
+        self.steps: list[Any] = []
+        self.said: list[Any] = []
+        self.afresh: list[bool] = []
+        self.told: list[int] = []
+        self.before: list[int] = []
+
+    def add(
+        self, key: int, place: int, last: int | None, done: int | None, steps: Any, said: Any, patience: int,
+        upto: int | None, known: int | None, silence: int, numbered: bool,
+    ) -> None:  # fmt: skip
+        """The chains of one key: what goes on from what is kept, and what begins after a silence that was too long."""
+        gap = np.diff(steps) - 1 if numbered else np.zeros(max(len(steps) - 1, 0), np.int64)
+        cuts = np.flatnonzero(gap > patience) + 1
+        runs = list(zip(np.split(steps, cuts), np.split(said, cuts), strict=True)) if len(steps) else []
+        if last is not None:
+            goes_on = bool(runs) and (not numbered or int(runs[0][0][0]) - last - 1 <= patience)
+            if not goes_on:
+                runs.insert(0, (steps[:0], said[:0]))
+        for number, (own, read) in enumerate(runs):
+            kept = number == 0 and last is not None
+            first = (done if kept and done is not None else int(own[0]) - 1) + 1
+            newest = int(own[-1]) if len(own) else last
+            assert newest is not None
+            final = newest + patience
+            final = final if known is None else max(newest, min(final, known))
+            if numbered:
+                whole = np.arange(first, final + 1)
+                filled = np.full(len(whole), silence, np.int64)
+                filled[own - first] = read
+            else:
+                whole, filled = own, read
+            counted = len(whole) if upto is None else int(np.searchsorted(whole, upto, side="right"))
+            if not len(whole):
+                continue
+            self.keys.append(key)
+            self.steps.append(whole)
+            self.said.append(filled)
+            self.afresh.append(not kept)
+            self.told.append(counted)
+            self.before.append(place if kept else -1)
 
 
 def owner_hashes(stream: Stream, rows: Rows, chosen: Any) -> Any:
@@ -143,24 +230,46 @@ def _together(likelihood: Any, said: Any, at: Any) -> tuple[Any, Any]:
     return whole, out
 
 
-def marginals_of(stream: Stream, chains: Chains, seed: int) -> tuple[Any, int]:
-    """By step and value: how probable it is by itself, as the stream's inference has it; and readings that cannot be."""
+def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tuple[Any, Any, int]:
+    """By step and value: how probable it is by itself, as the stream's inference has it; what is known at the last step of each
+    chain that counts; and how many readings cannot be."""
     model, way = stream.model, stream.inference
     assert model is not None
     seen = chains.likelihood[chains.reading]
+    known, passed_over = _filtered(model, chains, kept, seen)
+    last = chains.offsets[:-1] + np.maximum(chains.told, 1) - 1
+    belief = known[last] if len(last) else known
     if way.name == "particles":
-        seeds = chains.hashes ^ np.int64(seed)
-        shares = particle_filter(model, seen, chains.offsets, way.number, seeds)
-        return shares.marginals, int(shares.impossible.sum())
+        shares = particle_filter(model, seen, chains.offsets, way.number, chains.hashes ^ np.int64(seed))
+        return shares.marginals, belief, int(shares.impossible.sum())
     if way.name == "viterbi":
         path = likeliest_path(model, seen, chains.offsets)
-        return _chosen(path.path, len(model.values)), int(path.impossible.sum())
+        return _chosen(path.path, len(model.values)), belief, int(path.impossible.sum())
+    found = known
     if way.name == "lag":
-        known = lagged(model, seen, chains.offsets, way.number)
-    else:
-        known = (smoothed if way.name == "smooth" else filtered)(model, seen, chains.offsets)
-    found = _chosen(likeliest_each(known.marginals), len(model.values)) if way.name == "likeliest" else known.marginals
-    return found, int(known.impossible.sum())
+        graph = model.starts, model.targets, model.weights
+        ahead = look_ahead(*graph, chains.likelihood, chains.reading, chains.offsets, way.number)
+        found = known * ahead
+        whole = found.sum(axis=1, keepdims=True)
+        found = np.where(whole > 0, found / np.where(whole > 0, whole, 1.0), known)
+    elif way.name == "smooth":
+        found = smoothed(model, seen, chains.offsets).marginals
+    elif way.name == "likeliest":
+        found = _chosen(likeliest_each(known), len(model.values))
+    return found, belief, passed_over
+
+
+def _filtered(model: HiddenMarkov, chains: Chains, kept: Lives, seen: Any) -> tuple[Any, int]:
+    """What is known at each step by the readings up to it, going on from what was known before."""
+    chain = chain_of(model)
+    begin = np.zeros((len(chains.afresh), len(model.values)))
+    for i, before in enumerate(chains.before):
+        if before >= 0:
+            begin[i] = kept.belief[before]
+    marginals = np.empty((len(chains.step), len(model.values)))
+    impossible = np.zeros(len(chains.step), np.bool_)
+    filter_on(chain, np.ascontiguousarray(seen), chains.offsets, chains.afresh, begin, marginals, impossible)
+    return marginals, int(impossible.sum())
 
 
 def _chosen(path: Any, values: int) -> Any:

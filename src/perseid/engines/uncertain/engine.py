@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from perseid.engines.contract import Clock, Rows, Step
@@ -22,6 +23,7 @@ from perseid.semantics.classes import QueryClass
 
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers
+    from perseid.engines.uncertain.traces import Given
 
 SAMPLED = "sampled"
 """What is counted of steps that were sampled though their pattern could have had an exact answer: it has too many states."""
@@ -57,26 +59,32 @@ def make_plan(
     return UncertainPlan(asked, streams, output_schema(asked, types, telling, expected), telling, expected)
 
 
-def answer(plan: UncertainPlan, rows: Rows) -> tuple[pa.Table, dict[str, int]]:
-    """The rows of all answers, where all rows have come, and what was counted."""
-    from perseid.engines.uncertain.output import told_table
-    from perseid.engines.uncertain.traces import refuse_bad
+def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.Table, dict[str, int], Any]:
+    """The rows of all answers, where all rows have come; what was counted; and rows that are no distribution.
 
+    Where it is ``strict`` these are an error.
+    """
+    from perseid.engines.uncertain.output import told_table
+    from perseid.engines.uncertain.traces import gather, refuse_bad
+
+    given, impossible = gather(plan.streams, rows)
+    if strict:
+        refuse_bad(plan.streams, rows, given.bad)
     tables = []
-    counted: Counter[str] = Counter(events=len(rows))
+    counted: Counter[str] = Counter(events=len(rows) - len(given.bad), impossible=impossible)
     for one in plan.asked:
-        answers, bad, impossible, fell = answers_of(one, plan.streams, rows)
-        refuse_bad(plan.streams, rows, bad)
-        counted["impossible"] += impossible
+        answers, passed_over, fell = answers_of(one, plan.streams, given)
+        counted["impossible"] += passed_over
         counted[SAMPLED] += fell
-        tables.append(told_table(one, rows, answers, plan.telling, plan.streams.every, plan.schema))
+        tables.append(told_table(one, answers, plan.telling, plan.streams.every, plan.schema))
     table = pa.concat_tables([plan.schema.empty_table(), *tables]).combine_chunks()
     counted["matches"] = table.num_rows
-    return table, dict(counted)
+    return table, dict(counted), given.bad
 
 
-def answers_of(one: Asked, streams: Streams, rows: Rows) -> tuple[Answers, Any, int, int]:
-    """The answers of one pattern: exact where theory allows, else sampled; and how many fell to sampling."""
+def answers_of(one: Asked, streams: Streams, given: Given) -> tuple[Answers, int, int]:
+    """The answers of one pattern, exact where theory allows, else sampled; readings that cannot be; steps that fell to sampling."""
+    from perseid.engines.rows import take_rows
     from perseid.engines.uncertain.answers import exactly
     from perseid.engines.uncertain.automaton import Automaton, TooManyStates
     from perseid.engines.uncertain.reading import Reader
@@ -84,20 +92,24 @@ def answers_of(one: Asked, streams: Streams, rows: Rows) -> tuple[Answers, Any, 
     from perseid.engines.uncertain.sampling import sampled
 
     every = streams.every or 0
-    kind = one.classified.kind
-    fell = 0
+    kind, rows = one.classified.kind, given.rows
+    fell = False
     if kind is not QueryClass.UNSAFE and not streams.sampling.always:
         try:
             if kind is QueryClass.SAFE:
-                return *safely(one, streams, rows), 0
-            return *exactly(one, streams, Reader(Automaton(one.pattern, rows.relations, elapsed=every)), rows), 0
+                sound = take_rows(rows, np.setdiff1d(np.arange(len(rows)), given.bad)) if len(given.bad) else rows
+                return safely(one, streams, sound), 0, 0
+            found, impossible = exactly(
+                one, streams, Reader(Automaton(one.pattern, rows.relations, elapsed=every)), given
+            )
+            return found, impossible, 0
         except TooManyStates:
-            fell = 1
-    found = sampled(one, streams, Reader(Automaton(one.pattern, rows.relations, elapsed=every, most=1 << 31)), rows)
-    return *found, fell * len(found[0].step)
+            fell = True
+    drawn = sampled(one, streams, Reader(Automaton(one.pattern, rows.relations, elapsed=every, most=1 << 31)), given)
+    return drawn, 0, len(drawn.step) if fell else 0
 
 
 def step(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """The answers of a shard: of all its rows where they have all come."""
-    table, counted = answer(plan, rows)
+    table, counted, _ = answer(plan, rows, strict=False)
     return Step(table, None, None, counted)

@@ -55,8 +55,9 @@ class OneChain:
         return Table(old, new, np.zeros(self.size, np.int64), np.ones(self.size))
 
 
-def joint_lot(found: Material, count: int, last: Any, automaton: Automaton) -> Lot:
+def joint_lot(found: Material, last: Any, numbered: bool, automaton: Automaton) -> Lot:
     """The groups of a call in which several chains may be hidden."""
+    count = len(found.units)
     chains: list[list[OneChain]] = [[] for _ in range(count)]
     for entries in found.entries:
         for unit, chain in _of_tables(entries):
@@ -70,7 +71,7 @@ def joint_lot(found: Material, count: int, last: Any, automaton: Automaton) -> L
     there[found.others.unit] = True
     there[given[:, 0]] = True
     units = np.flatnonzero(there)
-    layout = laid_out(units, last[units], found.others, places=(given[:, 0], given[:, 1]))
+    layout = laid_out(units, last[units], numbered, found.others, places=(given[:, 0], given[:, 1]))
     largest = max((_size(chains[unit]) for unit in units), default=1)
     return Lot(k.JOINT, units, layout.step, *_laid(layout, chains, automaton, largest), largest - 1)
 

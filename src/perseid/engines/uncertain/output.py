@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import Rows
 from perseid.engines.sequence.schema import MOMENT, common_type
 from perseid.engines.uncertain.answers import Answers
 from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.reading import unit_columns
 from perseid.engines.uncertain.telling import Telling, tell
 
 PATTERN, TIME, START, END, CHANCE, ERROR, EXPECTED = "pattern", "time", "start", "end", "p", "error", "expected"
@@ -33,14 +31,12 @@ def output_schema(asked: Sequence[Asked], types: Mapping[str, Any], telling: Tel
     )
 
 
-def told_table(
-    asked: Asked, rows: Rows, answers: Answers, telling: Telling, every: int | None, schema: pa.Schema
-) -> pa.Table:
+def told_table(asked: Asked, answers: Answers, telling: Telling, every: int | None, schema: pa.Schema) -> pa.Table:
     """What is told of a pattern's answers."""
     told = tell(telling, answers.group, answers.step, answers.probability, every is not None)
-    chosen = answers.row[told.first]
-    groups = [c.name for c in asked.unit[: asked.groups]]
-    keys = dict(zip(groups, unit_columns(rows, asked.unit[: asked.groups]), strict=True))
+    chosen = pa.array(answers.group[told.first])
+    names = [component.name for component in asked.unit[: asked.groups]]
+    keys = dict(zip(names, answers.keys, strict=True))
     width = every or 1
     made: dict[str, Any] = {
         PATTERN: pa.array(np.full(len(chosen), asked.name), pa.string()),
@@ -55,7 +51,7 @@ def told_table(
     columns = []
     for field in schema:
         if field.name in keys:
-            columns.append(keys[field.name].take(pa.array(chosen)).cast(field.type))
+            columns.append(keys[field.name].take(chosen).cast(field.type))
         else:
             columns.append(made.get(field.name, pa.nulls(len(chosen), field.type)))
     return pa.table(columns, schema=schema)

@@ -96,6 +96,24 @@ def filter_all(chain: Chain, evidence: Evidence, marginals: Floats, likelihoods:
 
 
 @jit
+def filter_on(
+    chain: Chain, table: Floats, offsets: Ints, afresh: Bools, begin: Floats, marginals: Floats, impossible: Bools
+) -> None:
+    """Forward, with a row of the table for each step; keys that do not begin afresh go on from what was known of them."""
+    for key in range(offsets.size - 1):
+        for step in range(offsets[key], offsets[key + 1]):
+            now = marginals[step]
+            if step > offsets[key]:
+                predict(chain, marginals[step - 1], now)
+            elif afresh[key]:
+                for value in range(now.size):
+                    now[value] = chain.initial[value] if chain.initial[value] >= LEAST else 0.0
+            else:
+                predict(chain, begin[key], now)
+            impossible[step] = condition(now, table, step) == 0.0
+
+
+@jit
 def step_back(chain: Chain, before: Floats, after: Floats, ratio: Floats) -> None:
     """Make ``before``, known by readings up to it, known by all of them, as ``after`` is; what those say in ``ratio``."""
     predict(chain, before, ratio)

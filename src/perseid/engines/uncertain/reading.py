@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,10 @@ import pyarrow.compute as pc
 
 from perseid.engines.codes import key_codes
 from perseid.engines.contract import Rows
+from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.columns import value_at
+from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.plan import Component
 from perseid.engines.uncertain.situations import THERE
@@ -67,19 +70,20 @@ class Reader:
             found[i] = self.letter(type_, int(rows.time[chosen[row]]), attributes)
         return found[which] if len(which) else np.zeros(0, np.int64)
 
-    def value_letters(self, rows: Rows, type_: str, chosen: Any, model: HiddenMarkov, about: Sequence[str]) -> Any:
-        """By row and hidden value: the letter of an event of the row's key with that value."""
-        there = [name for name in self.columns if name in rows.columns and name not in about]
-        columns = [taken(rows.columns[name], chosen) for name in there]
-        codes, _ = key_codes([comparable(column) for column in columns], len(chosen))
+    def value_letters(
+        self, type_: str, keys: Mapping[str, Any], count: int, model: HiddenMarkov, about: Sequence[str]
+    ) -> Any:
+        """By chain and hidden value: the letter of an event of the chain's key with that value; the last is no event."""
+        there = [name for name in self.columns if name in keys]
+        codes, _ = key_codes([comparable(keys[name]) for name in there], count)
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         found = np.zeros((len(first), len(model.values) + 1), np.int64)
         for i, row in enumerate(first):
-            attributes = {name: value_at(column, int(row)) for name, column in zip(there, columns, strict=True)}
+            attributes = {name: value_at(keys[name], int(row)) for name in there}
             for x, value in enumerate(model.values):
                 own = value if len(about) > 1 and isinstance(value, tuple) else (value,)
                 found[i, x] = self.letter(type_, 0, {**attributes, **dict(zip(about, own, strict=True))})
-        return found[which]
+        return found[which] if count else found
 
 
 def taken(column: Any, chosen: Any) -> Any:
@@ -88,6 +92,36 @@ def taken(column: Any, chosen: Any) -> Any:
         return [column[i] for i in chosen]
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return column.take(pa.array(chosen))
+
+
+class Units:
+    """Groups that are queries of their own, from several sources: rows, chains, and what is kept."""
+
+    def __init__(self, sources: Sequence[Sequence[Any]], sizes: Sequence[int]) -> None:
+        """``sources`` have the columns that they are put together by, each of so many rows."""
+        width = len(sources[0])
+        self._keys = [_below([source[i] for source in sources]) for i in range(width)]
+        total = sum(sizes)
+        codes, _ = key_codes([comparable(key) for key in self._keys], total)
+        _, self.first, unit = np.unique(codes, return_index=True, return_inverse=True)
+        self.of = np.split(unit.reshape(-1).astype(np.int64), np.cumsum(sizes)[:-1])
+        """By source and row: the group it is of."""
+        self.keys = [key.take(pa.array(self.first)) for key in self._keys]
+        self.hashes = hash_columns(self.keys, rows=len(self.first))
+        """By group: a hash of its key, which puts groups in the same order in every call."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def _below(columns: Sequence[Any]) -> Any:
+    """Columns one below the other; those of nothing have the type of the others."""
+    whole = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    kinds = {column.type for column in whole if not pa.types.is_null(column.type)}
+    if not kinds:
+        return pa.nulls(sum(map(len, whole)))
+    kind = kinds.pop() if len(kinds) == 1 else functools.reduce(common_type, sorted(kinds, key=str))
+    return pa.concat_arrays([column.cast(kind) for column in whole])
 
 
 def unit_columns(rows: Rows, unit: Sequence[Component]) -> list[Any]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from perseid.engines.codes import key_codes
 from perseid.engines.contract import Rows
+from perseid.engines.hashing import hash_columns
 from perseid.engines.rows import take_rows
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.uncertain import kernel as k
@@ -27,11 +28,11 @@ from perseid.engines.uncertain.answers import Answers
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 from perseid.engines.uncertain.exact import Weights, move
 from perseid.engines.uncertain.plan import Asked, Component
-from perseid.engines.uncertain.reading import Reader, unit_columns
+from perseid.engines.uncertain.reading import Reader, Units, unit_columns
 from perseid.engines.uncertain.sampling import refuse_unsampled
 from perseid.engines.uncertain.situations import chooses
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.traces import NEVER, Lot, lots, material, steps_of
+from perseid.engines.uncertain.traces import NEVER, Lot, gather, lots, material, steps_of
 from perseid.lang import ast
 from perseid.semantics import core as c
 from perseid.semantics.classes import Project, Reg, SafePlan, Then, bound_column, grounded
@@ -40,25 +41,21 @@ BLOCK = 1 << 21
 """Steps that the kernel is given at once: an interval is asked for from each of its first steps."""
 
 
-def safely(asked: Asked, streams: Streams, rows: Rows) -> tuple[Answers, Any, int]:
-    """The answers of a Safe query; and rows that are no distribution, and how many readings cannot be."""
+def safely(asked: Asked, streams: Streams, rows: Rows) -> Answers:
+    """The answers of a Safe query, where all rows have come."""
     refuse_unsampled(asked, streams)
     plan = asked.classified.plan
     assert plan is not None
-    codes, _ = key_codes(unit_columns(rows, asked.unit[: asked.groups]), len(rows))
+    groups = Units([unit_columns(rows, asked.unit[: asked.groups])], [len(rows)])
     steps = steps_of(rows, streams.every)
-    told: list[tuple[Any, Any, Any, Any]] = []
-    bad, impossible = [np.zeros(0, np.int64)], 0
-    for code in np.unique(codes):
-        own = np.flatnonzero(codes == code)
+    told: list[tuple[Any, Any, Any]] = []
+    for group in range(len(groups)):
+        own = np.flatnonzero(groups.of[0] == group)
         evaluation = _Evaluation(asked, streams, take_rows(rows, own), np.unique(steps[own]))
         probability = evaluation.points(plan, evaluation.rows)
-        count = len(evaluation.grid)
-        told.append((np.full(count, code), np.full(count, own[0]), evaluation.grid, probability))
-        bad += [own[wrong] for wrong in evaluation.bad]
-        impossible += evaluation.impossible
-    group, row, step, found = (np.concatenate(parts) for parts in zip(*told, strict=True))
-    return Answers(group, row, step, found, np.zeros(len(found))), np.unique(np.concatenate(bad)), impossible
+        told.append((np.full(len(probability), group), evaluation.grid, probability))
+    group_, step, found = (np.concatenate(parts) for parts in zip(*told, strict=True))
+    return Answers(groups.keys, group_, step, found, np.zeros(len(found)))
 
 
 @dataclass
@@ -71,8 +68,6 @@ class _Evaluation:
     grid: Any
 
     def __post_init__(self) -> None:
-        self.bad: list[Any] = []
-        self.impossible = 0
         self._readers: dict[tuple[Any, ...], Reader] = {}
 
     # plans
@@ -106,8 +101,6 @@ class _Evaluation:
 
     def _bindings(self, plan: Project, rows: Rows) -> Iterator[Rows]:
         """The rows of every value of a variable; in an order of the values' own."""
-        from perseid.engines.hashing import hash_columns
-
         own = _of_types(rows, self._types(plan))
         columns = bound_column(self.asked.pattern, self.streams.keys, plan.variable)
         (column,) = unit_columns(own, [Component(plan.variable, columns)])
@@ -258,14 +251,13 @@ class _Evaluation:
         if key not in self._readers:
             self._readers[key] = Reader(Automaton(pattern, rows.relations, elapsed=self.streams.every or 0))
         reader = self._readers[key]
-        found = material(asked, self.streams, reader, rows)
+        given, _ = gather(self.streams, rows)
+        found = material(asked, self.streams, reader, given)
         if not alone and any(len(np.unique(entries.chain)) > 1 for entries in found.entries):
             raise TooManyStates
         if not alone and any(len(np.unique(read.chains.hashes)) > 1 for read in found.read):
             raise TooManyStates
-        self.bad.append(found.bad)
-        self.impossible += found.impossible
-        for lot in lots(found, len(found.units), np.full(len(found.units), NEVER)):
+        for lot in lots(found, np.full(len(found.units), NEVER), given.numbered):
             for group in range(len(lot.groups)):
                 yield reader, _one(lot, group)
 

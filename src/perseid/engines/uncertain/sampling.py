@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
-from perseid.engines.codes import key_codes
-from perseid.engines.contract import Rows
 from perseid.engines.jit import jit
 from perseid.engines.uncertain.answers import Answers
 from perseid.engines.uncertain.automaton import UNKNOWN, Automaton
@@ -24,9 +21,9 @@ from perseid.engines.uncertain.exact import count_steps
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.particles import mixed, uniform
 from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.reading import Reader, unit_columns
+from perseid.engines.uncertain.reading import Reader, Units
 from perseid.engines.uncertain.streams import Known, Sampling, Streams
-from perseid.engines.uncertain.traces import Material, Read, material
+from perseid.engines.uncertain.traces import Given, Material, Read, material
 from perseid.errors import UnsupportedError
 
 FORGET = 20_000
@@ -125,15 +122,14 @@ class Worlds:
             self.move(nothing)
 
 
-def sampled(asked: Asked, streams: Streams, reader: Reader, rows: Rows) -> tuple[Answers, Any, int]:
-    """The answers by sampling, where all rows have come; what else there is to say is as of exact ones."""
+def sampled(asked: Asked, streams: Streams, reader: Reader, given: Given) -> Answers:
+    """The answers by sampling, where all rows have come."""
     refuse_unsampled(asked, streams)
-    found = material(asked, streams, reader, rows)
+    found = material(asked, streams, reader, given)
     count = worlds_for(streams.sampling)
-    columns = [column.take(pa.array(found.units)) for column in unit_columns(rows, asked.unit[: asked.groups])]
-    groups, _ = key_codes(columns, len(found.units))
+    groups = Units([found.units.keys[: asked.groups]], [len(found.units)])
     completed: dict[tuple[int, int], Any] = {}
-    for unit, happening in enumerate(_by_unit(found)):
+    for unit, happening in enumerate(_by_unit(found, given.numbered)):
         worlds = Worlds(reader.automaton, count, streams.sampling.seed)
         before = None
         for step, doings in happening:
@@ -145,20 +141,15 @@ def sampled(asked: Asked, streams: Streams, reader: Reader, rows: Rows) -> tuple
             for doing in doings:
                 letters = doing(worlds, letters)
             done = worlds.move(letters)
-            key = int(groups[unit]), step
+            key = int(groups.of[0][unit]), step
             completed[key] = completed[key] | done if key in completed else done
-    first = {int(group): row for group, row in zip(groups[::-1], found.units[::-1], strict=True)}
     keys = sorted(completed)
-    return (
-        Answers(
-            np.array([group for group, _ in keys], np.int64),
-            np.array([first[group] for group, _ in keys], np.int64),
-            np.array([step for _, step in keys], np.int64),
-            np.array([completed[key].mean() for key in keys]),
-            np.full(len(keys), streams.sampling.epsilon),
-        ),
-        found.bad,
-        found.impossible,
+    return Answers(
+        groups.keys,
+        np.array([group for group, _ in keys], np.int64),
+        np.array([step for _, step in keys], np.int64),
+        np.array([completed[key].mean() for key in keys]),
+        np.full(len(keys), streams.sampling.epsilon),
     )
 
 
@@ -176,9 +167,9 @@ def refuse_unsampled(asked: Asked, streams: Streams) -> None:
 Doing: TypeAlias = "Callable[[Worlds, Any], Any]"
 
 
-def _by_unit(found: Material) -> Iterator[list[tuple[int, list[Doing]]]]:
+def _by_unit(found: Material, numbered: bool) -> Iterator[list[tuple[int, list[Doing]]]]:
     """By group: its steps in order, and what chains do at each."""
-    happening: list[dict[int, list[Doing]]] = [{} for _ in found.units]
+    happening: list[dict[int, list[Doing]]] = [{} for _ in range(len(found.units))]
     others = found.others
     order = np.lexsort((others.share, *others.order[::-1], others.step, others.unit))
     for rows in _runs(order, others.unit, others.step, others.chain):
@@ -194,7 +185,8 @@ def _by_unit(found: Material) -> Iterator[list[tuple[int, list[Doing]]]]:
             table = tuple(one[rows] for one in (entries.old, entries.new, entries.letter, entries.weight))
             happening[unit].setdefault(step, []).append(_follows(chain, step, table, nothing))
             chains.setdefault((unit, chain), set()).add(step)
-        _silences(happening, chains, nothing)
+        if numbered:
+            _silences(happening, chains, nothing)
     for read in found.read:
         _posterior(happening, read)
     for steps in happening:

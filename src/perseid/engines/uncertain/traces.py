@@ -6,6 +6,7 @@ or a chain behind readings. Where several chains are hidden in one group, they a
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +18,10 @@ from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.uncertain import kernel as k
-from perseid.engines.uncertain.chains import Chains, chains_of, marginals_of, owner_hashes
+from perseid.engines.uncertain.chains import Chains, chains_of, marginals_of, no_lives, owner_hashes
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.reading import Reader, taken, unit_columns
+from perseid.engines.uncertain.reading import Reader, Units, taken, unit_columns
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Known, Stream, Streams
 from perseid.errors import EventDataError
 
@@ -72,20 +73,31 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Given:
+    """What a call is about: rows that count, chains behind readings, and up to where steps count."""
+
+    rows: Rows
+    step: Any
+    """By row: the number of its step."""
+    chains: Mapping[str, Chains]
+    """By type of event that is read."""
+    beliefs: Mapping[str, Any]
+    """Of those of them that are taken step by step: by step and value, its probability."""
+    bad: Any
+    """Rows of steps whose probabilities add up to more than 1, which are left out."""
+    numbered: bool
+    """Whether steps have numbers, so that some may be missing."""
+
+
+@dataclass(frozen=True)
 class Material:
     """All that a pattern is asked of in one call."""
 
-    units: Any
-    """By group: a row that has its key."""
-    hashes: Any
-    """By group: a hash of its key, which puts groups in the same order in every call."""
+    units: Units
     others: Others
     entries: tuple[Entries, ...]
     """One for each kind of event that is known so."""
     read: tuple[Read, ...]
-    bad: Any
-    """Rows of steps whose probabilities add up to more than 1."""
-    impossible: int
 
 
 def steps_of(rows: Rows, every: int | None) -> Any:
@@ -93,49 +105,80 @@ def steps_of(rows: Rows, every: int | None) -> Any:
     return rows.time if every is None else rows.time // every
 
 
-def material(asked: Asked, streams: Streams, reader: Reader, rows: Rows) -> Material:
-    """What the rows of a call say to a pattern."""
-    columns = unit_columns(rows, asked.unit)
-    codes, _ = key_codes(columns, len(rows))
-    _, first, unit = np.unique(codes, return_index=True, return_inverse=True)
-    hashes = hash_columns([column.take(pa.array(first)) for column in columns], rows=len(first))
+def gather(streams: Streams, rows: Rows) -> tuple[Given, int]:
+    """What a call is about where all rows have come; and how many readings cannot be."""
     step = steps_of(rows, streams.every)
+    bad = unsound(streams, rows, step)
+    numbered = streams.every is not None
+    chains, beliefs, impossible = {}, {}, 0
+    for part, chosen in parts_of(streams, rows):
+        if part.known is Known.READ:
+            kept = no_lives(part, rows)
+            own = chains[part.type] = chains_of(part, rows, chosen, step[chosen], kept, None, None, numbered)
+            if not part.hidden:
+                beliefs[part.type], _, passed_over = marginals_of(part, own, kept, streams.sampling.seed)
+                impossible += passed_over
+    return Given(rows, step, chains, beliefs, bad, numbered), impossible
+
+
+def parts_of(streams: Streams, rows: Rows) -> Iterator[tuple[Stream, Any]]:
+    """The streams that rows are of, with their rows."""
+    for code, type_ in enumerate(rows.kind_names):
+        part = streams.part(type_)
+        if part is not None:
+            yield part, np.flatnonzero(rows.kinds == code)
+
+
+def unsound(streams: Streams, rows: Rows, step: Any) -> Any:
+    """Rows of steps whose probabilities are none."""
+    found = [np.zeros(0, np.int64)]
+    for part, chosen in parts_of(streams, rows):
+        if part.known in (Known.INDEPENDENT, Known.LINKED) and len(chosen):
+            found.append(_unsound(part, rows, chosen, step))
+    return np.sort(np.concatenate(found))
+
+
+def material(
+    asked: Asked, streams: Streams, reader: Reader, given: Given, kept: Sequence[Any] | None = None
+) -> Material:
+    """What a call says to a pattern; ``kept`` are the keys of groups that something is known of."""
+    rows, step = given.rows, given.step
+    read_of = [(streams.part(type_), chains) for type_, chains in given.chains.items() if asked.asks(type_)]
+    sources, sizes = [unit_columns(rows, asked.unit)], [len(rows)]
+    for part, chains in read_of:
+        assert part is not None
+        missing = pa.nulls(len(chains.afresh))
+        sources.append([chains.keys.get(component.column(part.type), missing) for component in asked.unit])
+        sizes.append(len(chains.afresh))
+    sources.append([pa.nulls(0)] * len(asked.unit) if kept is None else list(kept))
+    sizes.append(0 if kept is None or not kept else len(kept[0]))
+    if kept is not None and not asked.unit:
+        sizes[-1] = 1  # the one group of all
+    units = Units(sources, sizes)
+    unit = units.of[0]
     others: list[Others] = []
     entries: list[Entries] = []
     read: list[Read] = []
-    bad: list[Any] = []
-    impossible = 0
-    for code, type_ in enumerate(rows.kind_names):
-        part = streams.part(type_)
-        if part is None or not asked.asks(type_):
+    for (part, chains), own in zip(read_of, units.of[1:-1], strict=True):
+        assert part is not None
+        assert part.model is not None
+        letters = reader.value_letters(part.type, chains.keys, len(chains.afresh), part.model, part.about)
+        if part.hidden:
+            read.append(Read(part, chains, own, letters))
+        else:
+            others.append(_believed(chains, own, letters, given.beliefs[part.type]))
+    for part, there in parts_of(streams, rows):
+        if part.known is Known.READ or not asked.asks(part.type):
             continue
-        chosen = np.flatnonzero(rows.kinds == code)
-        if not len(chosen):
-            continue
-        if part.known is Known.READ:
-            chains = chains_of(part, rows, chosen, step[chosen])
-            assert part.model is not None
-            letters = reader.value_letters(rows, type_, chains.rows, part.model, part.about)
-            if part.hidden:
-                read.append(Read(part, chains, unit[chains.rows], letters))
-            else:
-                shares, passed_over = marginals_of(part, chains, streams.sampling.seed)
-                impossible += passed_over
-                others.append(_believed(chains, unit[chains.rows], letters, shares))
-            continue
-        if part.known is not Known.CERTAIN:
-            chosen, wrong_rows = _sound(part, rows, chosen, step)
-            bad.append(wrong_rows)
+        chosen = np.setdiff1d(there, given.bad, assume_unique=True)
         if part.hidden:
             entries.append(_entries(part, reader, rows, chosen, unit, step))
         else:
             others.append(_independent(part, reader, rows, chosen, unit, step))
-    broken = np.concatenate(bad) if bad else np.zeros(0, np.int64)
-    return Material(first, hashes, _joined(others), tuple(entries), tuple(read), broken, impossible)
+    return Material(units, _joined(others), tuple(entries), tuple(read))
 
 
-def _sound(part: Stream, rows: Rows, chosen: Any, step: Any) -> tuple[Any, Any]:
-    """Rows of steps whose probabilities are some, and those of others."""
+def _unsound(part: Stream, rows: Rows, chosen: Any, step: Any) -> Any:
     share = np.asarray(rows.columns[CHANCE].fill_null(float("nan")))[chosen]
     linked = part.known is Known.LINKED
     keys = [comparable(taken(rows.columns[name], chosen)) for name in part.of]
@@ -147,9 +190,7 @@ def _sound(part: Stream, rows: Rows, chosen: Any, step: Any) -> tuple[Any, Any]:
     sums = np.bincount(which, np.where(wrong, 0.0, share), minlength=int(which.max(initial=-1)) + 1)
     broken = sums > 1 + TOO_MUCH
     broken[which[wrong]] = True
-    if not broken.any():
-        return chosen, chosen[:0]
-    return chosen[~broken[which]], chosen[broken[which]]
+    return chosen[broken[which]]
 
 
 def refuse_bad(part_of: Streams, rows: Rows, bad: Any) -> None:
@@ -197,9 +238,10 @@ def _independent(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: An
 
 
 def _believed(chains: Chains, unit: Any, letters: Any, shares: Any) -> Others:
-    """Beliefs step by step, each for itself."""
-    owner = np.repeat(np.arange(len(chains.rows)), np.diff(chains.offsets))
-    steps, values = np.nonzero((shares > 0) & (letters[owner][:, :-1] != 0))
+    """Beliefs step by step, each for itself, as far as they count."""
+    owner = np.repeat(np.arange(len(chains.afresh)), np.diff(chains.offsets))
+    counted = np.arange(len(owner)) - chains.offsets[owner] < chains.told[owner]
+    steps, values = np.nonzero((shares > 0) & (letters[owner][:, :-1] != 0) & counted[:, None])
     chain = owner[steps]
     words = np.stack([chains.hashes[chain], values])
     return Others(unit[chain], chains.step[steps], chain, words, letters[chain, values], shares[steps, values])
@@ -271,10 +313,12 @@ class Layout:
     steps: k.Steps
 
 
-def laid_out(units: Any, last: Any, others: Others, entries: Entries | None = None, places: Any = None) -> Layout:
+def laid_out(
+    units: Any, last: Any, numbered: bool, others: Others, entries: Entries | None = None, places: Any = None
+) -> Layout:
     """The steps of some groups: those of rows, and ``places``, groups and steps besides.
 
-    ``last`` is, by group, the step before its first.
+    ``last`` is, by group, the step before its first; where steps are not ``numbered``, none is missing between two.
     """
     own = np.flatnonzero(np.isin(others.unit, units))
     pieces = [(others.unit[own], others.step[own])]
@@ -306,7 +350,7 @@ def laid_out(units: Any, last: Any, others: Others, entries: Entries | None = No
     first_other = np.searchsorted(at_others[sort], np.arange(len(step) + 1))
     steps = k.Steps(
         offsets=offsets,
-        idle=np.where(before == NEVER, 0, step - before - 1),
+        idle=np.where((before == NEVER) | (not numbered), 0, step - before - 1),
         afresh=np.zeros(len(step), bool),
         still=np.zeros(len(step), bool),
         others=first_other[:-1],
@@ -326,20 +370,21 @@ NEVER = -(1 << 62)
 """The step before the first."""
 
 
-def lots(found: Material, count: int, last: Any) -> list[Lot]:
+def lots(found: Material, last: Any, numbered: bool) -> list[Lot]:
     """The groups of a call by what is hidden in them, one chain at most; ``last`` is each group's step before."""
     out = []
-    hidden = np.zeros(count, bool)
+    hidden = np.zeros(len(found.units), bool)
     for entries in found.entries:
+        # Who once had tables goes on with them: what other streams say does not end a chain.
         hidden[entries.unit] = True
-        out.append(_tables(found, entries, np.flatnonzero(hidden), last))
+        out.append(_tables(found, entries, np.flatnonzero(hidden), last, numbered))
     for read in found.read:
         hidden[read.unit] = True
-        out.append(_read(found, read, np.flatnonzero(hidden), last))
-    alone = np.zeros(count, bool)
+        out.append(_read(found, read, np.flatnonzero(hidden), last, numbered))
+    alone = np.zeros(len(found.units), bool)
     alone[found.others.unit] = True
     units = np.flatnonzero(alone & ~hidden)
-    layout = laid_out(units, last[units], found.others)
+    layout = laid_out(units, last[units], numbered, found.others)
     out.append(Lot(k.ALONE, units, layout.step, layout.steps, no_hidden(len(layout.step)), 0))
     return out
 
@@ -351,8 +396,8 @@ def no_hidden(steps: int) -> k.Hidden:
                     np.zeros(steps, np.int64), np.zeros((0, 0)))  # fmt: skip
 
 
-def _tables(found: Material, entries: Entries, units: Any, last: Any) -> Lot:
-    layout = laid_out(units, last[units], found.others, entries)
+def _tables(found: Material, entries: Entries, units: Any, last: Any, numbered: bool) -> Lot:
+    layout = laid_out(units, last[units], numbered, found.others, entries)
     order = layout.entries
     hidden = no_hidden(len(layout.step))._replace(
         old=entries.old[order],
@@ -363,22 +408,26 @@ def _tables(found: Material, entries: Entries, units: Any, last: Any) -> Lot:
     return Lot(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values), entries.values)
 
 
-def _read(found: Material, read: Read, units: Any, last: Any) -> Lot:
+def _read(found: Material, read: Read, units: Any, last: Any, numbered: bool) -> Lot:
     """Chains behind readings: the entries of their model, and before its first step a chain is nowhere."""
     chains, model, way = read.chains, read.stream.model, read.stream.inference
     assert model is not None
     lengths = np.diff(chains.offsets)
     owner = np.repeat(np.arange(len(lengths)), lengths)
-    layout = laid_out(units, last[units], found.others, places=(read.unit[owner], chains.step))
+    counted = np.arange(len(owner)) - chains.offsets[owner] < chains.told[owner]
+    places = read.unit[owner[counted]], chains.step[counted]
+    layout = laid_out(units, last[units], numbered, found.others, places=places)
     steps, at, count = layout.steps, layout.places, len(layout.step)
-    steps.afresh[at[chains.offsets[:-1][lengths > 0]]] = True
+    begins = np.flatnonzero(counted & (np.arange(len(owner)) == chains.offsets[owner]) & chains.afresh[owner])
+    number = np.cumsum(counted) - 1
+    steps.afresh[at[number[begins]]] = True
     steps.still[:] = True
     steps.still[at] = False
     values = len(model.values)
     letters = np.zeros((len(units), values + 1), np.int64)
     letters[np.searchsorted(units, read.unit)] = read.letters
     reading = np.full(count, len(chains.likelihood) - 1, np.int64)
-    reading[at] = chains.reading
+    reading[at] = chains.reading[counted]
     source = np.repeat(np.arange(values), np.diff(model.starts))
     hidden = k.Hidden(
         old=np.concatenate([source, np.full(values, values)]),
@@ -392,13 +441,13 @@ def _read(found: Material, read: Read, units: Any, last: Any) -> Lot:
     if way.name == "lag":
         ahead = np.ones((count, values + 1))
         graph = model.starts, model.targets, model.weights
-        ahead[at, :-1] = k.look_ahead(*graph, chains.likelihood, chains.reading, chains.offsets, way.number)
+        seen = k.look_ahead(*graph, chains.likelihood, chains.reading, chains.offsets, way.number)
+        ahead[at, :-1] = seen[counted]
         return Lot(k.MODEL, units, layout.step, steps, hidden._replace(ahead=ahead), values)
     if way.name == "smooth":
         tables = smoothed_tables(model, chains.likelihood[chains.reading], chains.offsets)
         weight = np.zeros((count, len(hidden.old)))
         weight[at, : len(source)] = tables.weights
-        first = chains.offsets[:-1][lengths > 0]
-        weight[at[first], len(source) :] = tables.marginals[first]
+        weight[at[begins], len(source) :] = tables.marginals[begins]
         return Lot(k.SMOOTHED, units, layout.step, steps, hidden._replace(weight=weight), values)
     return Lot(k.MODEL, units, layout.step, steps, hidden, values)
