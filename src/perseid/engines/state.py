@@ -28,7 +28,7 @@ GO_BACK = (
     "detect(…, checkpoint=…) looks before anything runs."
 )
 """Only states that a batch asks for are looked at, so some may have been written in the new way before one was refused."""
-MAX_TABLES = 16
+MAX_TABLES = 64
 MAX_FACTS = 1 << 24
 
 

@@ -58,14 +58,16 @@ def told_of(lot: Lot, moved: Moved) -> tuple[Any, Any, Any, Any]:
 
 def combined(asked: Asked, units: Units, unit: Any, step: Any, probability: Any, error: Any) -> Answers:
     """In order; and for anyone where bindings are independent queries: true for one of them at least (section 3.2)."""
-    groups = Units([units.keys[: asked.groups]], [len(units)])
-    group = groups.of[0][unit]
+    keys, group = units.keys, unit
+    if asked.groups < len(asked.unit):
+        groups = Units([units.keys[: asked.groups]], [len(units)])
+        keys, group = groups.keys, groups.of[0][unit]
     order = np.lexsort((units.hashes[unit], step, group))  # so that products are taken in the same order in every call
     group, step, probability, error = (one[order] for one in (group, step, probability, error))
     new = np.ones(len(group), bool)
     new[1:] = (group[1:] != group[:-1]) | (step[1:] != step[:-1])
     at = np.flatnonzero(new)
     if len(at) == len(group):
-        return Answers(groups.keys, group, step, probability, error)
+        return Answers(keys, group, step, probability, error)
     none = np.multiply.reduceat(1.0 - probability, at)
-    return Answers(groups.keys, group[at], step[at], 1.0 - none, np.add.reduceat(error, at))
+    return Answers(keys, group[at], step[at], 1.0 - none, np.add.reduceat(error, at))

@@ -42,6 +42,8 @@ class Chains:
     """By step: its number."""
     reading: Any
     """By step: a row of the likelihoods."""
+    rows: Any
+    """By step: whether it has a row; others are silent."""
     likelihood: Any
     """By reading and value; the last row says nothing."""
     afresh: Any
@@ -116,6 +118,7 @@ def chains_of(
         offsets=np.append(0, np.cumsum(lengths)),
         step=np.concatenate([np.zeros(0, np.int64), *pieces.steps]),
         reading=np.concatenate([np.zeros(0, np.int64), *pieces.said]),
+        rows=np.concatenate([np.zeros(0, bool), *pieces.rows]),
         likelihood=likelihood,
         afresh=np.array(pieces.afresh, bool),
         told=np.array(pieces.told, np.int64),
@@ -130,6 +133,7 @@ class _Pieces:
         self.keys: list[int] = []
         self.steps: list[Any] = []
         self.said: list[Any] = []
+        self.rows: list[Any] = []
         self.afresh: list[bool] = []
         self.told: list[int] = []
         self.before: list[int] = []
@@ -159,12 +163,14 @@ class _Pieces:
                 filled[own - first] = read
             else:
                 whole, filled = own, read
+            there = np.isin(whole, own)
             counted = len(whole) if upto is None else int(np.searchsorted(whole, upto, side="right"))
             if not len(whole):
                 continue
             self.keys.append(key)
             self.steps.append(whole)
             self.said.append(filled)
+            self.rows.append(there)
             self.afresh.append(not kept)
             self.told.append(counted)
             self.before.append(place if kept else -1)

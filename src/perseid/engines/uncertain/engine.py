@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.contract import Clock, Rows, StateReport, Step
 from perseid.engines.uncertain.plan import Asked, UncertainPlan, ask
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
@@ -110,6 +110,17 @@ def answers_of(one: Asked, streams: Streams, given: Given) -> tuple[Answers, int
 
 
 def step(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
-    """The answers of a shard: of all its rows where they have all come."""
-    table, counted, _ = answer(plan, rows, strict=False)
-    return Step(table, None, None, counted)
+    """The answers of a shard: of all its rows where they have all come, else of the steps that are complete by now."""
+    if not clock.ended or state is not None:
+        from perseid.engines.uncertain.shard import advance
+
+        return advance(plan, rows, state, clock)
+    table, counted, bad = answer(plan, rows, strict=False)
+    return Step(table, None, None, {**counted, "bad": len(bad)})
+
+
+def report(state: bytes) -> StateReport:
+    """What a state of this engine's holds."""
+    from perseid.engines.uncertain.state import report as reported
+
+    return reported(state)

@@ -22,9 +22,9 @@ ALONE, TABLES, JOINT, MODEL, SMOOTHED = range(5)
 model and a table for each step."""
 FINISHED, NEXT_UNKNOWN, JOIN_UNKNOWN, NO_ROOM = range(4)
 """How a call ends: at the end, or where the automaton has to be asked about a state and a letter, or about two letters."""
-C_GROUP, C_STEP, C_COUNT, C_FIRST, C_SECOND, C_OUT, C_BEGUN, C_IDLE, C_IMPOSSIBLE, C_SIZE = range(10)
+C_GROUP, C_STEP, C_COUNT, C_FIRST, C_SECOND, C_OUT, C_BEGUN, C_IDLE, C_REST, C_IMPOSSIBLE, C_SIZE = range(11)
 """Places in a cursor: group, step, states that have weight; what is asked about; what was written; whether the group was
-taken up, how many idle steps are still to go, how many readings no value explains."""
+taken up, how many idle steps are still to go before a step and at the end, how many readings no value explains."""
 
 
 class Steps(NamedTuple):
@@ -52,6 +52,10 @@ class Steps(NamedTuple):
     """By step: which of the hidden chain's it is."""
     absorbs: Any
     """By group: from which step on worlds that are absorbed are left out."""
+    rest: Any
+    """By group: how many steps after its last one nothing was said of."""
+    ends: Any
+    """By group: whether the hidden chain is over after all of them."""
 
 
 class Hidden(NamedTuple):
@@ -169,6 +173,9 @@ def settle(count: int, fresh: int, scale: float, prune: float, work: Work) -> fl
             kept += 1
     for i in range(kept):
         order[i] = order[count + i]
+    if kept == 1 and order[0] == 0 and abs(now[0, values - 1] - 1.0) < 1e-9:
+        # All worlds are where they began: what rounding did is forgotten, as a group is of which nothing is known.
+        now[0, values - 1] = 1.0
     work.cursor[C_COUNT] = kept
     return lost
 
@@ -355,7 +362,8 @@ def advance(
                 now[slots[state], given[i, 1]] += given_weight[i]
             for i in range(count):
                 slots[order[i]] = -1
-            cursor[C_COUNT], cursor[C_STEP], cursor[C_BEGUN], cursor[C_IDLE] = count, steps.offsets[group], 1, -1
+            cursor[C_COUNT], cursor[C_STEP], cursor[C_BEGUN] = count, steps.offsets[group], 1
+            cursor[C_IDLE], cursor[C_REST] = -1, -1
         while cursor[C_STEP] < steps.offsets[group + 1]:
             step = cursor[C_STEP]
             if cursor[C_IDLE] < 0:
@@ -388,6 +396,14 @@ def advance(
             gone[step] = sums[4]
             cursor[C_STEP] += 1
             cursor[C_IDLE] = -1
+        if cursor[C_REST] < 0:
+            if steps.ends[group]:
+                forget_value(cursor[C_COUNT], work)
+            cursor[C_REST] = min(steps.rest[group], longest + 1)
+        while cursor[C_REST] > 0:
+            if grow_older(cursor[C_COUNT], following, work) < 0:
+                return NEXT_UNKNOWN
+            cursor[C_REST] -= 1
         out = cursor[C_OUT]
         if out + cursor[C_COUNT] * values > len(left):
             return NO_ROOM

@@ -11,7 +11,7 @@ import pyarrow as pa
 from perseid.engines.sequence.schema import MOMENT, common_type
 from perseid.engines.uncertain.answers import Answers
 from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.telling import Telling, tell
+from perseid.engines.uncertain.telling import Ended, Telling, tell
 
 PATTERN, TIME, START, END, CHANCE, ERROR, EXPECTED = "pattern", "time", "start", "end", "p", "error", "expected"
 
@@ -34,24 +34,43 @@ def output_schema(asked: Sequence[Asked], types: Mapping[str, Any], telling: Tel
 def told_table(asked: Asked, answers: Answers, telling: Telling, every: int | None, schema: pa.Schema) -> pa.Table:
     """What is told of a pattern's answers."""
     told = tell(telling, answers.group, answers.step, answers.probability, every is not None)
-    chosen = pa.array(answers.group[told.first])
+    expected = None if answers.expected is None else answers.expected[told.peak]
+    chosen, found = answers.group[told.first], (answers.probability[told.peak], answers.error[told.peak])
+    return _table(
+        asked, answers.keys, chosen, answers.step[told.first], answers.step[told.last], found, every, schema, expected
+    )
+
+
+def ongoing_table(
+    asked: Asked, keys: Sequence[Any], told: Sequence[Ended], every: int | None, schema: pa.Schema
+) -> pa.Table:
+    """Alerts and spans that are told."""
+    group, first, last = (np.array([one[i] for one in told], np.int64) for i in range(3))
+    found = np.array([one.peak for one in told]), np.array([one.error for one in told])
+    return _table(asked, keys, group, first, last, found, every, schema)
+
+
+def _table(
+    asked: Asked, keys: Sequence[Any], group: Any, first: Any, last: Any, found: tuple[Any, Any], every: int | None,
+    schema: pa.Schema, expected: Any = None,
+) -> pa.Table:  # fmt: skip
     names = [component.name for component in asked.unit[: asked.groups]]
-    keys = dict(zip(names, answers.keys, strict=True))
+    columns = dict(zip(names, keys, strict=False))
     width = every or 1
     made: dict[str, Any] = {
-        PATTERN: pa.array(np.full(len(chosen), asked.name), pa.string()),
-        START: pa.array(answers.step[told.first] * width).cast(MOMENT),
-        END: pa.array(answers.step[told.last] * width).cast(MOMENT),
-        CHANCE: pa.array(answers.probability[told.peak]),
-        ERROR: pa.array(answers.error[told.peak]),
+        PATTERN: pa.array([asked.name] * len(group), pa.string()),
+        START: pa.array(first * width, pa.int64()).cast(MOMENT),
+        END: pa.array(last * width, pa.int64()).cast(MOMENT),
+        CHANCE: pa.array(found[0], pa.float64()),
+        ERROR: pa.array(found[1], pa.float64()),
     }
     made[TIME] = made[START]
-    if answers.expected is not None:
-        made[EXPECTED] = pa.array(answers.expected[told.peak], from_pandas=True)
-    columns = []
+    if expected is not None:
+        made[EXPECTED] = pa.array(expected, from_pandas=True)
+    out = []
     for field in schema:
-        if field.name in keys:
-            columns.append(keys[field.name].take(chosen).cast(field.type))
+        if field.name in columns:
+            out.append(columns[field.name].take(pa.array(group, pa.int64())).cast(field.type))
         else:
-            columns.append(made.get(field.name, pa.nulls(len(chosen), field.type)))
-    return pa.table(columns, schema=schema)
+            out.append(made.get(field.name, pa.nulls(len(group), field.type)))
+    return pa.table(out, schema=schema)

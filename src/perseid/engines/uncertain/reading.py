@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.schema import common_type
-from perseid.engines.uncertain.automaton import Automaton
-from perseid.engines.uncertain.plan import Component
+from perseid.engines.uncertain.automaton import MOST_STATES, Automaton
+from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.situations import THERE
 from perseid.engines.uncertain.symbols import asked_columns, symbol_of
 from perseid.lang import expressions as ex
@@ -84,6 +85,53 @@ class Reader:
                 own = value if len(about) > 1 and isinstance(value, tuple) else (value,)
                 found[i, x] = self.letter(type_, 0, {**attributes, **dict(zip(about, own, strict=True))})
         return found[which] if count else found
+
+
+MOST_LETTERS = 4_096
+"""Letters after which what was learnt of a pattern is forgotten: rows may have ever new values."""
+
+
+def reader_of(one: Asked, every: int | None, relations: Mapping[str, v.Relation]) -> Reader:
+    """A pattern's automaton, with what this process has learnt of it."""
+    named = _Named(tuple(sorted((name, repr(table.rows)) for name, table in relations.items())), relations)
+    reader = _reader(_Meant(one), every or 0, named)
+    automaton = reader.automaton
+    if len(automaton.states) > MOST_STATES // 2 or len(automaton.letters) > MOST_LETTERS:
+        _reader.cache_clear()
+        reader = _reader(_Meant(one), every or 0, named)
+    return reader
+
+
+@dataclass(frozen=True)
+class _Meant:
+    """A pattern, told apart by what it means."""
+
+    one: Asked
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Meant) and self.one.pattern == other.one.pattern
+
+    def __hash__(self) -> int:
+        return hash(self.one.pattern.semantic_hash)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Relations, told apart by their rows."""
+
+    said: tuple[tuple[str, str], ...]
+    relations: Mapping[str, v.Relation]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Named) and self.said == other.said
+
+    def __hash__(self) -> int:
+        return hash(self.said)
+
+
+@functools.lru_cache(maxsize=64)
+def _reader(meant: _Meant, every: int, named: _Named) -> Reader:
+    return Reader(Automaton(meant.one.pattern, named.relations, elapsed=every))
 
 
 def taken(column: Any, chosen: Any) -> Any:

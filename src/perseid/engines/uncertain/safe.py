@@ -268,6 +268,8 @@ def _one(lot: Lot, group: int) -> Lot:
     steps = lot.steps._replace(
         offsets=np.array([0, high - low]),
         absorbs=np.array([high - low]),
+        rest=lot.steps.rest[:1],
+        ends=lot.steps.ends[:1],
         **{name: getattr(lot.steps, name)[low:high] for name in _BY_STEP},
     )
     hidden = lot.hidden
@@ -285,6 +287,8 @@ def _from_each(steps: k.Steps, begins: Any, count: int) -> k.Steps:
     return steps._replace(
         offsets=np.arange(many + 1) * count,
         absorbs=np.arange(many) * count + begins,
+        rest=np.zeros(many, np.int64),
+        ends=np.zeros(many, bool),
         **{name: np.tile(getattr(steps, name), many) for name in _BY_STEP},
     )
 

@@ -26,7 +26,7 @@ from perseid.semantics.scope import unify
 from perseid.semantics.values import Relation
 
 FOREVER = 1 << 62
-_SYMBOLS = 1 << 32
+POSITION = 1 << 32
 """A position is a time and a symbol: time * this + the symbol's number."""
 THERE = 1
 """The bit of a symbol that says: there is an event. Two bits for each step follow: it fits, and it passes the test too."""
@@ -70,8 +70,8 @@ class _Moments(Sequence[Event]):
         return self.numbers[symbol]
 
     def __getitem__(self, position: Any) -> Any:
-        _, attributes = self.symbols[position % _SYMBOLS]
-        return Event(None, position // _SYMBOLS, dict(attributes), "")
+        _, attributes = self.symbols[position % POSITION]
+        return Event(None, position // POSITION, dict(attributes), "")
 
     def __len__(self) -> int:
         return 0
@@ -157,7 +157,7 @@ class Situations(Judge):
                 still.append(i)
         situations, done = self._arrived(arrived)
         if still:
-            situations.append(self._situation(path, tuple(still)))
+            situations.append(self.situation(path, tuple(still)))
         return situations, done
 
     def _arrived(self, paths: Sequence[Path]) -> tuple[list[Situation], int]:
@@ -173,7 +173,7 @@ class Situations(Judge):
                 else:
                     done += int(self.accepted_end(option.path, start) is not None)
             if waiting:
-                situations.append(self._situation(path, tuple(waiting)))
+                situations.append(self.situation(path, tuple(waiting)))
         return situations, done
 
     def _is_open(self, option: Option, start: int) -> bool:
@@ -248,30 +248,30 @@ class Situations(Judge):
 
     # what is the same
 
-    def _situation(self, path: Path, waiting: tuple[int, ...]) -> Situation:
+    def situation(self, path: Path, waiting: tuple[int, ...]) -> Situation:
         path = self._settled(path)
         return Situation(path, waiting, self._key(path, waiting))
 
     def _settled(self, path: Path) -> Path:
         """Without what no longer matters: which events were taken, and times that nobody asks for."""
-        start = path.taken[0][1] // _SYMBOLS if self.times_start else -1
+        start = path.taken[0][1] // POSITION if self.times_start else -1
         if self.times_start and not isinstance(self.pattern.within, ast.TimeWindow):
             assert self.pattern.holds_for is not None
             start = max(start, -self.pattern.holds_for)  # long enough is long enough
         long_ago = -self.oldest - 1  # before all that anybody asks for
-        last = max(path.taken[-1][1] // _SYMBOLS, long_ago) if self.times_clock else -1
+        last = max(path.taken[-1][1] // POSITION, long_ago) if self.times_clock else -1
         clock = max(path.clock, long_ago) if self.times_clock else -1
         watches = tuple(
-            replace(w, position=-_SYMBOLS, since=w.since if w.since is not None and w.since > 0 else None)
+            replace(w, position=-POSITION, since=w.since if w.since is not None and w.since > 0 else None)
             for w in path.watches
             if w.until is None or w.until > 0
         )
         zones = tuple(
-            (z, None if first is None else max(first // _SYMBOLS, long_ago) * _SYMBOLS) for z, first in path.zones
+            (z, None if first is None else max(first // POSITION, long_ago) * POSITION) for z, first in path.zones
         )
         return replace(
             path,
-            taken=((-1, start * _SYMBOLS), (path.taken[-1][0] if self.looks_back else -1, last * _SYMBOLS)),
+            taken=((-1, start * POSITION), (path.taken[-1][0] if self.looks_back else -1, last * POSITION)),
             clock=clock,
             barrier=path.barrier if path.barrier is not None and path.barrier > 0 else None,
             watches=watches,
@@ -293,7 +293,7 @@ class Situations(Judge):
 
     def age(self, situation: Situation) -> int:
         """Microseconds since its first event, where that matters."""
-        return -(situation.path.taken[0][1] // _SYMBOLS)
+        return -(situation.path.taken[0][1] // POSITION)
 
     def but_for_age(self, situation: Situation) -> Key:
         """What it is, whenever it began."""
@@ -303,7 +303,7 @@ class Situations(Judge):
 
 def shifted(path: Path, elapsed: int) -> Path:
     """The same path, so much later."""
-    back = elapsed * _SYMBOLS
+    back = elapsed * POSITION
     return replace(
         path,
         taken=tuple((step, position - back) for step, position in path.taken),

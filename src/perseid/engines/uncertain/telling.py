@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -59,3 +59,56 @@ def tell(telling: Telling, group: Any, step: Any, probability: Any, numbered: bo
     if telling.how == "alerts":
         return Told(first_, first_, first_)
     return Told(first_, last_, peak_)
+
+
+class Ongoing(NamedTuple):
+    """By group: since which step an alert or a span lasts, or that none does; its highest, how far that may be off; and the last
+    step that was answered."""
+
+    since: Any
+    peak: Any
+    error: Any
+    last: Any
+
+
+class Ended(NamedTuple):
+    """What is told of a group: from which step to which, and the highest probability of them."""
+
+    group: int
+    first: int
+    last: int
+    peak: float
+    error: float
+
+
+def go_on(
+    telling: Telling, before: Ongoing, answers: Any, numbered: bool, done: int | None, ended: bool, off: int
+) -> tuple[list[Ended], Ongoing]:
+    """Alerts and spans of a stream: those that are told now, and those that go on.
+
+    ``done`` is the last step that counted: of numbered steps it is known that those without an answer had none. ``off`` is since when
+    nothing lasts.
+    """
+    since, peak, error, last = (one.copy() for one in before)
+    told: list[Ended] = []
+    alerts = telling.how == "alerts"
+
+    def close(group: int) -> None:
+        if since[group] != off and not alerts:
+            told.append(Ended(group, int(since[group]), int(last[group]), float(peak[group]), float(error[group])))
+        since[group] = off
+
+    for group, step, p, wrong in zip(answers.group, answers.step, answers.probability, answers.error, strict=True):
+        if since[group] != off and (p < telling.fall or (numbered and step != last[group] + 1)):
+            close(group)
+        if since[group] == off and p >= telling.rise:
+            since[group], peak[group], error[group] = step, p, wrong
+            if alerts:
+                told.append(Ended(int(group), int(step), int(step), float(p), float(wrong)))
+        elif since[group] != off and p > peak[group]:
+            peak[group], error[group] = p, wrong
+        last[group] = step
+    for group in np.flatnonzero(since != off):
+        if ended or (numbered and done is not None and last[group] < done):
+            close(int(group))
+    return sorted(told), Ongoing(since, peak, error, last)

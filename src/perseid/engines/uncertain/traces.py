@@ -7,7 +7,7 @@ or a chain behind readings. Where several chains are hidden in one group, they a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,12 @@ class Entries:
     weight: Any
     values: Any
     """By value: a hash of it; values are numbered in the order of these."""
-    words: Any
-    """By value: a row and whether it stands there as the value before, for what it is called."""
+
+    def among(self, more: Any) -> Entries:
+        """The same, with more values."""
+        values = np.union1d(self.values, more)
+        places = np.append(np.searchsorted(values, self.values), len(values))
+        return replace(self, old=places[self.old], new=places[self.new], values=values)
 
 
 @dataclass(frozen=True)
@@ -252,14 +256,12 @@ def _entries(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, s
     new, is_event = _value_hashes(part, rows, chosen)
     old, was_event = _value_hashes(part, rows, chosen, before=True)
     chosen, new, old, was_event, share = (one[is_event] for one in (chosen, new, old, was_event, share))
-    values, first = np.unique(np.concatenate([new, old[was_event]]), return_index=True)
-    places = np.concatenate([chosen, chosen[was_event]])[first]
-    words = np.stack([places, first >= len(new)])
+    values = np.unique(np.concatenate([new, old[was_event]]))
     codes = np.searchsorted(values, new)
     before = np.where(was_event, np.searchsorted(values, old), len(values))
     letter = reader.letters(rows, part.type, chosen)
     owner = owner_hashes(part, rows, chosen)
-    return Entries(unit[chosen], step[chosen], owner, before, codes, letter, share, values, words)
+    return Entries(unit[chosen], step[chosen], owner, before, codes, letter, share, values)
 
 
 def _joined(parts: list[Others]) -> Others:
@@ -295,8 +297,8 @@ class Lot:
     steps: k.Steps
     hidden: k.Hidden
     values: int
-    words: Any = None
-    """By hidden value: a hash of it."""
+    hashes: Any = None
+    """Of tables: by hidden value, a hash of it."""
 
 
 @dataclass(frozen=True)
@@ -362,6 +364,8 @@ def laid_out(
         entries_end=first_entry[1:],
         at=np.arange(len(step)),
         absorbs=np.full(len(units), len(step)),
+        rest=np.zeros(len(units), np.int64),
+        ends=np.zeros(len(units), bool),
     )
     return Layout(unit, step, which, rows, by_entry, steps)
 
@@ -370,20 +374,24 @@ NEVER = -(1 << 62)
 """The step before the first."""
 
 
-def lots(found: Material, last: Any, numbered: bool) -> list[Lot]:
-    """The groups of a call by what is hidden in them, one chain at most; ``last`` is each group's step before."""
+def lots(found: Material, last: Any, numbered: bool, kept: Any = None, values: Any = None) -> list[Lot]:
+    """The groups of a call by what is hidden in them, one chain at most; ``last`` is each group's step before.
+
+    Of what is ``kept``: by group, whether something is, and whether a value is hidden in it; ``values`` are hashes of those.
+    """
     out = []
-    hidden = np.zeros(len(found.units), bool)
+    here = np.zeros(len(found.units), bool) if kept is None else kept[0]
+    hidden = np.zeros(len(found.units), bool) if kept is None else kept[1]
+    here[found.others.unit] = True
     for entries in found.entries:
         # Who once had tables goes on with them: what other streams say does not end a chain.
         hidden[entries.unit] = True
-        out.append(_tables(found, entries, np.flatnonzero(hidden), last, numbered))
+        own = entries if values is None else entries.among(values)
+        out.append(_tables(found, own, np.flatnonzero(hidden), last, numbered))
     for read in found.read:
         hidden[read.unit] = True
         out.append(_read(found, read, np.flatnonzero(hidden), last, numbered))
-    alone = np.zeros(len(found.units), bool)
-    alone[found.others.unit] = True
-    units = np.flatnonzero(alone & ~hidden)
+    units = np.flatnonzero(here & ~hidden)
     layout = laid_out(units, last[units], numbered, found.others)
     out.append(Lot(k.ALONE, units, layout.step, layout.steps, no_hidden(len(layout.step)), 0))
     return out

@@ -1,0 +1,132 @@
+"""What is kept of a pattern between calls: for each group pairs of a state and a hidden value, and where its answers stood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Rows
+from perseid.engines.rows import take_rows
+from perseid.engines.uncertain.chains import Lives, no_lives
+from perseid.engines.uncertain.exact import Weights
+from perseid.engines.uncertain.plan import UncertainPlan
+from perseid.engines.uncertain.streams import Known
+from perseid.engines.uncertain.traces import NEVER, Lot
+
+OFF = NEVER
+"""Since when an alert or a span lasts, where none does."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Groups, in any order."""
+
+    keys: Sequence[Any]
+    """The columns that they are put together by."""
+    last: Any
+    """By group: the last step that counted."""
+    weights: Weights
+    """Values are numbered as ``values`` has them, and after them comes that of no event."""
+    values: Any
+    """Of tables: hashes of the values there are; of models: their numbers."""
+    since: Any
+    peak: Any
+    error: Any
+    """By group: since which step an alert or a span lasts; of a span, the highest probability and how far it may be off."""
+    lost: Any
+    """By group: what pruning left out."""
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    @property
+    def hidden(self) -> Any:
+        """By group: whether it has a hidden value."""
+        some = np.zeros(len(self), bool)
+        owner = np.repeat(np.arange(len(self)), np.diff(self.weights.offsets))
+        some[owner[self.weights.pairs[:, 1] != len(self.values)]] = True
+        return some
+
+    def among(self, values: Any) -> Memory:
+        """The same, with more values."""
+        places = np.append(np.searchsorted(values, self.values), len(values)).astype(np.int64)
+        pairs = self.weights.pairs.copy()
+        pairs[:, 1] = places[pairs[:, 1]]
+        return replace(self, weights=replace(self.weights, pairs=pairs), values=values)
+
+    def chosen(self, groups: Any) -> Memory:
+        """Some of the groups."""
+        return Memory(
+            [key.take(pa.array(groups)) for key in self.keys],
+            self.last[groups], chosen_weights(self.weights, groups), self.values,
+            self.since[groups], self.peak[groups], self.error[groups], self.lost[groups],
+        )  # fmt: skip
+
+
+def no_memory(keys: Sequence[Any], values: Any) -> Memory:
+    """That nothing is kept."""
+    none, nothing = np.zeros(0, np.int64), np.zeros(0)
+    weights = Weights(np.zeros((0, 2), np.int64), nothing, np.zeros(1, np.int64))
+    return Memory([key.slice(0, 0) for key in keys], none, weights, values, none, nothing, nothing, nothing)
+
+
+def chosen_weights(weights: Weights, groups: Any) -> Weights:
+    """The weights of some groups, in their order."""
+    lengths = np.diff(weights.offsets)[groups]
+    starts = weights.offsets[:-1][groups]
+    ends = np.cumsum(lengths)
+    rows = np.repeat(starts - (ends - lengths), lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
+    return Weights(weights.pairs[rows], weights.weight[rows], np.append(0, ends).astype(np.int64))
+
+
+def begun(memory: Memory, places: Any, lot: Lot) -> Weights:
+    """What the groups of a lot begin with: what is kept of them (``places``, -1 for nothing), or nothing yet."""
+    old = places[lot.groups]
+    fresh = Weights.fresh(len(old), lot.values)
+    if not (old >= 0).any():
+        return fresh
+    lengths = np.where(old >= 0, np.diff(memory.weights.offsets)[np.maximum(old, 0)], 1)
+    ends = np.cumsum(lengths)
+    pairs = np.repeat(fresh.pairs, lengths, axis=0)
+    weight = np.ones(len(pairs))
+    kept = chosen_weights(memory.weights, old[old >= 0])
+    rows = np.repeat(old >= 0, lengths)
+    own = kept.pairs.copy()
+    own[own[:, 1] == len(memory.values), 1] = lot.values
+    pairs[rows], weight[rows] = own, kept.weight
+    return Weights(pairs, weight, np.append(0, ends).astype(np.int64))
+
+
+def is_plain(weights: Weights, values: int) -> Any:
+    """By group: whether nothing is known of it that was not known before it began."""
+    lengths = np.diff(weights.offsets)
+    first = np.minimum(weights.offsets[:-1], max(len(weights.pairs) - 1, 0))
+    if not len(weights.pairs):
+        return lengths == 0
+    return (lengths == 1) & (weights.pairs[first, 0] == 0) & (weights.pairs[first, 1] == values)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The state of a shard."""
+
+    known: int | None
+    """Up to which step rows were taken to have come."""
+    done: int | None
+    """Up to which step they counted."""
+    waiting: Rows
+    lives: Mapping[str, Lives]
+    """By type of event that is read."""
+    memories: Mapping[str, Memory]
+    """By what a pattern means."""
+
+
+def nothing(plan: UncertainPlan, rows: Rows) -> Kept:
+    """The state of a shard that has seen nothing."""
+    none = take_rows(rows, np.zeros(0, np.int64))
+    lives = {part.type: no_lives(part, none) for part in plan.streams.parts if part.known is Known.READ}
+    return Kept(None, None, none, lives, {})

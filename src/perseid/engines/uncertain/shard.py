@@ -1,0 +1,326 @@
+"""A shard of an uncertain stream: steps that are complete are moved over, what is known then is kept.
+
+A step is complete once the watermark is past its end. Where inference looks ahead, it counts when the steps behind it are
+complete as well. What is kept of a group does not grow with the stream.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Clock, Late, Rows, Step
+from perseid.engines.rows import join_rows, take_rows
+from perseid.engines.uncertain.answers import Answers, combined, told_of
+from perseid.engines.uncertain.automaton import TooManyStates
+from perseid.engines.uncertain.chains import Chains, Lives, chains_of, marginals_of, no_lives
+from perseid.engines.uncertain.exact import Weights, count_steps, move
+from perseid.engines.uncertain.memory import OFF, Kept, Memory, begun, is_plain, no_memory, nothing
+from perseid.engines.uncertain.output import ongoing_table, told_table
+from perseid.engines.uncertain.plan import Asked, UncertainPlan
+from perseid.engines.uncertain.reading import Reader, Units, reader_of, unit_columns
+from perseid.engines.uncertain.state import read_state, write_state
+from perseid.engines.uncertain.streams import Known, Stream
+from perseid.engines.uncertain.telling import Ongoing, go_on
+from perseid.engines.uncertain.traces import NEVER, Given, lots, material, parts_of, steps_of, unsound
+from perseid.errors import LimitError
+
+
+def advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call of a shard that lives on."""
+    rows = all_kinds(plan, rows)
+    kept = nothing(plan, rows) if state is None else read_state(plan, rows, state)
+    shard = Shard(plan, kept, rows, clock)
+    tables = [shard.answered(one) for one in plan.asked]
+    left = None if clock.ended else shard.left()
+    written = None if left is None else write_state(plan, left)
+    if written is not None and len(written) > plan.max_state:
+        raise LimitError(
+            f"What is known of groups takes {len(written):,} bytes in one shard; {plan.max_state:,} are allowed.",
+            hint="Use more shards, shorter windows, or ps.beliefs(…, max_state=…).",
+        )
+    table = pa.concat_tables([plan.schema.empty_table(), *tables]).combine_chunks()
+    counters = {
+        **shard.counters,
+        "matches": table.num_rows,
+        "live_keys": 0 if left is None else max([0, *(len(one) for one in left.memories.values())]),
+        "kept_events": 0 if left is None else len(left.waiting),
+        "state_bytes": 0 if written is None else len(written),
+    }
+    return Step(table, written, None if left is None else shard.wake(left), counters, shard.late, shard.why)
+
+
+def all_kinds(plan: UncertainPlan, rows: Rows) -> Rows:
+    """Rows that know every type there is, so that what is kept of one is not forgotten where a call has none of it."""
+    missing = [part.type for part in plan.streams.parts if part.type not in rows.kind_names]
+    return replace(rows, kind_names=[*rows.kind_names, *missing]) if missing else rows
+
+
+class Shard:
+    """One call."""
+
+    def __init__(self, plan: UncertainPlan, kept: Kept, rows: Rows, clock: Clock) -> None:
+        self.plan, self.kept, self.clock = plan, kept, clock
+        self.streams = plan.streams
+        self.every = plan.streams.every
+        self.lag = max([0, *(part.inference.number for part in plan.streams.parts if part.inference.name == "lag")])
+        self.known = self._known(clock)
+        self.done = None if self.known is None else self.known - self.lag
+        if clock.ended:
+            self.known = self.done = None
+        steps = steps_of(rows, self.every)
+        behind = np.zeros(len(rows), np.int8)
+        if self.known is not None and not clock.ended:
+            behind[steps <= self.known] = Late.BEHIND_WATERMARK
+        self.late = np.flatnonzero(behind)
+        self.why = behind[self.late]
+        accepted = take_rows(rows, np.flatnonzero(behind == Late.NOT)) if len(self.late) else rows
+        self.rows = join_rows(kept.waiting, accepted)
+        step = steps_of(self.rows, self.every)
+        self.unknown = not clock.ended and self.known is None
+        """Whether no time has passed at all: then nothing counts yet."""
+        counts = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.done)
+        seen = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.known)
+        self.counts = counts
+        self.lives: dict[str, Lives] = {}
+        self.memories: dict[str, Memory] = {}
+        self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), impossible=0, bad=0)
+        self.given = self._given(step, counts, seen)
+
+    def _known(self, clock: Clock) -> int | None:
+        """The last step that is complete."""
+        before = self.kept.known
+        if clock.now is None:
+            return before
+        now = clock.now if self.every is None else (clock.now + 1) // self.every - 1
+        return now if before is None else max(now, before)
+
+    def _upto(self, step: Any, last: int | None) -> Any:
+        return np.ones(len(step), bool) if last is None else step <= last
+
+    def _given(self, step: Any, counts: Any, seen: Any) -> Given:
+        ready = take_rows(self.rows, np.flatnonzero(counts))
+        own = step[counts]
+        bad = unsound(self.streams, ready, own)
+        self.counters["bad"] += len(bad)
+        chains, beliefs = {}, {}
+        numbered = self.every is not None
+        for part, chosen in parts_of(self.streams, self.rows):
+            if part.known is not Known.READ:
+                continue
+            here = chosen[seen[chosen]]
+            kept = self.kept.lives.get(part.type) or no_lives(part, self.rows)
+            if self.unknown:
+                self.lives[part.type] = kept
+                continue
+            found = chains_of(part, self.rows, here, step[here], kept, self.done, self.known, numbered)
+            chains[part.type] = found
+            belief = None
+            if not part.hidden:
+                beliefs[part.type], belief, impossible = marginals_of(part, found, kept, self.streams.sampling.seed)
+                self.counters["impossible"] += impossible
+            self.lives[part.type] = self._lived(part, found, kept, belief)
+        return Given(ready, own, chains, beliefs, bad, numbered)
+
+    def _lived(self, part: Stream, chains: Chains, kept: Lives, belief: Any) -> Lives:
+        """What is kept of chains that may go on: the newest of each key of which a step counted."""
+        newest: dict[int, int] = {}
+        for i, owner in enumerate(chains.hashes):
+            if chains.told[i] or chains.before[i] >= 0:
+                newest[int(owner)] = i
+        chosen = np.array(sorted(newest.values()), np.int64)
+        last = np.array([self._last_row(chains, kept, i) for i in chosen], np.int64)
+        before = chains.before[chosen]
+        done = kept.done[np.maximum(before, 0)] if len(kept) else np.zeros(len(chosen), np.int64)
+        own = chains.told[chosen] > 0
+        done[own] = chains.step[chains.offsets[chosen[own]] + chains.told[chosen[own]] - 1]
+        alive = np.ones(len(chosen), bool)
+        if self.done is not None and self.every is not None:
+            alive = last + part.patience >= self.done
+        known = np.zeros((len(chosen), 0 if belief is None else belief.shape[1]))
+        for place, i in enumerate(chosen if belief is not None else ()):
+            known[place] = belief[i] if chains.told[i] else kept.belief[chains.before[i]]
+        keep = np.flatnonzero(alive)
+        keys = {name: column.take(pa.array(chosen[keep])) for name, column in chains.keys.items()}
+        return Lives(keys, last[keep], done[keep], known[keep])
+
+    def _last_row(self, chains: Chains, kept: Lives, i: int) -> int:
+        """The last step of a chain that had a row, of those that count."""
+        rows = chains.rows[chains.offsets[i] : chains.offsets[i] + chains.told[i]]
+        own = np.flatnonzero(rows)
+        if len(own):
+            return int(chains.step[chains.offsets[i] + own[-1]])
+        return int(kept.last[chains.before[i]])
+
+    # patterns
+
+    def answered(self, one: Asked) -> pa.Table:
+        """What is told of a pattern now; what is known of it then is remembered."""
+        plan = self.plan
+        reader = reader_of(one, self.every, self.rows.relations)
+        automaton = reader.automaton
+        name = one.pattern.semantic_hash
+        model = next((part.model for part in one.hidden(self.streams) if part.known is Known.READ), None)
+        values = np.zeros(0, np.int64) if model is None else np.arange(len(model.values))
+        memory = self.kept.memories.get(name)
+        if memory is None:
+            memory = no_memory(unit_columns(self.rows, one.unit), values)
+        if self.unknown:
+            self.memories[name] = memory
+            return plan.schema.empty_table()
+        found = material(one, self.streams, reader, self.given, memory.keys if len(memory) else None)
+        count = len(found.units)
+        places = np.full(count, -1, np.int64)
+        if len(memory):
+            places[found.units.of[-1]] = np.arange(len(memory))
+        kept = places >= 0
+        last = np.where(kept, memory.last[np.maximum(places, 0)] if len(memory) else NEVER, NEVER)
+        had_value = np.zeros(count, bool)
+        had_value[kept] = memory.hidden[places[kept]]
+        linked = bool(found.entries)
+        if linked:
+            memory = memory.among(np.union1d(found.entries[0].values, memory.values))
+        try:
+            return self._moved(one, reader, found, memory, places, kept, last, had_value, linked)
+        except TooManyStates:
+            raise LimitError(
+                f"The automaton of pattern {one.name} has more than {automaton.most:,} states, too many to be exact.",
+                hint="Use a coarser step, a shorter window, or ask finished data, which is then sampled.",
+            ) from None
+
+    def _moved(
+        self, one: Asked, reader: Reader, found: Any, memory: Memory, places: Any, kept: Any, last: Any, had_value: Any,
+        linked: bool,
+    ) -> pa.Table:  # fmt: skip
+        automaton, count = reader.automaton, len(found.units)
+        done = self.done
+        told = []
+        weights: list[tuple[Any, Weights, int]] = []
+        final = last.copy()
+        lost = np.zeros(count)
+        lost[kept] = memory.lost[places[kept]]
+        values = memory.values if linked else None
+        alive = self._alive(one, found)
+        for lot in lots(found, last, self.given.numbered, (kept.copy(), had_value.copy()), values):
+            lengths = np.diff(lot.steps.offsets)
+            some = lengths > 0
+            final[lot.groups[some]] = lot.step[lot.steps.offsets[1:][some] - 1]
+            rest = np.zeros(len(lot.groups), np.int64)
+            if self.given.numbered and done is not None:
+                rest = np.maximum(done - np.where(final[lot.groups] == NEVER, done, final[lot.groups]), 0)
+                final[lot.groups] = np.maximum(final[lot.groups], done)
+            ends = rest > 0 if linked else ~alive[lot.groups]
+            steps = lot.steps._replace(rest=rest, ends=ends & had_or_has(lot, had_value))
+            moved = move(
+                automaton,
+                lot.mode,
+                steps,
+                lot.hidden,
+                begun(memory, places, lot),
+                values=lot.values,
+                prune=self.streams.prune,
+            )
+            self.counters["impossible"] += moved.impossible
+            group, step, probability, lost_there = told_of(lot, moved)
+            told.append((group, step, probability, lost_there + lost[group]))
+            lost[lot.groups] += moved.lost
+            weights.append((lot.groups, moved.weights, lot.values))
+        unit, step, probability, error = (np.concatenate(parts) for parts in zip(*told, strict=True))
+        answers = combined(one, found.units, unit, step, probability, error)
+        table, ongoing = self._told(one, answers, found, memory, places)
+        self.memories[one.pattern.semantic_hash] = _remembered(found, memory, weights, final, ongoing, lost, alive)
+        return table
+
+    def _alive(self, one: Asked, found: Any) -> Any:
+        """By group: whether a chain behind readings may go on in it."""
+        alive = np.zeros(len(found.units), bool)
+        for read in found.read:
+            lives = self.lives[read.stream.type]
+            if not len(lives):
+                continue
+            names = [component.column(read.stream.type) for component in one.unit]
+            columns = [lives.keys[name] for name in names if name in lives.keys]
+            both = Units([found.units.keys, columns], [len(found.units), len(lives)])
+            alive |= np.isin(both.of[0], both.of[1])
+        return alive
+
+    def _told(self, one: Asked, answers: Answers, found: Any, memory: Memory, places: Any) -> tuple[pa.Table, Ongoing]:
+        """What is told, and which alerts and spans go on."""
+        plan, count = self.plan, len(found.units)
+        kept = places >= 0
+        before = Ongoing(np.full(count, OFF), np.zeros(count), np.zeros(count), np.full(count, NEVER))
+        for mine, theirs in zip(before[:3], (memory.since, memory.peak, memory.error), strict=True):
+            mine[kept] = theirs[places[kept]]
+        before.last[kept] = memory.last[places[kept]]
+        if plan.telling.how == "steps":
+            return told_table(one, answers, plan.telling, self.every, plan.schema), before
+        told, after = go_on(plan.telling, before, answers, self.given.numbered, self.done, self.clock.ended, OFF)
+        return ongoing_table(one, answers.keys, told, self.every, plan.schema), after
+
+    # what is left
+
+    def left(self) -> Kept | None:
+        waiting = take_rows(self.rows, np.flatnonzero(~self.counts))
+        lives = {type_: one for type_, one in self.lives.items() if len(one)}
+        memories = {name: one for name, one in self.memories.items() if len(one)}
+        if not len(waiting) and not lives and not memories:
+            return None
+        return Kept(self.known, self.done, waiting, {**self.lives}, memories)
+
+    def wake(self, left: Kept) -> int | None:
+        """The earliest time at which there is something to do without a row."""
+        width = self.every or 1
+        wakes = []
+        if len(left.waiting):
+            first = int(steps_of(left.waiting, self.every).min())
+            wakes.append((first + self.lag + 1) * width - 1)
+        if self.every is not None and self.done is not None:
+            done = self.done
+            next_ = (done + 1 + self.lag + 1) * width - 1
+            if any(len(one) for one in left.lives.values()):
+                wakes.append(next_)
+            for one in self.plan.asked:
+                memory = left.memories.get(one.pattern.semantic_hash)
+                if memory is None or not len(memory):
+                    continue
+                meaning = reader_of(one, self.every, self.rows.relations).automaton.meaning
+                if (memory.since != OFF).any() or memory.hidden.any():
+                    wakes.append(next_)
+                elif meaning.timed:
+                    longest = count_steps(meaning.oldest, self.every) + 2
+                    wakes.append((done + longest + self.lag + 1) * width - 1)
+        return min(wakes, default=None)
+
+
+def had_or_has(lot: Any, had_value: Any) -> Any:
+    """By group of a lot: whether a value is hidden in it."""
+    return had_value[lot.groups] | (lot.values > 0)
+
+
+def _remembered(found: Any, memory: Memory, weights: Any, last: Any, ongoing: Ongoing, lost: Any, alive: Any) -> Memory:
+    """What is known of groups after a call, without those of which nothing is."""
+    pairs, weight, lengths, groups = [], [], [], []
+    size = len(memory.values)
+    for own, left, values in weights:
+        moved = left.pairs.copy()
+        moved[left.pairs[:, 1] == values, 1] = size
+        plain = is_plain(Weights(moved, left.weight, left.offsets), size)
+        keep = np.flatnonzero(~plain | alive[own] | (ongoing.since[own] != OFF))
+        counts = np.diff(left.offsets)
+        rows = np.flatnonzero(np.repeat(np.isin(np.arange(len(own)), keep), counts))
+        pairs.append(moved[rows])
+        weight.append(left.weight[rows])
+        lengths.append(counts[keep])
+        groups.append(own[keep])
+    chosen = np.concatenate([np.zeros(0, np.int64), *groups])
+    offsets = np.append(0, np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))).astype(np.int64)
+    whole = Weights(
+        np.concatenate([np.zeros((0, 2), np.int64), *pairs]), np.concatenate([np.zeros(0), *weight]), offsets
+    )
+    keys = [key.take(pa.array(chosen)) for key in found.units.keys]
+    return Memory(keys, last[chosen], whole, memory.values, ongoing.since[chosen], ongoing.peak[chosen],
+                  ongoing.error[chosen], lost[chosen])  # fmt: skip

@@ -1,0 +1,300 @@
+"""What a shard of an uncertain stream keeps, as bytes: rows that wait, chains behind readings, and for each pattern its groups.
+
+States of an automaton are written as the situations they are made of, in the pattern's own terms: their numbers are a
+process's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Rows, StateReport
+from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, seal, shown, unseal
+from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.chains import Lives
+from perseid.engines.uncertain.encoding import Encoding
+from perseid.engines.uncertain.exact import Weights
+from perseid.engines.uncertain.memory import Kept, Memory, nothing
+from perseid.engines.uncertain.plan import Asked, UncertainPlan
+from perseid.engines.uncertain.reading import reader_of
+from perseid.engines.uncertain.streams import Known, Streams
+from perseid.errors import StateError
+
+NAME, VERSION = "uncertain", 1
+_KEY, _COLUMN = "key ", "column "
+_UNIT = pa.schema(
+    [("last", pa.int64()), ("since", pa.int64()), ("peak", pa.float64()), ("error", pa.float64()), ("lost", pa.float64()),
+     ("pairs", pa.int32())]
+)  # fmt: skip
+_PAIR = pa.schema([("state", pa.int32()), ("value", pa.int64()), ("event", pa.bool_()), ("weight", pa.float64())])
+_LIFE = pa.schema([("last", pa.int64()), ("done", pa.int64()), ("belief", pa.list_(pa.float64()))])
+_SHAPE = "The state is not what one of an uncertain stream should be."
+
+
+def digest_of(streams: Streams) -> str:
+    """What is said of a stream that a state depends on."""
+    said = [repr(streams.every), repr(streams.prune)]
+    for part in streams.parts:
+        model = "" if part.model is None else part.model.digest()
+        words = (
+            part.type,
+            part.known.value,
+            part.of,
+            part.about,
+            model,
+            str(part.inference),
+            part.correlations,
+            part.patience,
+        )
+        if part.known is not Known.CERTAIN:
+            said.append(repr(words))
+    return hashlib.blake2b("\0".join(said).encode(), digest_size=16).hexdigest()
+
+
+def write_state(plan: UncertainPlan, kept: Kept) -> bytes:
+    """A shard's state as bytes."""
+    facts: dict[str, Any] = {
+        "engine": NAME,
+        "version": VERSION,
+        "shards": plan.shards,
+        "stream": digest_of(plan.streams),
+        "known": kept.known,
+        "done": kept.done,
+        "kinds": list(kept.waiting.kind_names),
+        "read": [],
+        "patterns": [],
+    }
+    tables = [_rows(kept.waiting)]
+    for type_, lives in kept.lives.items():
+        if len(lives):
+            facts["read"].append(type_)
+            tables.append(_lives(lives))
+    for one in plan.asked:
+        memory = kept.memories.get(one.pattern.semantic_hash)
+        if memory is None:
+            continue
+        automaton = reader_of(one, plan.streams.every, kept.waiting.relations).automaton
+        written, units, pairs = _memory(automaton, memory)
+        facts["patterns"].append({"pattern": one.pattern.semantic_hash, **written})
+        tables += [units, pairs]
+    return seal(facts, tuple(tables))
+
+
+def _rows(rows: Rows) -> pa.RecordBatch:
+    columns = {"time": pa.array(rows.time), "identity": pa.array(rows.identity), "kind": pa.array(rows.kinds)}
+    for name, column in rows.columns.items():
+        columns[_COLUMN + name] = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _lives(lives: Lives) -> pa.RecordBatch:
+    belief = pa.array(list(lives.belief), pa.list_(pa.float64()))
+    columns = {_KEY + name: column for name, column in lives.keys.items()}
+    return pa.RecordBatch.from_pydict({**columns, "last": lives.last, "done": lives.done, "belief": belief})
+
+
+def _memory(automaton: Automaton, memory: Memory) -> tuple[dict[str, Any], pa.RecordBatch, pa.RecordBatch]:
+    encoding = Encoding(automaton.meaning)
+    states, which = np.unique(memory.weights.pairs[:, 0], return_inverse=True)
+    situations = sorted({number for state in states for number in automaton.states[int(state)]})
+    places = {number: i for i, number in enumerate(situations)}
+    written = {
+        "situations": [encoding.write(automaton.situations[number]) for number in situations],
+        "states": [[places[number] for number in automaton.states[int(state)]] for state in states],
+    }
+    keys = {f"{_KEY}{i}": key for i, key in enumerate(memory.keys)}
+    units = {
+        **keys, "last": memory.last, "since": memory.since, "peak": memory.peak, "error": memory.error, "lost": memory.lost,
+        "pairs": np.diff(memory.weights.offsets).astype(np.int32),
+    }  # fmt: skip
+    value = memory.weights.pairs[:, 1]
+    event = value != len(memory.values)
+    named = np.append(memory.values, 0)[value]
+    pairs = {
+        "state": which.reshape(-1).astype(np.int32),
+        "value": named,
+        "event": event,
+        "weight": memory.weights.weight,
+    }
+    return written, pa.RecordBatch.from_pydict(units), pa.RecordBatch.from_pydict(pairs)
+
+
+# reading
+
+
+def open_state(state: bytes) -> Sealed:
+    """Whatever is not what this engine writes is a StateError: a checkpoint may be anybody's."""
+    sealed = unseal(state)
+    check_owner(sealed, NAME, (VERSION,))
+    facts = sealed.facts
+    steps = [facts.get("known"), facts.get("done")]
+    kinds, read, patterns = facts.get("kinds"), facts.get("read"), facts.get("patterns")
+    if not (_are_texts(kinds) and _are_texts(read) and isinstance(patterns, list)):
+        raise StateError(_SHAPE)
+    if not all(one is None or (type(one) is int and abs(one) < 1 << 62) for one in steps):
+        raise StateError(_SHAPE)
+    if len(sealed.tables) != 1 + len(read or ()) + 2 * len(patterns):
+        raise StateError(_SHAPE)
+    return sealed
+
+
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(one, str) for one in given)
+
+
+def read_state(plan: UncertainPlan, rows: Rows, state: bytes) -> Kept:
+    """What is kept, in the shape of the rows that come."""
+    sealed = open_state(state)
+    facts = sealed.facts
+    check_shards(sealed, plan.shards)
+    if facts.get("stream") != digest_of(plan.streams):
+        raise StateError(
+            "The uncertain stream was declared otherwise when the checkpoint was made: its steps, keys, model or inference.",
+            hint=f"Declare it as it was. {GO_BACK}",
+        )
+    tables = iter(sealed.tables)
+    waiting = _read_rows(next(tables), facts["kinds"], rows)
+    lives: dict[str, Lives] = dict(nothing(plan, rows).lives)
+    for type_ in facts["read"]:
+        part = plan.streams.part(type_)
+        if part is None or part.known is not Known.READ or part.model is None:
+            raise StateError(_SHAPE)
+        lives[type_] = _read_lives(next(tables), part.of, 0 if part.hidden else len(part.model.values))
+    asked = {one.pattern.semantic_hash: one for one in plan.asked}
+    memories: dict[str, Memory] = {}
+    for written in facts["patterns"]:
+        units, pairs = next(tables), next(tables)
+        named = written.get("pattern") if isinstance(written, dict) else None
+        one = asked.get(named) if isinstance(named, str) else None
+        if one is not None:  # what is no longer asked is forgotten
+            automaton = reader_of(one, plan.streams.every, rows.relations).automaton
+            memories[one.pattern.semantic_hash] = _read_memory(one, plan.streams, automaton, written, units, pairs)
+    return Kept(facts["known"], facts["done"], waiting, lives, memories)
+
+
+def _fields(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
+    """Columns that are as they were written: the types they have, nothing null in them."""
+    out = []
+    for field in schema:
+        if field.name not in batch.schema.names or batch.schema.names.count(field.name) > 1:
+            raise StateError(_SHAPE)
+        column = batch.column(field.name)
+        if column.type != field.type or column.null_count:
+            raise StateError(_SHAPE)
+        out.append(column)
+    return out
+
+
+def _numbers(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
+    found = [column.to_numpy(zero_copy_only=False) for column in _fields(batch, schema)]
+    if any(one.dtype.kind == "f" and not np.isfinite(one).all() for one in found):
+        raise StateError(_SHAPE)
+    return found
+
+
+def _read_rows(batch: pa.RecordBatch, names: list[str], rows: Rows) -> Rows:
+    own = pa.schema([("time", pa.int64()), ("identity", pa.int64()), ("kind", pa.int32())])
+    time, identity, kinds = _numbers(batch, own)
+    if len(kinds) and not (kinds.min() >= -1 and kinds.max() < len(names)):
+        raise StateError(_SHAPE)
+    columns: dict[str, Any] = {}
+    for name, column in rows.columns.items():
+        kept = batch.column(_COLUMN + name) if _COLUMN + name in batch.schema.names else pa.nulls(len(time))
+        if kept.type != column.type:
+            if not pa.types.is_null(kept.type):
+                raise StateError(
+                    f"The column {name!r} was {kept.type} when the checkpoint was made, and is {column.type} now.",
+                    hint=f"Cast it to what it was. {GO_BACK}",
+                )
+            kept = kept.cast(column.type)
+        columns[name] = kept
+    codes = {name: i for i, name in enumerate(rows.kind_names)}
+    recoded = np.array([*(codes.get(name, -1) for name in names), -1], np.int32)[kinds]
+    return Rows(time, recoded, rows.kind_names, columns, {}, identity, relations=rows.relations)
+
+
+def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> Lives:
+    last, done, _ = (column for column in _fields(batch, _LIFE))
+    if any(_KEY + name not in batch.schema.names for name in of):
+        raise StateError(_SHAPE)
+    column = batch.column("belief")
+    sizes = column.value_lengths().to_numpy(zero_copy_only=False)
+    flat = column.flatten().to_numpy(zero_copy_only=False)
+    if (sizes != values).any() or not np.isfinite(flat).all() or (flat < 0).any():
+        raise StateError(_SHAPE)
+    belief = flat.reshape(len(sizes), values)
+    if values and (np.abs(belief.sum(axis=1) - 1.0) > 1e-6).any():
+        raise StateError(_SHAPE)
+    keys = {name: batch.column(_KEY + name) for name in of}
+    newest, counted = last.to_numpy(), done.to_numpy()
+    if any((np.abs(one.astype(np.float64)) >= 2.0**61).any() for one in (newest, counted)):
+        raise StateError(_SHAPE)
+    return Lives(keys, newest, counted, belief)
+
+
+def _read_memory(
+    one: Asked,
+    streams: Streams,
+    automaton: Automaton,
+    written: Mapping[str, Any],
+    units: pa.RecordBatch,
+    pairs: pa.RecordBatch,
+) -> Memory:
+    encoding = Encoding(automaton.meaning)
+    situations, states = written.get("situations"), written.get("states")
+    if not isinstance(situations, list) or not isinstance(states, list):
+        raise StateError(_SHAPE)
+    numbers = [automaton.number(encoding.read(given)) for given in situations]
+    try:
+        made = []
+        for state in states:
+            if not isinstance(state, list) or any(type(i) is not int or not 0 <= i < len(numbers) for i in state):
+                raise StateError(_SHAPE)
+            made.append(automaton.state(numbers[i] for i in state))
+    except TooManyStates:
+        raise StateError(f"The state has more states of pattern {one.name} than are kept.") from None
+    last, since, peak, error, lost, lengths = _numbers(units, _UNIT)
+    state, value, event, weight = _numbers(pairs, _PAIR)
+    keys = [units.column(f"{_KEY}{i}") if f"{_KEY}{i}" in units.schema.names else None for i in range(len(one.unit))]
+    if any(key is None for key in keys) or (lengths < 1).any() or int(lengths.sum()) != len(state):
+        raise StateError(_SHAPE)
+    if len(state) and (state.min() < 0 or state.max() >= len(made) or (weight < 0).any()):
+        raise StateError(_SHAPE)
+    offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    sums = np.add.reduceat(weight, offsets[:-1]) if len(lengths) else weight
+    if (sums > 1 + 1e-6).any() or (np.abs(last.astype(np.float64)) >= 2.0**61).any():
+        raise StateError(_SHAPE)
+    model = next((part.model for part in one.hidden(streams) if part.known is Known.READ), None)
+    values = np.unique(value[event]) if model is None else np.arange(len(model.values))
+    codes = np.searchsorted(values, value)
+    if model is not None and (event & ((value < 0) | (value >= len(values)))).any():
+        raise StateError(_SHAPE)
+    own = np.stack([np.array(made, np.int64)[state] if made else state, np.where(event, codes, len(values))], axis=1)
+    weights = Weights(own.astype(np.int64), weight.copy(), offsets)
+    return Memory(keys, last, weights, values.astype(np.int64), since, peak, error, lost)
+
+
+def report(state: bytes) -> StateReport:
+    """What a state holds, for people."""
+    sealed = open_state(state)
+    facts = sealed.facts
+    waiting = sealed.tables[0]
+    times = waiting.column("time").to_pylist() if "time" in waiting.schema.names else []
+    shards = facts.get("shards")
+    units = sealed.tables[1 + len(facts["read"]) :: 2]
+    held = {shown(one.get("pattern")): table.num_rows for one, table in zip(facts["patterns"], units, strict=True)}
+    return StateReport(
+        shards=shards if type(shards) is int else 0,
+        horizon=facts["known"],
+        events=waiting.num_rows,
+        waiting=waiting.num_rows,
+        oldest=min(times, default=None),
+        open=held,
+        keys={},
+        bytes=len(state),
+    )
