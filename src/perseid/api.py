@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from perseid import belief_api
 from perseid.belief_api import explain_beliefs, match_beliefs, refuse_words
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
@@ -279,6 +280,7 @@ class PatternSet:
         observation: Any = None,
         rejected: bool = False,
         checkpoint: str | None = None,
+        tell: Any = None,
     ) -> Any:
         """Find all matches of a Spark DataFrame, or of several: a DataFrame of matches, made when it is acted upon.
 
@@ -288,8 +290,12 @@ class PatternSet:
         :func:`perseid.progress` has it. With ``rejected`` the late and bad rows of a stream are rows of the output, of the
         kind ``late`` and ``bad``, with the ``reason`` as a sentence and all they hold as JSON in ``row``. With the
         ``checkpoint`` that a stream will go on from, what it keeps is looked at now: a stream that was declared otherwise
-        is refused before a batch has run.
+        is refused before a batch has run. Of an uncertain stream rows are answers, as :meth:`match` has them, and ``tell`` says which.
         """
+        refuse_words(stream, tell, False)
+        if isinstance(stream, Beliefs):
+            asked = stream, _mapping(relations), tell, rejected, checkpoint, observation
+            return self._located(lambda: belief_api.detect(self._cores(), *asked))
         over, declared = self._over(stream)
         streaming = _streaming(declared)
         plan = over._plan_for(declared)

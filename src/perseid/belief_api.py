@@ -11,7 +11,7 @@ from perseid.errors import EventDataError, UnsupportedError
 from perseid.lang import ast
 from perseid.local.answers import Answers
 from perseid.local.beliefs import Beliefs, read_rows
-from perseid.local.rows import is_spark, require_here
+from perseid.local.rows import is_spark, require_here, require_spark
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import check_relations
@@ -141,3 +141,22 @@ def explain_beliefs(cores: Sequence[CorePattern], stream: Beliefs) -> str:
     spark = any(is_spark(data) for data in stream.frames())
     types = {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)}
     return explain_answers(cores, asked_streams(cores, stream, sorted(types)), spark)
+
+
+def detect(
+    cores: Sequence[CorePattern], stream: Beliefs, relations: Mapping[str, Any], tell: Any, rejected: bool,
+    checkpoint: str | None, observation: Any,
+) -> Any:  # fmt: skip
+    """The answers of patterns to an uncertain stream of Spark's."""
+    for data in stream.frames():
+        require_spark(data)
+    from perseid.spark.beliefs import certain_types, detect_beliefs
+    from perseid.spark.projection import read_relations
+
+    telling, tables = telling_of(tell), read_relations(relations)
+    check_relations(cores, tables)
+    streams = asked_streams(cores, stream, certain_types(cores, stream))
+    return detect_beliefs(
+        cores, stream, streams, columns_of(cores), tables,
+        telling=telling, rejected=rejected, checkpoint=checkpoint, observation=observation,
+    )  # fmt: skip

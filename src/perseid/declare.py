@@ -208,7 +208,6 @@ def beliefs(
     delta: float = 0.1,
     seed: int = 0,
     prune: float = 0.0,
-    order: str = WATERMARK,
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
@@ -250,9 +249,9 @@ def beliefs(
             "readings may show that what was left out was right.",
             hint="Leave it out; or say inference='smooth'.",
         )
-    rows = events([], order=order, idle=idle, shards=shards, max_state=max_state)
+    rows = events([], idle=idle, shards=shards, max_state=max_state)
     sampling = Sampling(float(epsilon), float(delta), seed, method == "sample")
-    return Beliefs((part,), (), _step(every), sampling, float(prune), order, rows.idle, shards, max_state)
+    return Beliefs((part,), (), _step(every), sampling, float(prune), rows.idle, shards, max_state)
 
 
 def _belief(

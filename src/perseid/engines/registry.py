@@ -13,8 +13,9 @@ def engines() -> dict[str, Engine]:
     from perseid.engines.joins.engine import JOINS
     from perseid.engines.sequence.engine import SEQUENCE
     from perseid.engines.trees.engine import TREES
+    from perseid.engines.uncertain.engine import UNCERTAIN
 
-    known = (SEQUENCE, AGGRESSIVE, ASSEMBLE, EARLY, ADAPTIVE, CONSERVATIVE, TREES, JOINS)
+    known = (SEQUENCE, AGGRESSIVE, ASSEMBLE, EARLY, ADAPTIVE, CONSERVATIVE, TREES, JOINS, UNCERTAIN)
     return {engine.name: engine for engine in (*known, *_others)}
 
 

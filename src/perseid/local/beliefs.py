@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import WATERMARK, Rows
+from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, READING, Known, Sampling, Stream, Streams
 from perseid.errors import EventDataError, missing_column
@@ -51,7 +51,6 @@ class Beliefs:
     every: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
     prune: float = 0.0
-    order: str = WATERMARK
     idle: int | None = None
     shards: int = 16
     max_state: int = 1 << 28

@@ -28,11 +28,13 @@ class Answers:
     probability: Any
     error: Any
     """By how much it may be off."""
+    binding: Any = None
+    """Where bindings are told one by one: a hash of each."""
     expected: Any = None
     """How many ways are to be expected, where that was asked; NaN where nobody knows."""
 
 
-def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given) -> tuple[Answers, int]:
+def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given, apart: bool = False) -> tuple[Answers, int]:
     """The answers where all rows have come; and how many readings cannot be."""
     found = material(asked, streams, reader, given)
     last = np.full(len(found.units), NEVER)
@@ -47,7 +49,8 @@ def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given) -> tup
         moved = move(reader.automaton, lot.mode, lot.steps, lot.hidden, fresh, values=lot.values, prune=streams.prune)
         impossible += moved.impossible
         told.append(told_of(lot, moved))
-    return combined(asked, found.units, *(np.concatenate(parts) for parts in zip(*told, strict=True))), impossible
+    whole = (np.concatenate(parts) for parts in zip(*told, strict=True))
+    return combined(asked, found.units, *whole, apart=apart), impossible
 
 
 def told_of(lot: Lot, moved: Moved) -> tuple[Any, Any, Any, Any]:
@@ -56,18 +59,32 @@ def told_of(lot: Lot, moved: Moved) -> tuple[Any, Any, Any, Any]:
     return np.repeat(lot.groups, lengths), lot.step, moved.told, np.repeat(moved.lost, lengths)
 
 
-def combined(asked: Asked, units: Units, unit: Any, step: Any, probability: Any, error: Any) -> Answers:
+def combined(
+    asked: Asked, units: Units, unit: Any, step: Any, probability: Any, error: Any, *, apart: bool = False
+) -> Answers:
     """In order; and for anyone where bindings are independent queries: true for one of them at least (section 3.2)."""
     keys, group = units.keys, unit
     if asked.groups < len(asked.unit):
         groups = Units([units.keys[: asked.groups]], [len(units)])
         keys, group = groups.keys, groups.of[0][unit]
     order = np.lexsort((units.hashes[unit], step, group))  # so that products are taken in the same order in every call
-    group, step, probability, error = (one[order] for one in (group, step, probability, error))
-    new = np.ones(len(group), bool)
-    new[1:] = (group[1:] != group[:-1]) | (step[1:] != step[:-1])
-    at = np.flatnonzero(new)
+    unit, group, step, probability, error = (one[order] for one in (unit, group, step, probability, error))
+    if apart:
+        return Answers(keys, group, step, probability, error, units.hashes[unit])
+    at, none, summed = anyone([group, step], probability, error)
     if len(at) == len(group):
         return Answers(keys, group, step, probability, error)
-    none = np.multiply.reduceat(1.0 - probability, at)
-    return Answers(keys, group[at], step[at], 1.0 - none, np.add.reduceat(error, at))
+    return Answers(keys, group[at], step[at], 1.0 - none, summed)
+
+
+def anyone(words: Sequence[Any], probability: Any, error: Any) -> tuple[Any, Any, Any]:
+    """Of rows that agree in all words: where they begin, the probability that none of them is true, and how far it may be off."""
+    new = np.ones(len(probability), bool)
+    if len(new):
+        new[1:] = False
+    for word in words:
+        new[1:] |= word[1:] != word[:-1]
+    at = np.flatnonzero(new)
+    if not len(at):
+        return at, np.zeros(0), np.zeros(0)
+    return at, np.multiply.reduceat(1.0 - probability, at), np.add.reduceat(error, at)

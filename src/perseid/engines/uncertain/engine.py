@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import Clock, Rows, StateReport, Step
+from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
+from perseid.engines.uncertain.output import BINDING, CHANCE, ERROR, GROUP, apart_schema, output_schema
 from perseid.engines.uncertain.plan import Asked, UncertainPlan, ask
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
@@ -38,7 +39,6 @@ def make_plan(
     expected: bool = False,
 ) -> UncertainPlan:
     """Patterns over an uncertain stream; ``types`` are Arrow's, of columns by name."""
-    from perseid.engines.uncertain.output import output_schema
     from perseid.engines.uncertain.situations import Situations
 
     asked = tuple(ask(pattern, streams) for pattern in patterns)
@@ -64,25 +64,29 @@ def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.
 
     Where it is ``strict`` these are an error.
     """
-    from perseid.engines.uncertain.output import told_table
+    from perseid.engines.uncertain.output import apart_table, told_table
     from perseid.engines.uncertain.traces import gather, refuse_bad
 
+    schema = apart_schema(plan) if plan.apart else plan.schema
     given, impossible = gather(plan.streams, rows)
     if strict:
         refuse_bad(plan.streams, rows, given.bad)
     tables = []
     counted: Counter[str] = Counter(events=len(rows) - len(given.bad), impossible=impossible)
-    for one in plan.asked:
-        answers, passed_over, fell = answers_of(one, plan.streams, given)
+    for number, one in enumerate(plan.asked):
+        answers, passed_over, fell = answers_of(one, plan.streams, given, plan.apart)
         counted["impossible"] += passed_over
         counted[SAMPLED] += fell
-        tables.append(told_table(one, answers, plan.telling, plan.streams.every, plan.schema))
-    table = pa.concat_tables([plan.schema.empty_table(), *tables]).combine_chunks()
+        if plan.apart:
+            tables.append(apart_table(one, number, answers, plan.streams.every, schema))
+        else:
+            tables.append(told_table(one, answers, plan.telling, plan.streams.every, schema))
+    table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
     counted["matches"] = table.num_rows
     return table, dict(counted), given.bad
 
 
-def answers_of(one: Asked, streams: Streams, given: Given) -> tuple[Answers, int, int]:
+def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> tuple[Answers, int, int]:
     """The answers of one pattern, exact where theory allows, else sampled; readings that cannot be; steps that fell to sampling."""
     from perseid.engines.rows import take_rows
     from perseid.engines.uncertain.answers import exactly
@@ -99,9 +103,8 @@ def answers_of(one: Asked, streams: Streams, given: Given) -> tuple[Answers, int
             if kind is QueryClass.SAFE:
                 sound = take_rows(rows, np.setdiff1d(np.arange(len(rows)), given.bad)) if len(given.bad) else rows
                 return safely(one, streams, sound), 0, 0
-            found, impossible = exactly(
-                one, streams, Reader(Automaton(one.pattern, rows.relations, elapsed=every)), given
-            )
+            reader = Reader(Automaton(one.pattern, rows.relations, elapsed=every))
+            found, impossible = exactly(one, streams, reader, given, apart)
             return found, impossible, 0
         except TooManyStates:
             fell = True
@@ -124,3 +127,34 @@ def report(state: bytes) -> StateReport:
     from perseid.engines.uncertain.state import report as reported
 
     return reported(state)
+
+
+def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
+    """For anyone, of what was told of each binding: any number of whole groups and steps, in any order."""
+    from perseid.engines.codes import key_codes
+    from perseid.engines.sequence.arrangement import comparable
+    from perseid.engines.uncertain.answers import anyone
+
+    groups = [name for name in told.column_names if name not in (CHANCE, ERROR, GROUP, BINDING)]
+    columns = [comparable(told[name].combine_chunks()) for name in groups]
+    codes, _ = key_codes([*columns, told[GROUP].combine_chunks()], told.num_rows)
+    order = np.lexsort((told[BINDING].to_numpy(), codes))  # as where all are told at once
+    told, codes = told.take(pa.array(order)), codes[order]
+    at, none, error = anyone([codes], told[CHANCE].to_numpy(), told[ERROR].to_numpy())
+    made = {CHANCE: pa.array(1.0 - none), ERROR: pa.array(error)}
+    out = told.take(pa.array(at))
+    columns = [made[field.name] if field.name in made else out[field.name] for field in plan.schema]
+    whole = pa.table(columns, schema=plan.schema)
+    return whole.filter(pa.array((1.0 - none) > plan.telling.rise))
+
+
+UNCERTAIN = Engine(
+    name="uncertain",
+    plan=make_plan,
+    step=step,
+    report=report,
+    asks="beliefs",
+    kinds=("answer",),
+    guide="docs/guides/uncertain.md",
+    example="examples/coffee_room.py",
+)

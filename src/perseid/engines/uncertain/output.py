@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from perseid.engines.sequence.schema import MOMENT, common_type
-from perseid.engines.uncertain.answers import Answers
-from perseid.engines.uncertain.plan import Asked
+from perseid.engines.uncertain.plan import Asked, UncertainPlan
 from perseid.engines.uncertain.telling import Ended, Telling, tell
+
+if TYPE_CHECKING:
+    from perseid.engines.uncertain.answers import Answers
 
 PATTERN, TIME, START, END, CHANCE, ERROR, EXPECTED = "pattern", "time", "start", "end", "p", "error", "expected"
 
@@ -29,6 +31,28 @@ def output_schema(asked: Sequence[Asked], types: Mapping[str, Any], telling: Tel
     return pa.schema(
         [(PATTERN, pa.string()), *groups.items(), *when, (CHANCE, pa.float64()), (ERROR, pa.float64()), *more]
     )
+
+
+BINDING, GROUP = "_binding", "_group"
+"""Columns of what is told of each binding: which it is, and which of the patterns asks."""
+
+
+def apart_schema(plan: UncertainPlan) -> pa.Schema:
+    """What is told of each binding where somebody else combines them; the last four columns are no part of a group."""
+    groups = [field for field in plan.schema if field.name not in (CHANCE, ERROR)]
+    more = [(CHANCE, pa.float64()), (ERROR, pa.float64()), (GROUP, pa.int64()), (BINDING, pa.int64())]
+    return pa.schema([*groups, *(pa.field(*one) for one in more)])
+
+
+def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, schema: pa.Schema) -> pa.Table:
+    """What is told of each binding, to be combined by somebody else."""
+    some = np.flatnonzero(answers.probability > 0)
+    found = answers.probability[some], answers.error[some]
+    steps = answers.step[some]
+    told = _table(asked, answers.keys, answers.group[some], steps, steps, found, every, schema)
+    for name, values in ((GROUP, np.full(len(some), number)), (BINDING, answers.binding[some])):
+        told = told.set_column(schema.get_field_index(name), name, pa.array(values, pa.int64()))
+    return told
 
 
 def told_table(asked: Asked, answers: Answers, telling: Telling, every: int | None, schema: pa.Schema) -> pa.Table:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from perseid.engines.contract import WATERMARK
-from perseid.engines.uncertain.streams import Stream, Streams
+from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.semantics import core as c
 from perseid.semantics.classes import Classified, QueryClass, bound_column, classify, grounded, local_form
@@ -68,10 +68,49 @@ class UncertainPlan:
     telling: Telling = EVERY
     expected: bool = False
     """Whether the expected number of ways is told as well."""
-    order: str = WATERMARK
     delay: int = 0
     shards: int = 1
     max_state: int = 1 << 28
+    apart: bool = False
+    """Whether bindings are told one by one, to be combined behind a second shuffle."""
+
+    def refuse_on_streams(self) -> None:
+        """What needs finished data."""
+        for part in self.streams.parts:
+            if part.known is not Known.READ:
+                continue
+            way = part.inference.name
+            if part.inference.looks_back:
+                raise UnsupportedError(
+                    f"inference={str(part.inference)!r} of {part.type} needs all readings there will be, and a stream goes on.",
+                    hint="Use 'filter' or 'lag(5)', or ask finished data.",
+                )
+            if way == "particles":
+                raise UnsupportedError(
+                    "Particles are for finished data.", hint="On a stream use 'filter', which is exact."
+                )
+            if way == "lag" and self.streams.every is None:
+                raise UnsupportedError(
+                    "On a stream lag counts steps, and nothing says how long one is.", hint="Say it: every='1 second'."
+                )
+        for one in self.asked:
+            kind = one.classified.kind
+            if kind in (QueryClass.SAFE, QueryClass.UNSAFE) or self.streams.sampling.always:
+                raise UnsupportedError(
+                    f"Pattern {one.name} is {kind.value} ({one.classified.why}), and that needs finished data.",
+                    hint="Ask a finished DataFrame, or match(…); explain() tells what would make it Extended Regular.",
+                )
+            if not one.is_single(self.streams):
+                names = " and ".join(part.type for part in one.hidden(self.streams))
+                raise UnsupportedError(
+                    f"Pattern {one.name} may carry several chains of {names} in one group, which on a stream is not kept.",
+                    hint="Partition by their key, or take steps one by one: ps.beliefs(…, correlations=False).",
+                )
+            if one.groups < len(one.unit) and self.telling.how != "steps":
+                raise UnsupportedError(
+                    f"Pattern {one.name} is asked of anyone, whose answers meet behind the stream's state: {self.telling.how} need it.",
+                    hint="Use tell=ps.above(…), or partition by.",
+                )
 
 
 def ask(pattern: c.CorePattern, streams: Streams) -> Asked:

@@ -20,7 +20,7 @@ from perseid.engines.uncertain.automaton import TooManyStates
 from perseid.engines.uncertain.chains import Chains, Lives, chains_of, marginals_of, no_lives
 from perseid.engines.uncertain.exact import Weights, count_steps, move
 from perseid.engines.uncertain.memory import OFF, Kept, Memory, begun, is_plain, no_memory, nothing
-from perseid.engines.uncertain.output import ongoing_table, told_table
+from perseid.engines.uncertain.output import apart_schema, apart_table, ongoing_table, told_table
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
 from perseid.engines.uncertain.reading import Reader, Units, reader_of, unit_columns
 from perseid.engines.uncertain.state import read_state, write_state
@@ -35,7 +35,7 @@ def advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) 
     rows = all_kinds(plan, rows)
     kept = nothing(plan, rows) if state is None else read_state(plan, rows, state)
     shard = Shard(plan, kept, rows, clock)
-    tables = [shard.answered(one) for one in plan.asked]
+    tables = [shard.answered(one, number) for number, one in enumerate(plan.asked)]
     left = None if clock.ended else shard.left()
     written = None if left is None else write_state(plan, left)
     if written is not None and len(written) > plan.max_state:
@@ -43,7 +43,7 @@ def advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) 
             f"What is known of groups takes {len(written):,} bytes in one shard; {plan.max_state:,} are allowed.",
             hint="Use more shards, shorter windows, or ps.beliefs(…, max_state=…).",
         )
-    table = pa.concat_tables([plan.schema.empty_table(), *tables]).combine_chunks()
+    table = pa.concat_tables([shard.schema.empty_table(), *tables]).combine_chunks()
     counters = {
         **shard.counters,
         "matches": table.num_rows,
@@ -65,6 +65,7 @@ class Shard:
 
     def __init__(self, plan: UncertainPlan, kept: Kept, rows: Rows, clock: Clock) -> None:
         self.plan, self.kept, self.clock = plan, kept, clock
+        self.schema = apart_schema(plan) if plan.apart else plan.schema
         self.streams = plan.streams
         self.every = plan.streams.every
         self.lag = max([0, *(part.inference.number for part in plan.streams.parts if part.inference.name == "lag")])
@@ -158,9 +159,8 @@ class Shard:
 
     # patterns
 
-    def answered(self, one: Asked) -> pa.Table:
+    def answered(self, one: Asked, number: int) -> pa.Table:
         """What is told of a pattern now; what is known of it then is remembered."""
-        plan = self.plan
         reader = reader_of(one, self.every, self.rows.relations)
         automaton = reader.automaton
         name = one.pattern.semantic_hash
@@ -171,7 +171,7 @@ class Shard:
             memory = no_memory(unit_columns(self.rows, one.unit), values)
         if self.unknown:
             self.memories[name] = memory
-            return plan.schema.empty_table()
+            return self.schema.empty_table()
         found = material(one, self.streams, reader, self.given, memory.keys if len(memory) else None)
         count = len(found.units)
         places = np.full(count, -1, np.int64)
@@ -185,7 +185,7 @@ class Shard:
         if linked:
             memory = memory.among(np.union1d(found.entries[0].values, memory.values))
         try:
-            return self._moved(one, reader, found, memory, places, kept, last, had_value, linked)
+            return self._moved(one, number, reader, found, memory, places, kept, last, had_value, linked)
         except TooManyStates:
             raise LimitError(
                 f"The automaton of pattern {one.name} has more than {automaton.most:,} states, too many to be exact.",
@@ -193,7 +193,7 @@ class Shard:
             ) from None
 
     def _moved(
-        self, one: Asked, reader: Reader, found: Any, memory: Memory, places: Any, kept: Any, last: Any, had_value: Any,
+        self, one: Asked, number: int, reader: Reader, found: Any, memory: Memory, places: Any, kept: Any, last: Any, had_value: Any,
         linked: bool,
     ) -> pa.Table:  # fmt: skip
         automaton, count = reader.automaton, len(found.units)
@@ -230,8 +230,8 @@ class Shard:
             lost[lot.groups] += moved.lost
             weights.append((lot.groups, moved.weights, lot.values))
         unit, step, probability, error = (np.concatenate(parts) for parts in zip(*told, strict=True))
-        answers = combined(one, found.units, unit, step, probability, error)
-        table, ongoing = self._told(one, answers, found, memory, places)
+        answers = combined(one, found.units, unit, step, probability, error, apart=self.plan.apart)
+        table, ongoing = self._told(one, number, answers, found, memory, places)
         self.memories[one.pattern.semantic_hash] = _remembered(found, memory, weights, final, ongoing, lost, alive)
         return table
 
@@ -248,7 +248,9 @@ class Shard:
             alive |= np.isin(both.of[0], both.of[1])
         return alive
 
-    def _told(self, one: Asked, answers: Answers, found: Any, memory: Memory, places: Any) -> tuple[pa.Table, Ongoing]:
+    def _told(
+        self, one: Asked, number: int, answers: Answers, found: Any, memory: Memory, places: Any
+    ) -> tuple[pa.Table, Ongoing]:
         """What is told, and which alerts and spans go on."""
         plan, count = self.plan, len(found.units)
         kept = places >= 0
@@ -256,6 +258,8 @@ class Shard:
         for mine, theirs in zip(before[:3], (memory.since, memory.peak, memory.error), strict=True):
             mine[kept] = theirs[places[kept]]
         before.last[kept] = memory.last[places[kept]]
+        if plan.apart:
+            return apart_table(one, number, answers, self.every, self.schema), before
         if plan.telling.how == "steps":
             return told_table(one, answers, plan.telling, self.every, plan.schema), before
         told, after = go_on(plan.telling, before, answers, self.given.numbered, self.done, self.clock.ended, OFF)
