@@ -1,0 +1,205 @@
+"""Possible worlds: probabilities worked by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from perseid.lang.parser import parse_pattern
+from perseid.semantics.core import CorePattern
+from perseid.semantics.events import Event
+from perseid.semantics.resolve import resolve
+from perseid.semantics.values import Relation
+from perseid.semantics.worlds import Answer, Chain, HiddenChain, Possible, answers, worlds
+
+SECOND = 1_000_000
+
+
+def pattern(match: str, more: str = "within forever") -> CorePattern:
+    return resolve(parse_pattern(f"pattern p match {match} {more} selection successor"))
+
+
+def at(place: str) -> tuple[tuple[str, object], ...]:
+    return (("place", place),)
+
+
+def believed(who: str, *steps: Mapping[str, float], type_: str = "At") -> Chain:
+    """A distribution for each second, from the first."""
+    tables = [
+        (second * SECOND, [Possible(at(place), chance) for place, chance in step.items()])
+        for second, step in enumerate(steps, 1)
+    ]
+    return Chain(type_, {"who": who}, tables)
+
+
+def linked(who: str, *steps: Mapping[tuple[str | None, str], float]) -> Chain:
+    """A table for each second: by the place before, None being no event, and the place."""
+    tables = [
+        (second * SECOND, [Possible(at(to), p, None if old is None else at(old)) for (old, to), p in step.items()])
+        for second, step in enumerate(steps, 1)
+    ]
+    return Chain("At", {"who": who}, tables, linked=True)
+
+
+def probabilities(given: CorePattern, *chains: Chain | HiddenChain, **more: Any) -> dict[Any, float]:
+    """By second, or by group and second."""
+    found = answers(given, chains, **more)
+    return {
+        (end // SECOND if not group else (*group, end // SECOND)): answer.probability
+        for (group, end), answer in found.items()
+    }
+
+
+AB = pattern("At [place = 'a'] -> At [place = 'b']")
+
+
+def test_independent_steps() -> None:
+    """At 2: a, then b. At 3: a at 1 and no b at 2, or a at 2; then b."""
+    steps = [{"a": 0.5, "b": 0.5}, {"a": 0.2, "b": 0.8}, {"b": 1.0}]
+    assert probabilities(AB, believed("ann", *steps)) == pytest.approx({2: 0.5 * 0.8, 3: 0.5 * 0.2 + 0.5 * 0.2})
+
+
+def test_what_is_missing_is_no_event() -> None:
+    """At 3 b comes where it did not come at 2: there, with 0.4, nothing happened."""
+    steps = [{"a": 0.5}, {"b": 0.6}, {"b": 0.25}]
+    assert probabilities(AB, believed("ann", *steps)) == pytest.approx({2: 0.5 * 0.6, 3: 0.5 * 0.4 * 0.25})
+
+
+def test_missing_mass_is_no_event_to_a_comma_either() -> None:
+    """b is the very next event where nothing happens in between, and not where c does."""
+    strict = resolve(parse_pattern("pattern p match At [place = 'a'], At [place = 'b'] within forever"))
+    steps = [{"a": 1.0}, {"c": 0.3}, {"b": 0.5}]
+    assert probabilities(strict, believed("ann", *steps)) == pytest.approx({3: 0.7 * 0.5})
+
+
+def test_brackets_and_must() -> None:
+    """Example 3.11: c at 2 is passed over by brackets, and ends the attempt of must."""
+    tested = pattern("At [place = 'a'] -> At x must (place = 'b')")
+    steps = [{"a": 1.0}, {"c": 0.4, "b": 0.1}, {"b": 1.0}]
+    assert probabilities(AB, believed("ann", *steps)) == pytest.approx({2: 0.1, 3: 0.9})
+    assert probabilities(tested, believed("ann", *steps)) == pytest.approx({2: 0.1, 3: 0.5})
+
+
+def test_linked_steps() -> None:
+    """The place is kept with 0.9: a at 1 and b at 2 is a change."""
+    steps = [
+        {(None, "a"): 0.5, (None, "b"): 0.5},
+        {("a", "a"): 0.9, ("a", "b"): 0.1, ("b", "a"): 0.1, ("b", "b"): 0.9},
+    ]
+    assert probabilities(AB, linked("ann", *steps)) == pytest.approx({2: 0.5 * 0.1})
+
+
+def test_a_row_of_a_table_that_is_short_of_one() -> None:
+    """From a, b comes with 0.1 and no event with 0.9; after no event b is certain."""
+    steps = [{(None, "a"): 1.0}, {("a", "b"): 0.1}, {(None, "b"): 1.0, ("b", "b"): 1.0}]
+    assert probabilities(AB, linked("ann", *steps)) == pytest.approx({2: 0.1, 3: 0.9})
+
+
+def test_a_linked_chain_with_a_missing_step() -> None:
+    """Nothing is said of 2, so nothing happens there; what follows is given no event, and not given a."""
+    steps = [{(None, "a"): 1.0}, {}, {("a", "b"): 1.0, (None, "b"): 0.25}]
+    assert probabilities(AB, linked("ann", *steps)) == pytest.approx({3: 0.25})
+
+
+def hidden(lag: int | None, *readings: Sequence[float]) -> HiddenChain:
+    """Two places, alike at the start, each kept with 0.75; by reading how probable each place makes it."""
+    steps = [(second * SECOND, reading) for second, reading in enumerate(readings, 1)]
+    matrix = [[0.75, 0.25], [0.25, 0.75]]
+    return HiddenChain("At", {"who": "ann"}, [at("a"), at("b")], [0.5, 0.5], matrix, steps, lag)
+
+
+IN_A = pattern("At [place = 'a']")
+SEEN = ([0.8, 0.2], [0.2, 0.8])
+"""What was read speaks four to one for a, then four to one for b."""
+
+
+def test_a_filter_goes_by_readings_up_to_each_step() -> None:
+    """At 1: 0.8. At 2: a a 0.5*0.8*0.75*0.2, b a 0.5*0.2*0.25*0.2, of all: those and a b, b b with 0.8 in place of the last."""
+    a_a, b_a = 0.8 * 0.75 * 0.2, 0.2 * 0.25 * 0.2
+    a_b, b_b = 0.8 * 0.25 * 0.8, 0.2 * 0.75 * 0.8
+    whole = a_a + b_a + a_b + b_b
+    assert probabilities(IN_A, hidden(0, *SEEN)) == pytest.approx({1: 0.8, 2: (a_a + b_a) / whole})
+    assert probabilities(AB, hidden(0, *SEEN)) == pytest.approx({2: a_b / whole})
+
+
+def test_with_all_readings_the_first_step_is_seen_in_the_light_of_the_second() -> None:
+    a_a, b_a = 0.8 * 0.75 * 0.2, 0.2 * 0.25 * 0.2
+    a_b, b_b = 0.8 * 0.25 * 0.8, 0.2 * 0.75 * 0.8
+    whole = a_a + b_a + a_b + b_b
+    expected = {1: (a_a + a_b) / whole, 2: (a_a + b_a) / whole}
+    assert probabilities(IN_A, hidden(None, *SEEN)) == pytest.approx(expected)
+    assert probabilities(IN_A, hidden(1, *SEEN)) == pytest.approx(expected)  # of two steps, one more is all
+
+
+def test_a_lag_knows_no_more_than_it_waits_for() -> None:
+    """A third reading that only b explains: at 1 it is not known with a lag of one, and is with all readings."""
+    readings = (*SEEN, [0.0, 1.0])
+    short, whole = probabilities(IN_A, hidden(1, *readings)), probabilities(IN_A, hidden(None, *readings))
+    assert short[1] == pytest.approx(probabilities(IN_A, hidden(None, *SEEN))[1])
+    assert whole[1] < short[1]
+    assert short[2] == pytest.approx(whole[2])
+    assert 3 not in whole
+
+
+def test_two_keys_by_group() -> None:
+    by_person = pattern("At [place = 'a'] -> At [place = 'b']", "within forever partition by who")
+    ann, bob = believed("ann", {"a": 0.5}, {"b": 0.5}), believed("bob", {"a": 1.0}, {"b": 0.1})
+    assert probabilities(by_person, ann, bob) == pytest.approx({("ann", 2): 0.25, ("bob", 2): 0.1})
+
+
+def test_anyone() -> None:
+    """With a variable each person alone; without, ann may begin and bob go on."""
+    same = pattern("At(who as w) [place = 'a'] -> At(who as w) [place = 'b']")
+    ann, bob = believed("ann", {"a": 0.5}, {"b": 0.5}), believed("bob", {"a": 1.0}, {"b": 0.1})
+    assert probabilities(same, ann, bob) == pytest.approx({2: 1 - (1 - 0.25) * (1 - 0.1)})
+    assert probabilities(AB, ann, bob) == pytest.approx({2: 1 - (1 - 0.5) * (1 - 0.1)})
+
+
+def test_certain_events_beside() -> None:
+    """The door opens in every world, once at 1 and once at 3: what was there before 3 was at 1 or 2."""
+    through = pattern("At [place = 'a'] -> Door")
+    door = [Event("Door", second * SECOND, {"who": "ann"}, f"d{second}") for second in (1, 3)]
+    chain = believed("ann", {"a": 0.5}, {"a": 0.5}, {"a": 1.0})
+    assert probabilities(through, chain, certain=door) == pytest.approx({3: 0.75})
+
+
+def test_relations() -> None:
+    rooms = {"Rooms": Relation([("a",), ("b",)])}
+    inside = pattern("At [place in Rooms]")
+    assert probabilities(inside, believed("ann", {"a": 0.25, "b": 0.25, "c": 0.5}), relations=rooms) == {1: 0.5}
+
+
+def test_windows() -> None:
+    short = pattern("At [place = 'a'] -> At [place = 'b']", "within 1 second")
+    steps = [{"a": 1.0}, {}, {"b": 1.0}]
+    assert probabilities(AB, believed("ann", *steps)) == {3: 1.0}
+    assert probabilities(short, believed("ann", *steps)) == {}
+
+
+def test_expected_counts() -> None:
+    """Two that may begin, one that ends: one way for each that did. At 1 and 2 a with 0.5, at 3 b."""
+    found = answers(AB, [believed("ann", {"a": 0.5}, {"a": 0.5}, {"b": 1.0})])
+    assert found == {((), 3 * SECOND): Answer(pytest.approx(0.75), pytest.approx(1.0))}
+
+
+def test_expected_counts_of_events_at_once() -> None:
+    """A way for each of ann and bob who is in b."""
+    ann, bob = believed("ann", {"a": 1.0}, {"b": 0.5}), believed("bob", {}, {"b": 0.5})
+    assert answers(AB, [ann, bob]) == {((), 2 * SECOND): Answer(pytest.approx(0.75), pytest.approx(1.0))}
+
+
+def test_worlds_have_all_of_the_probability() -> None:
+    chains = [believed("ann", {"a": 0.3}, {"a": 0.5, "b": 0.5}), hidden(None, *SEEN), believed("bob", {"a": 0.9})]
+    every = list(worlds(chains, 2 * SECOND))
+    assert len(every) == (2 * 2) * 4 * 2
+    assert sum(weight for weight, _ in every) == pytest.approx(1.0)
+    early = list(worlds(chains, SECOND))
+    assert len(early) == 2 * 2 * 2
+    assert all(event.time == SECOND for _, events in early for event in events)
+
+
+def test_nothing_believed() -> None:
+    assert answers(AB, [believed("ann")]) == {}
+    assert probabilities(IN_A, hidden(0)) == {}
