@@ -242,7 +242,7 @@ def test_a_seed_decides_what_is_drawn() -> None:
 
 
 def test_more_worlds_are_nearer() -> None:
-    """With a hundredth of the error, ten thousand times the worlds; an average of 20 cases is near at any rate."""
+    """A tenth of the error takes a hundred times the worlds, and is on average about a tenth."""
     wide = close = 0.0
     for seed, case in islice(((s, c) for s, c in cases(0, tuple(QueryClass)) if can_be_sampled(c) and due(c)), 20):
         right = due(case)
