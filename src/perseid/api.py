@@ -225,7 +225,6 @@ class PatternSet:
         relations: Relations | None = None,
         horizon: dt.datetime | None = None,
         tell: Any = None,
-        expected: bool = False,
     ) -> Any:
         """Find all matches here, in this process: for trying things, for tests, for data that fits a machine.
 
@@ -235,14 +234,13 @@ class PatternSet:
         since 1970 UTC; ``to_dicts()`` and ``to_pandas()`` of what comes back have datetimes.
 
         Of an uncertain stream (:func:`beliefs`) what comes back are :class:`Answers`: for each group and step the probability that
-        the pattern is completed. ``tell`` says which of them: :func:`above`, :func:`alerts` or :func:`spans`; with ``expected`` it
-        is also told how many ways to complete it are to be expected.
+        the pattern is completed. ``tell`` says which of them: :func:`above`, :func:`alerts` or :func:`spans`.
         """
-        refuse_words(stream, tell, expected)
+        refuse_words(stream, tell)
         if isinstance(stream, Beliefs):
             if horizon is not None:
                 raise UnsupportedError("A horizon is for streams of certain events.", hint="Leave out rows after it.")
-            return self._located(lambda: match_beliefs(self._cores(), stream, _tables(relations), tell, expected))
+            return self._located(lambda: match_beliefs(self._cores(), stream, _tables(relations), tell))
         _refuse_spark("match", stream)
         over, declared = self._over(stream)
         tables = _tables(relations)
@@ -292,7 +290,7 @@ class PatternSet:
         ``checkpoint`` that a stream will go on from, what it keeps is looked at now: a stream that was declared otherwise
         is refused before a batch has run. Of an uncertain stream rows are answers, as :meth:`match` has them, and ``tell`` says which.
         """
-        refuse_words(stream, tell, False)
+        refuse_words(stream, tell)
         if isinstance(stream, Beliefs):
             asked = stream, _mapping(relations), tell, rejected, checkpoint, observation
             return self._located(lambda: belief_api.detect(self._cores(), *asked))

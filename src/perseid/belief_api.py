@@ -59,12 +59,11 @@ def telling_of(tell: Any) -> Telling:
     return tell
 
 
-def refuse_words(stream: Any, tell: Any, expected: bool) -> None:
+def refuse_words(stream: Any, tell: Any) -> None:
     """That words about probabilities are said of streams that have them."""
-    if (tell is not None or expected) and not isinstance(stream, Beliefs):
-        word = "tell" if tell is not None else "expected"
+    if tell is not None and not isinstance(stream, Beliefs):
         raise UnsupportedError(
-            f"{word}= is about probabilities, and this stream is certain.",
+            "tell= is about probabilities, and this stream is certain.",
             hint="Declare it with ps.beliefs(…), or leave it out.",
         )
 
@@ -74,7 +73,6 @@ def match_beliefs(
     stream: Beliefs,
     relations: Mapping[str, list[tuple[Any, ...]]],
     tell: Any,
-    expected: bool,
 ) -> Answers:
     """The answers of patterns to an uncertain stream in this process."""
     from perseid.engines.uncertain.engine import answer, make_plan
@@ -86,7 +84,7 @@ def match_beliefs(
     rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
     streams = asked_streams(cores, stream, rows.kind_names)
     types = {name: column.type for name, column in rows.columns.items()}
-    plan = make_plan(cores, streams, types, telling=telling, expected=expected)
+    plan = make_plan(cores, streams, types, telling=telling)
     table, counted, _ = answer(plan, rows)
     return Answers(table, counted)
 

@@ -279,6 +279,11 @@ def _belief(
                 f"given= names {len(befores)} columns, and about= {len(uncertain)}.",
                 hint="Name as many, in the same order.",
             )
+        if befores is not None and not correlations:
+            raise EventDataError(
+                "Tables say how each step depends on the one before, and correlations=False that none does.",
+                hint="Give a distribution for each step instead: p='…' without given=.",
+            )
         known = Known.INDEPENDENT if befores is None else Known.LINKED
         stream = Stream(event, known, keys, uncertain, correlations=correlations)
         return Belief(stream, _kept(data), time, p or "p", befores or ())

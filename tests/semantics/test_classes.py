@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
+from perseid.engines.uncertain.plan import ask
+from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.classes import Classified, Keys, QueryClass, classify, local_form, shown
 from perseid.semantics.core import CorePattern
@@ -246,20 +248,20 @@ def test_partitions() -> None:
     assert classified("At(person as p) -> At(person as p)", by_person).kind in (REGULAR, EXTENDED)
 
 
-@pytest.mark.xfail(strict=True, reason="variables on a column of 'partition by' are taken for shared ones")
 def test_a_variable_on_the_column_of_the_partition_is_a_constant() -> None:
     """In each group x has one value, so h3 is Regular there."""
-    found = classified("R -> S(k as x) -> T(k as x)", "within forever partition by k selection successor")
-    assert found.kind is REGULAR
+    parts = tuple(Stream(type_, Known.INDEPENDENT, ("k",), ("v",)) for type_ in ("R", "S", "T"))
+    asked = pattern("R -> S(k as x) -> T(k as x)", "within forever partition by k selection successor")
+    assert ask(asked, Streams(parts)).classified.kind is REGULAR
 
 
-@pytest.mark.xfail(strict=True, reason="a certain stream is taken to have no key")
 def test_all_columns_of_certain_events_are_certain() -> None:
     """Nothing in a certain event depends on anything: bindings of p are independent."""
-    assert classified("At(person as p) -> Door(person as p)").kind is EXTENDED
+    parts = Stream("At", Known.INDEPENDENT, ("person",), ("place",)), Stream("Door", Known.CERTAIN)
+    asked = pattern("At(person as p) -> Door(person as p)", "within forever selection successor")
+    assert ask(asked, Streams(parts)).classified.kind is EXTENDED
 
 
-@pytest.mark.xfail(strict=True, reason="what a comma rules out, events of other bindings, is not looked at")
 def test_with_a_comma_bindings_depend_on_one_another() -> None:
     """An event of another binding is in between, so bindings are no queries of their own."""
     assert classified("R(k as x), S(k as x)", "within forever").kind not in (EXTENDED, SAFE)

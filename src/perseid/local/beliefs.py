@@ -172,6 +172,8 @@ def _whole(table: Table, wanted: Iterable[str]) -> pa.Table:
 def _column(table: Table, name: str) -> Any:
     column = table.columns[name]
     if isinstance(column, list):
+        if all(one is None or isinstance(one, (list, tuple)) for one in column):
+            return pa.array(column, pa.list_(pa.float64()))
         raise EventDataError(
             f"The column {name!r} has values of several kinds.",
             hint="In an uncertain stream a column has one: cast it.",

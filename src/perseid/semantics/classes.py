@@ -35,8 +35,12 @@ class QueryClass(Enum):
 class Keys:
     """What is known of a kind of event: the columns of its key, which are certain, and those that are not."""
 
-    key: tuple[str, ...]
+    key: tuple[str, ...] | None
+    """None: all columns, as of certain events."""
     uncertain: tuple[str, ...] = ()
+
+    def has(self, column: str) -> bool:
+        return self.key is None or column in self.key
 
 
 # Safe plans (Definition 3.15)
@@ -101,15 +105,21 @@ def _with_own(expr: ex.Expr, own: Mapping[str, ex.Ref]) -> ex.Expr:
     return rewritten(expr, read)
 
 
-def grounded(pattern: c.CorePattern, bound: Iterable[str]) -> c.CorePattern:
+def grounded(pattern: c.CorePattern, bound: Iterable[str], *, others: bool = True) -> c.CorePattern:
     """The pattern for one value of each of these variables, asked of events that have it: they need not be compared any more.
 
-    Nor need variables that stand in one place. Null is no value of a variable.
+    Nor need ``others`` that stand in one place. Null is no value of a variable.
     """
-    free = set(bound) | {name for name in pattern.unified if name not in _shared(pattern, range(len(pattern.steps)))}
+    free = set(bound)
+    if others:
+        free |= pattern.unified - set(_shared(pattern, range(len(pattern.steps))))
     steps = []
     for step in pattern.steps:
         there = [c.Condition(ex.Is(path, "null", True)) for path, name in step.unify if name in free]
+        for i, (path, name) in enumerate(step.unify):
+            first = next(other for other, same in step.unify[: i + 1] if same == name)
+            if name in free and first != path:  # twice in one step
+                there.append(c.Condition(ex.Binary("=", first, path)))
         kept = tuple(pair for pair in step.unify if pair[1] not in free)
         steps.append(replace(step, unify=kept, choose=(*step.choose, *there)))
     return replace(pattern, steps=tuple(steps), unified=frozenset(pattern.unified - free))
@@ -125,6 +135,8 @@ def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
     if not shared:
         return Classified(QueryClass.REGULAR, "every predicate is local, and no variable is shared")
     reasons = {x: _dependent(pattern, streams, steps, x) for x in shared}
+    if not any(reasons.values()) and is_strict(pattern):
+        reasons[shared[0]] = f"a comma asks for the very next event, also among those of other values of {shared[0]}"
     if not any(reasons.values()):
         said = f"{_listed(shared)}: in the key of every step, so bindings are independent (Definition 3.5)"
         return Classified(QueryClass.EXTENDED, said, tuple(shared))
@@ -136,6 +148,17 @@ def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
     if plan is None:
         return Classified(QueryClass.UNSAFE, f"{why}; and no safe plan: {failed}")
     return Classified(QueryClass.SAFE, f"{why}; but a safe plan has it: {shown(plan, pattern)}", plan=plan)
+
+
+def is_strict(pattern: c.CorePattern) -> bool:
+    """Does a step have to be the very next event, whatever that is?"""
+    return any(
+        hop.contiguity is ast.Contiguity.NEXT
+        for element in c.each(pattern.body)
+        for hop in (
+            element.hops if isinstance(element, c.Seq) else (element.hop,) if isinstance(element, c.Loop) else ()
+        )
+    )
 
 
 def _crossing(pattern: c.CorePattern) -> str | None:
@@ -168,8 +191,8 @@ def _dependent(pattern: c.CorePattern, streams: Mapping[str, Keys], steps: Itera
         own = [path.parts for path, name in step.unify if name == variable]
         if not own:
             return f"{variable} is shared, but not by {called}"
-        key = streams[step.kind.name].key if step.kind.name in streams else ()
-        at = next((parts[0] for parts in own if len(parts) == 1 and parts[0] in key), None)
+        keys = streams.get(step.kind.name, Keys(()))
+        at = next((parts[0] for parts in own if len(parts) == 1 and keys.has(parts[0])), None)
         if at is None:
             return f"{variable} is {'.'.join(own[0])} in {called}, which is no key of {step.kind.name}"
         if columns.setdefault(step.kind.name, at) != at:
@@ -183,8 +206,8 @@ def bound_column(pattern: c.CorePattern, streams: Mapping[str, Keys], variable: 
     for step in pattern.steps:
         if isinstance(step.kind, ast.EventType) and step.kind.name in streams:
             for path, name in step.unify:
-                if name == variable and path.parts[0] in streams[step.kind.name].key:
-                    found[step.kind.name] = path.parts[0]
+                if name == variable and streams[step.kind.name].has(path.parts[0]):
+                    found.setdefault(step.kind.name, path.parts[0])
     return found
 
 

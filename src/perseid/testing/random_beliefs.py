@@ -278,6 +278,9 @@ class _Maker:
                 self.row(stream.type, step, {**key, **({LIKELIHOOD: one} if self.by_likelihood else {READING: name})})
                 said = [a * b for a, b in zip(said, one, strict=True)]
             lives[-1].append((step, said))
+        for life in lives:  # silence goes on for as long as the stream is patient
+            last = life[-1][0]
+            life += [(last + silent, silence) for silent in range(1, stream.patience + 1)]
         lag = _LAGS.get(stream.inference.name, stream.inference.number)
         matrix = transition_matrix(model)
         for life in lives:

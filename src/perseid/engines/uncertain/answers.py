@@ -30,8 +30,6 @@ class Answers:
     """By how much it may be off."""
     binding: Any = None
     """Where bindings are told one by one: a hash of each."""
-    expected: Any = None
-    """How many ways are to be expected, where that was asked; NaN where nobody knows."""
 
 
 def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given, apart: bool = False) -> tuple[Answers, int]:
@@ -47,7 +45,7 @@ def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given, apart:
     for lot in every:
         fresh = Weights.fresh(len(lot.groups), lot.values)
         moved = move(reader.automaton, lot.mode, lot.steps, lot.hidden, fresh, values=lot.values, prune=streams.prune)
-        impossible += moved.impossible
+        impossible += moved.impossible + lot.impossible
         told.append(told_of(lot, moved))
     whole = (np.concatenate(parts) for parts in zip(*told, strict=True))
     return combined(asked, found.units, *whole, apart=apart), impossible

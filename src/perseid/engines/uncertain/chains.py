@@ -87,7 +87,7 @@ def chains_of(
     own = {name: taken(rows.columns[name], chosen) for name in stream.of}
     units = Units([list(own.values()), list(kept.keys.values())], [len(chosen), len(kept)])
     codes, old = units.of
-    said, likelihood = _said(stream, model, rows, chosen)
+    said, likelihood, quiet = _said(stream, model, rows, chosen)
     # Several readings of one step are one: what they say is multiplied, in the order of what was read.
     order = np.lexsort((said, step, codes))
     codes, steps, said = codes[order], step[order], said[order]
@@ -96,7 +96,7 @@ def chains_of(
     at = np.flatnonzero(new_step)
     likelihood, said = _together(likelihood, said, at)
     codes, steps = codes[at], steps[at]
-    silence = model.codes([None])[0] if None in model.readings else len(likelihood) - 1
+    silence = len(likelihood) - 1 if quiet is None else quiet
     by_key = np.append(np.searchsorted(codes, np.arange(len(units))), len(codes))
     places = np.full(len(units), -1, np.int64)
     places[old] = np.arange(len(kept))
@@ -182,11 +182,11 @@ def owner_hashes(stream: Stream, rows: Rows, chosen: Any) -> Any:
     return hash_columns(own, leading=hash_values([stream.type]), rows=len(chosen))
 
 
-def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple[Any, Any]:
-    """By row what it says, as a row of the likelihoods; and these, the last of which says nothing."""
+def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple[Any, Any, int | None]:
+    """By row what it says, as a row of the likelihoods; these, the last of which says nothing; and which of them silence is."""
     nothing = np.ones((1, len(model.values)))
-    if LIKELIHOOD in rows.columns and rows.columns[LIKELIHOOD].null_count < len(rows):
-        column = taken(rows.columns[LIKELIHOOD], chosen)
+    column = taken(rows.columns[LIKELIHOOD], chosen) if LIKELIHOOD in rows.columns else None
+    if column is not None and (column.null_count < len(column) or READING not in rows.columns):
         sizes = np.asarray(column.value_lengths().fill_null(0))
         if (sizes != len(model.values)).any():
             wrong = int(sizes[sizes != len(model.values)][0])
@@ -198,7 +198,10 @@ def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple
         if not (np.isfinite(table).all() and (table >= 0).all()):
             raise EventDataError(f"A likelihood of {stream.type} is negative, infinite or no number.")
         table, said = np.unique(table, axis=0, return_inverse=True)
-        return said.reshape(-1), np.concatenate([table, nothing])
+        if None not in model.readings:
+            return said.reshape(-1), np.concatenate([table, nothing]), None
+        quiet = model.emissions[model.codes([None])]
+        return said.reshape(-1), np.concatenate([table, quiet, nothing]), len(table)
     column = comparable(taken(rows.columns[READING], chosen))
     codes, _ = key_codes([column], len(chosen))
     _, first, which = np.unique(codes, return_index=True, return_inverse=True)
@@ -214,7 +217,7 @@ def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple
                 hint=f"It knows: {', '.join(map(str, model.readings[:12]))}{', …' if len(model.readings) > 12 else ''}.",
             )
         found[i] = known.get(value, len(model.readings))
-    return found[which], np.concatenate([model.emissions, nothing])
+    return found[which], np.concatenate([model.emissions, nothing]), known.get(None)
 
 
 def _together(likelihood: Any, said: Any, at: Any) -> tuple[Any, Any]:

@@ -36,7 +36,6 @@ def make_plan(
     types: Mapping[str, Any],
     *,
     telling: Telling = EVERY,
-    expected: bool = False,
 ) -> UncertainPlan:
     """Patterns over an uncertain stream; ``types`` are Arrow's, of columns by name."""
     from perseid.engines.uncertain.situations import Situations
@@ -56,7 +55,7 @@ def make_plan(
                     f"{print_duration(streams.every)}.",
                     hint="Make one a multiple of the other.",
                 )
-    return UncertainPlan(asked, streams, output_schema(asked, types, telling, expected), telling, expected)
+    return UncertainPlan(asked, streams, output_schema(asked, types, telling), telling)
 
 
 def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.Table, dict[str, int], Any]:

@@ -40,10 +40,10 @@ class OneChain:
     stays: bool
     """Where a step says nothing of it: does it stay what it is, or is there no event?"""
 
-    def steps(self) -> set[int]:
-        """Its steps; and that before one, at which there may be no event."""
+    def steps(self, numbered: bool) -> set[int]:
+        """Its steps; and of numbered ones that before each, at which there may be no event."""
         first = min(self.tables)
-        before = set() if self.stays else {step - 1 for step in self.tables if step > first}
+        before = set() if self.stays or not numbered else {step - 1 for step in self.tables if step > first}
         return self.tables.keys() | before
 
     def at(self, step: int) -> Table:
@@ -65,7 +65,7 @@ def joint_lot(found: Material, last: Any, numbered: bool, automaton: Automaton) 
     for read in found.read:
         for unit, chain in _of_readings(read):
             chains[unit].append(chain)
-    places = [(unit, step) for unit, own in enumerate(chains) for chain in own for step in chain.steps()]
+    places = [(unit, step) for unit, own in enumerate(chains) for chain in own for step in chain.steps(numbered)]
     given = np.array(places, np.int64).reshape(-1, 2)
     there = np.zeros(count, bool)
     there[found.others.unit] = True
@@ -73,7 +73,8 @@ def joint_lot(found: Material, last: Any, numbered: bool, automaton: Automaton) 
     units = np.flatnonzero(there)
     layout = laid_out(units, last[units], numbered, found.others, places=(given[:, 0], given[:, 1]))
     largest = max((_size(chains[unit]) for unit in units), default=1)
-    return Lot(k.JOINT, units, layout.step, *_laid(layout, chains, automaton, largest), largest - 1)
+    wrong = sum(_impossible(read) for read in found.read)
+    return Lot(k.JOINT, units, layout.step, *_laid(layout, chains, automaton, largest), largest - 1, impossible=wrong)
 
 
 def _size(chains: list[OneChain]) -> int:
@@ -157,6 +158,12 @@ def _of_tables(entries: Entries) -> list[tuple[int, OneChain]]:
             )
         made.append((unit, OneChain(nothing + 1, tables, False)))
     return made
+
+
+def _impossible(read: Read) -> int:
+    model, chains = read.stream.model, read.chains
+    assert model is not None
+    return int(filtered(model, chains.likelihood[chains.reading], chains.offsets).impossible.sum())
 
 
 def _of_readings(read: Read) -> list[tuple[int, OneChain]]:

@@ -392,7 +392,8 @@ def advance(
             # Of readings only the posterior counts; of all else weights add up to one as they are.
             scale = 1.0 / sums[1] if mode in (JOINT, MODEL) and sums[1] > 0.0 else 1.0
             lost[group] += settle(count, int(sums[3]), scale, prune, work)
-            told[step] = sums[0] / sums[2] if mode in (JOINT, MODEL) and sums[2] > 0.0 else sums[0]
+            # Where what comes cannot be, it says nothing.
+            told[step] = sums[0] / sums[2] if mode in (JOINT, MODEL) and sums[2] > 0.0 else sums[0] * scale
             gone[step] = sums[4]
             cursor[C_STEP] += 1
             cursor[C_IDLE] = -1

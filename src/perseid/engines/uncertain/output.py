@@ -15,10 +15,10 @@ from perseid.engines.uncertain.telling import Ended, Telling, tell
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers
 
-PATTERN, TIME, START, END, CHANCE, ERROR, EXPECTED = "pattern", "time", "start", "end", "p", "error", "expected"
+PATTERN, TIME, START, END, CHANCE, ERROR = "pattern", "time", "start", "end", "p", "error"
 
 
-def output_schema(asked: Sequence[Asked], types: Mapping[str, Any], telling: Telling, expected: bool) -> pa.Schema:
+def output_schema(asked: Sequence[Asked], types: Mapping[str, Any], telling: Telling) -> pa.Schema:
     """What rows of answers have; ``types`` are Arrow's, of columns by name."""
     groups: dict[str, Any] = {}
     for one in asked:
@@ -27,10 +27,7 @@ def output_schema(asked: Sequence[Asked], types: Mapping[str, Any], telling: Tel
             known = groups.get(component.name)
             groups[component.name] = kind if known is None else common_type(known, kind)
     when = [(START, MOMENT), (END, MOMENT)] if telling.how == "spans" else [(TIME, MOMENT)]
-    more = [(EXPECTED, pa.float64())] if expected else []
-    return pa.schema(
-        [(PATTERN, pa.string()), *groups.items(), *when, (CHANCE, pa.float64()), (ERROR, pa.float64()), *more]
-    )
+    return pa.schema([(PATTERN, pa.string()), *groups.items(), *when, (CHANCE, pa.float64()), (ERROR, pa.float64())])
 
 
 BINDING, GROUP = "_binding", "_group"
@@ -58,11 +55,8 @@ def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, 
 def told_table(asked: Asked, answers: Answers, telling: Telling, every: int | None, schema: pa.Schema) -> pa.Table:
     """What is told of a pattern's answers."""
     told = tell(telling, answers.group, answers.step, answers.probability, every is not None)
-    expected = None if answers.expected is None else answers.expected[told.peak]
     chosen, found = answers.group[told.first], (answers.probability[told.peak], answers.error[told.peak])
-    return _table(
-        asked, answers.keys, chosen, answers.step[told.first], answers.step[told.last], found, every, schema, expected
-    )
+    return _table(asked, answers.keys, chosen, answers.step[told.first], answers.step[told.last], found, every, schema)
 
 
 def ongoing_table(
@@ -76,7 +70,7 @@ def ongoing_table(
 
 def _table(
     asked: Asked, keys: Sequence[Any], group: Any, first: Any, last: Any, found: tuple[Any, Any], every: int | None,
-    schema: pa.Schema, expected: Any = None,
+    schema: pa.Schema,
 ) -> pa.Table:  # fmt: skip
     names = [component.name for component in asked.unit[: asked.groups]]
     columns = dict(zip(names, keys, strict=False))
@@ -89,8 +83,6 @@ def _table(
         ERROR: pa.array(found[1], pa.float64()),
     }
     made[TIME] = made[START]
-    if expected is not None:
-        made[EXPECTED] = pa.array(expected, from_pandas=True)
     out = []
     for field in schema:
         if field.name in columns:

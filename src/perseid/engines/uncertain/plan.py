@@ -11,7 +11,7 @@ from perseid.engines.uncertain.telling import EVERY, Telling
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.semantics import core as c
-from perseid.semantics.classes import Classified, QueryClass, bound_column, classify, grounded, local_form
+from perseid.semantics.classes import Classified, QueryClass, bound_column, classify, grounded, is_strict, local_form
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,6 @@ class UncertainPlan:
     schema: Any
     """The Arrow schema of the rows that come out."""
     telling: Telling = EVERY
-    expected: bool = False
-    """Whether the expected number of ways is told as well."""
     delay: int = 0
     shards: int = 1
     max_state: int = 1 << 28
@@ -117,9 +115,22 @@ def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
     """A pattern with its class."""
     keys = streams.keys
     pattern = local_form(pattern)
+    columns = {path.parts for path in pattern.partition}
+    places = {
+        name: {path.parts for step in pattern.steps for path, own in step.unify if own == name}
+        for name in pattern.unified
+    }
+    # A variable on a column of the partition is a constant in each group.
+    pattern = grounded(
+        pattern, (name for name, own in places.items() if len(own) == 1 and own <= columns), others=False
+    )
     classified = classify(pattern, keys)
     kinds = {step.kind for step in pattern.steps}
-    types = None if ast.AnyEvent() in kinds else frozenset(k.name for k in kinds if isinstance(k, ast.EventType))
+    types = (
+        None
+        if ast.AnyEvent() in kinds or is_strict(pattern)
+        else frozenset(k.name for k in kinds if isinstance(k, ast.EventType))
+    )
     unit = [Component(path.parts[0]) for path in pattern.partition]
     groups = len(unit)
     if classified.kind is QueryClass.EXTENDED:

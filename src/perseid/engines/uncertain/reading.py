@@ -22,9 +22,9 @@ from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.situations import THERE
 from perseid.engines.uncertain.symbols import asked_columns, symbol_of
 from perseid.lang import expressions as ex
-from perseid.lang.ast import Contiguity
 from perseid.semantics import core as c
 from perseid.semantics import values as v
+from perseid.semantics.classes import is_strict
 from perseid.semantics.events import Event
 from perseid.semantics.hidden import HiddenMarkov
 
@@ -37,13 +37,7 @@ class Reader:
         self.pattern = automaton.pattern
         self.columns = sorted(asked_columns(self.pattern))
         self.timed = _asks_time(self.pattern)
-        self.strict = any(
-            hop.contiguity is Contiguity.NEXT
-            for element in c.each(self.pattern.body)
-            for hop in (
-                element.hops if isinstance(element, c.Seq) else (element.hop,) if isinstance(element, c.Loop) else ()
-            )
-        )
+        self.strict = is_strict(self.pattern)
         self._known: dict[Any, int] = {}
 
     def letter(self, type_: str, time: int, attributes: Mapping[str, Any]) -> int:

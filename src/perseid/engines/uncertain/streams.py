@@ -67,13 +67,13 @@ class Stream:
 
     @property
     def keys(self) -> Keys:
-        return Keys(self.of, self.about)
+        return Keys(None if self.known is Known.CERTAIN else self.of, self.about)
 
     @property
     def hidden(self) -> bool:
         """Whether what happens at a step depends on what happened at the one before."""
         if self.known is Known.LINKED:
-            return self.correlations
+            return True
         return self.known is Known.READ and self.correlations and self.inference.name in ("filter", "lag", "smooth")
 
 

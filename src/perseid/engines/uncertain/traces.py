@@ -299,6 +299,8 @@ class Lot:
     values: int
     hashes: Any = None
     """Of tables: by hidden value, a hash of it."""
+    impossible: int = 0
+    """Readings that cannot be, where they are known before."""
 
 
 @dataclass(frozen=True)
@@ -457,5 +459,6 @@ def _read(found: Material, read: Read, units: Any, last: Any, numbered: bool) ->
         weight = np.zeros((count, len(hidden.old)))
         weight[at, : len(source)] = tables.weights
         weight[at[begins], len(source) :] = tables.marginals[begins]
-        return Lot(k.SMOOTHED, units, layout.step, steps, hidden._replace(weight=weight), values)
+        wrong = int(tables.impossible.sum())
+        return Lot(k.SMOOTHED, units, layout.step, steps, hidden._replace(weight=weight), values, impossible=wrong)
     return Lot(k.MODEL, units, layout.step, steps, hidden, values)
