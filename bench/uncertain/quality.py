@@ -1,0 +1,203 @@
+"""How well events are detected (the paper's Figures 9 and 10): who goes to the coffee room, told by thresholds and by guesses.
+
+A detection is a step whose probability is above ρ. Where an approach needs a ρ, it is chosen on the other seeds: what a seed
+scores has no say in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import perseid as ps
+from bench.uncertain.building import READ_RATE, Building, Motion, build
+from bench.uncertain.people import Plans, Setting, Trace, simulate
+from bench.uncertain.scoring import TOLERANCE, Moments, curve, interval
+
+COFFEE = """
+pattern coffee
+match At a [place not in Rooms] -> At b must (place not in Rooms) -> At c must (place in CoffeeRooms)
+within forever
+partition by person
+selection successor
+"""
+SKEW = 15
+"""By how many seconds at most people are late to say that they have entered."""
+THRESHOLDS = np.round(np.arange(0, 0.505, 0.01), 2)
+PARTICLES = 300
+LIVE, ARCHIVED = "real time", "archived"
+
+
+@dataclass(frozen=True)
+class Approach:
+    """A way from readings to detections."""
+
+    name: str
+    when: str
+    inference: str
+    correlations: bool = True
+    certain: bool = False
+    """Takes one value of each step for certain, and needs no threshold."""
+
+
+INDEPENDENT = Approach("independent", LIVE, "filter", correlations=False)
+FILTERED = Approach("exact", LIVE, "filter")
+PARTICLE = Approach("particles, independent", LIVE, f"particles({PARTICLES})", correlations=False)
+MLE = Approach("most likely place", LIVE, "likeliest", certain=True)
+MARKOV = Approach("Markov", ARCHIVED, "smooth")
+SMOOTHED = Approach("smoothed, independent", ARCHIVED, "smooth", correlations=False)
+MAP = Approach("most likely path", ARCHIVED, "viterbi", certain=True)
+APPROACHES = (INDEPENDENT, FILTERED, PARTICLE, MLE, MARKOV, SMOOTHED, MAP)
+RIVALS = {LIVE: MLE, ARCHIVED: MAP}
+
+
+def model_of(building: Building, motion: Motion | None = None) -> Any:
+    """What the engine is told of a building."""
+    told = building.hidden_markov(motion)
+    names = [*map(str, range(len(building.antennas))), None]
+    return ps.hidden_markov(
+        values=told.values,
+        transitions=told.matrix(),
+        initial=told.initial,
+        readings=told.emissions.T,
+        reading_names=names,
+    )
+
+
+def readings_of(trace: Trace) -> pa.Table:
+    """What antennas said of people, with times."""
+    told = trace.readings(objects=False)
+    return pa.table({"person": told["person"], "ts": moments(told["second"]), "antenna": told["antenna"].cast("string")})
+
+
+def moments(seconds: Any) -> Any:
+    """Seconds as times."""
+    return pc.multiply(seconds, 1_000_000).cast(pa.timestamp("us", tz="UTC"))
+
+
+def relations_of(building: Building) -> dict[str, list[tuple[str]]]:
+    return {
+        "Rooms": [(place.name,) for place in building.places if place.is_room],
+        "CoffeeRooms": [(place.name,) for place in building.places if place.kind == "coffee"],
+    }
+
+
+def believed(readings: pa.Table, model: Any, approach: Approach, **more: Any) -> Any:
+    """The stream as an approach has it."""
+    return ps.beliefs(
+        readings,
+        event="At",
+        of="person",
+        about="place",
+        reading="antenna",
+        model=model,
+        inference=approach.inference,
+        correlations=approach.correlations,
+        every="1 second",
+        **more,
+    )
+
+
+def answered(table: pa.Table) -> tuple[Moments, Any]:
+    """Answers as moments, and their probabilities."""
+    names = table["person"].combine_chunks().dictionary_encode()
+    known = np.array(names.dictionary.to_pylist(), str) if len(names.dictionary) else np.zeros(1, str)
+    keys = known[np.asarray(names.indices)] if table.num_rows else np.zeros(0, str)
+    seconds = np.asarray(table["time"].cast(pa.int64())) // 1_000_000
+    return Moments(keys, seconds), np.asarray(table["p"])
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is varied: how often antennas read, what the model believes of people, and what people do."""
+
+    read_rate: float = READ_RATE
+    motion: Motion = field(default_factory=Motion)
+    plans: Plans = field(default_factory=Plans)
+    believed_rate: float | None = None
+    """How often the model thinks that antennas read, if it is wrong."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """By seed and threshold; of who needs none, all thresholds have the same."""
+
+    precision: Any
+    recall: Any
+
+    @property
+    def f1(self) -> Any:
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / np.where(both > 0, both, 1)
+
+
+def measure(
+    setup: Setup,
+    seeds: Sequence[int],
+    approaches: Sequence[Approach] = APPROACHES,
+    tolerances: Sequence[int] = (TOLERANCE,),
+) -> dict[tuple[str, int], Curves]:
+    """The scores of approaches, by their name and the tolerance."""
+    building = build(setup.read_rate)
+    model = model_of(build(setup.believed_rate or setup.read_rate), setup.motion)
+    pattern, relations = ps.pattern(COFFEE), relations_of(building)
+    found: dict[tuple[str, int], list[Any]] = {(one.name, d): [] for one in approaches for d in tolerances}
+    for seed in seeds:
+        trace = simulate(building, seed, Setting(objects=0), setup.plans)
+        readings, labels = readings_of(trace), Moments.of(trace.labels(SKEW, seed))
+        for one in approaches:
+            told, chance = answered(pattern.match(believed(readings, model, one, seed=seed), relations=relations).to_arrow())
+            for d in tolerances:
+                scored = curve(told, chance, labels, THRESHOLDS, d)
+                found[one.name, d].append((scored.precision, scored.recall))
+    return {name: Curves(*np.array(rows).transpose(1, 0, 2)) for name, rows in found.items()}
+
+
+@dataclass(frozen=True)
+class Best:
+    """The scores of seeds, each at the threshold that is best for the others."""
+
+    threshold: float
+    """The best for all."""
+    precision: Any
+    recall: Any
+    f1: Any
+
+
+def best(curves: Curves) -> Best:
+    """By the mean of F1 over the other seeds; with one seed, over that one."""
+    f1 = curves.f1
+    rows = np.arange(len(f1))
+    others = (f1.sum(axis=0) - f1 if len(f1) > 1 else f1).argmax(axis=1)
+    whole = float(THRESHOLDS[f1.mean(axis=0).argmax()])
+    return Best(whole, curves.precision[rows, others], curves.recall[rows, others], f1[rows, others])
+
+
+def gains(ours: Best, theirs: Best) -> dict[str, tuple[float, float]]:
+    """Points that we are better by: the mean over seeds, and how far to either side its 95 % confidence reaches."""
+    return {
+        name: interval(100 * (getattr(ours, name) - getattr(theirs, name))) for name in ("precision", "recall", "f1")
+    }
+
+
+def most(ours: Curves, theirs: Curves, least: float = 0.1) -> dict[str, tuple[float, float]]:
+    """As the paper says "by as much as": the most points that a mean is better by at any threshold from ``least`` on."""
+    told = {}
+    for name in ("precision", "recall"):
+        apart = 100 * (getattr(ours, name) - getattr(theirs, name)).mean(axis=0)[least <= THRESHOLDS]
+        told[name] = float(apart.max()), float(THRESHOLDS[least <= THRESHOLDS][apart.argmax()])
+    return told
+
+
+def at(ours: Curves, theirs: Curves, threshold: float) -> Mapping[str, tuple[float, float]]:
+    """Points that we are better by at one threshold."""
+    where = int(np.abs(threshold - THRESHOLDS).argmin())
+    return {
+        name: interval(100 * (getattr(ours, name)[:, where] - getattr(theirs, name)[:, where]))
+        for name in ("precision", "recall", "f1")
+    }
