@@ -1,0 +1,440 @@
+"""How fast answers are: the kernel alone, the paper's Figures 12 to 14, and larger queries.
+
+*Engine* is the time from what rows say to answers, *whole* that of ``match``, from Arrow's tables to a table of answers.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import perseid as ps
+from bench.uncertain.building import build
+from bench.uncertain.people import Plans, Setting, simulate
+from bench.uncertain.quality import model_of, moments, readings_of, relations_of
+from perseid.belief_api import asked_streams, columns_of
+from perseid.engines.uncertain import answers, sampling
+from perseid.engines.uncertain.automaton import Automaton
+from perseid.engines.uncertain.engine import answer, make_plan
+from perseid.engines.uncertain.exact import Weights, move
+from perseid.engines.uncertain.inference import particle_filter, smoothed_tables
+from perseid.engines.uncertain.plan import UncertainPlan
+from perseid.engines.uncertain.reading import Reader
+from perseid.engines.uncertain.traces import NEVER, lots, material
+from perseid.lang.parser import parse_file
+from perseid.local.beliefs import Beliefs, read_rows
+from perseid.semantics import values as v
+from perseid.semantics.check import check
+
+Q1 = "pattern q1 match At a [place in CoffeeRooms] within forever partition by person selection successor"
+Q2 = (
+    "pattern q2 match At(person as p) a [place not in Rooms] -> At(person as p) b must (place in CoffeeRooms) "
+    "within forever selection successor"
+)
+QUERIES = {"Q1": Q1, "Q2": Q2}
+LOCATIONS = 20
+SECONDS = 60
+PARTICLES = 300
+BUSY = Plans(office_time=(2, 8))
+"""In a minute people should do something."""
+
+
+def timed(run: Callable[[], object], rounds: int) -> float:
+    """The median of the seconds that a call takes, once it is warm."""
+    run()
+    taken = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query and rows as the engine gets them."""
+
+    plan: UncertainPlan
+    rows: Any
+    reader: Reader
+
+    @classmethod
+    def of(cls, text: str, stream: Beliefs, relations: Mapping[str, list[Any]]) -> Prepared:
+        cores = check(parse_file(text))
+        rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
+        streams = asked_streams(cores, stream, rows.kind_names)
+        plan = make_plan(cores, streams, {name: column.type for name, column in rows.columns.items()})
+        automaton = Automaton(plan.asked[0].pattern, rows.relations, elapsed=streams.every or 0)
+        return cls(plan, rows, Reader(automaton))
+
+    def engine(self, module: Any, rounds: int) -> float:
+        """The seconds of answers, exact or sampled, once it is known what rows say."""
+        asked, streams = self.plan.asked[0], self.plan.streams
+        found = material(asked, streams, self.reader, self.rows)
+        run = sampling.sampled if module is sampling else answers.exactly
+        with patch.object(module, "material", lambda *_: found):
+            return timed(lambda: run(asked, streams, self.reader, self.rows), rounds)
+
+    def kernel(self, rounds: int) -> float:
+        """The seconds of the kernel alone, on lots that lie ready."""
+        asked, streams = self.plan.asked[0], self.plan.streams
+        found = material(asked, streams, self.reader, self.rows)
+        count = len(found.units)
+        ready = [lot for lot in lots(found, count, np.full(count, NEVER)) if len(lot.groups)]
+
+        def run() -> None:
+            for lot in ready:
+                fresh = Weights.fresh(len(lot.groups), lot.values)
+                move(self.reader.automaton, lot.mode, lot.steps, lot.hidden, fresh, values=lot.values)
+
+        return timed(run, rounds)
+
+    def whole(self, rounds: int) -> float:
+        """The seconds of the engine with reading rows."""
+        return timed(lambda: answer(self.plan, self.rows), rounds)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One measurement: what was done, how much, and in which time."""
+
+    name: str
+    tuples: int
+    objects: int
+    """People times steps."""
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.tuples / self.seconds
+
+    @property
+    def effective(self) -> float:
+        return self.objects / self.seconds
+
+
+# The kernel -------------------------------------------------------------------------------------------------------------
+
+REGULAR = (
+    "pattern coffee match At a [place not in Rooms] -> At b must (place not in Rooms) -> At c must (place in CoffeeRooms) "
+    "within forever partition by person selection successor"
+)
+
+
+def kernel_rates(people: int, steps: int, rounds: int = 3) -> list[Rate]:
+    """A Regular query over streams with 20 places: independent rows, and readings behind which places are hidden."""
+    places = [f"place {i:02d}" for i in range(LOCATIONS)]
+    relations = {"Rooms": [(place,) for place in places[10:]], "CoffeeRooms": [(places[10],)]}
+    chance = np.random.default_rng(5)
+    names = pa.array([f"person {i}" for i in range(people)])
+    shares = chance.dirichlet(np.full(LOCATIONS, 0.3), people * steps)
+    count = people * steps * LOCATIONS
+    rows = pa.table(
+        {
+            "person": names.take(pa.array(np.repeat(np.arange(people), steps * LOCATIONS))),
+            "ts": moments(pa.array(np.tile(np.repeat(np.arange(steps), LOCATIONS), people))),
+            "place": pa.array(places).take(pa.array(np.tile(np.arange(LOCATIONS), people * steps))),
+            "p": shares.ravel(),
+        }
+    )
+    stream = ps.beliefs(rows, event="At", of="person", about="place", p="p", every="1 second")
+    ready = Prepared.of(REGULAR, stream, relations)
+    pattern = ps.pattern(REGULAR)
+    rates = [
+        Rate("independent rows, kernel", count, people * steps, ready.kernel(rounds)),
+        Rate("independent rows, reading and kernel", count, people * steps, ready.whole(rounds)),
+        Rate(
+            "independent rows, match",
+            count,
+            people * steps,
+            timed(lambda: pattern.match(stream, relations=relations), rounds),
+        ),
+    ]
+    model = ps.hidden_markov(
+        values=places,
+        transitions=chance.dirichlet(np.full(LOCATIONS, 0.3), LOCATIONS),
+        readings=chance.dirichlet(np.ones(8), LOCATIONS),
+        reading_names=list("abcdefgh"),
+    )
+    readings = pa.table(
+        {
+            "person": names.take(pa.array(np.repeat(np.arange(people), steps))),
+            "ts": moments(pa.array(np.tile(np.arange(steps), people))),
+            "antenna": pa.array(list("abcdefgh")).take(pa.array(chance.integers(0, 8, people * steps))),
+        }
+    )
+    hidden = ps.beliefs(
+        readings, event="At", of="person", about="place", reading="antenna", model=model, every="1 second"
+    )
+    ready = Prepared.of(REGULAR, hidden, relations)
+    rates += [
+        Rate("readings, kernel", count, people * steps, ready.kernel(rounds)),
+        Rate("readings, reading and kernel", count, people * steps, ready.whole(rounds)),
+    ]
+    return rates
+
+
+# Figures 12 and 13 ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """Tags for a minute, as the paper has them: what a particle filter gave of each, and what smoothing made of that."""
+
+    tags: int
+    readings: pa.Table
+    marginals: pa.Table
+    tables: pa.Table
+    model: Any
+    relations: dict[str, list[tuple[str]]]
+
+    @property
+    def objects(self) -> int:
+        return int(self.readings.num_rows)
+
+    def archived(self, inference: str) -> Beliefs:
+        return ps.beliefs(
+            self.readings,
+            event="At",
+            of="person",
+            about="place",
+            reading="antenna",
+            model=self.model,
+            inference=inference,
+            every="1 second",
+        )
+
+    def stream(self, rows: pa.Table, **more: Any) -> Beliefs:
+        return ps.beliefs(rows, event="At", of="person", about="place", p="p", every="1 second", **more)
+
+    def likeliest(self) -> Beliefs:
+        """The highest tuple of each step, taken for certain."""
+        rows = self.marginals.sort_by([("person", "ascending"), ("ts", "ascending"), ("p", "descending")])
+        person, when = rows["person"].combine_chunks().dictionary_encode().indices, rows["ts"].cast(pa.int64())
+        new = np.ones(len(rows), bool)
+        new[1:] = (np.diff(np.asarray(person)) != 0) | (np.diff(np.asarray(when)) != 0)
+        some = rows.filter(pa.array(new))
+        return self.stream(some.set_column(some.column_names.index("p"), "p", pa.array(np.ones(len(some)))))
+
+
+def track(tags: int, seconds: int = SECONDS, seed: int = 1) -> Tracked:
+    building = build()
+    people = min(tags, 36)
+    setting = Setting(people=people, objects=tags - people, periods=1, period=seconds)
+    trace = simulate(building, seed, setting, BUSY)
+    model = model_of(building)
+    trace = replace(trace, people=tags)
+    readings = readings_of(trace)
+    codes = trace.antennas.ravel()
+    codes = np.where(codes < 0, len(building.antennas), codes)
+    offsets = np.arange(0, len(codes) + 1, seconds)
+    shares = particle_filter(model, codes, offsets, PARTICLES, np.arange(tags) + seed * 1000).marginals
+    at, value = np.nonzero(shares)
+    values = pa.array(building.values)
+    marginals = pa.table(
+        {
+            "person": readings["person"].take(pa.array(at)),
+            "ts": readings["ts"].take(pa.array(at)),
+            "place": values.take(pa.array(value)),
+            "p": shares[at, value],
+        }
+    )
+    return Tracked(
+        tags, readings, marginals, _tables(model, codes, offsets, readings, values), model, relations_of(building)
+    )
+
+
+LEAST = 1e-4
+"""Rows of tables that are less probable are left out, as the paper pruned its own (4.3.2)."""
+
+
+def _tables(model: Any, codes: Any, offsets: Any, readings: pa.Table, values: pa.Array) -> pa.Table:
+    """By step: from which place to which, and how probably; into a first step from nowhere."""
+    known = smoothed_tables(model, codes, offsets)
+    source = np.repeat(np.arange(len(model.values)), np.diff(model.starts))
+    before = np.zeros_like(known.marginals)
+    before[1:] = known.marginals[:-1]
+    before[offsets[:-1]] = 0
+    at, way = np.nonzero((known.weights > LEAST) & (before[:, source] > LEAST))
+    first, there = np.nonzero(known.marginals[offsets[:-1]] > LEAST)
+    rows = np.concatenate([offsets[:-1][first], at])
+    old = values.take(pa.array(source[way]))
+    return pa.table(
+        {
+            "person": readings["person"].take(pa.array(rows)),
+            "ts": readings["ts"].take(pa.array(rows)),
+            "place": values.take(pa.array(np.concatenate([there, model.targets[way]]))),
+            "before": pa.concat_arrays([pa.nulls(len(first), pa.string()), old]),
+            "p": np.concatenate([known.marginals[offsets[:-1]][first, there], known.weights[at, way]]),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """One place in Figures 12 and 13."""
+
+    figure: str
+    query: str
+    tags: int
+    whole: dict[str, Rate]
+    engine: dict[str, float]
+    """Seconds without reading, of ours and of sampling."""
+
+    @property
+    def against_sampling(self) -> float:
+        return self.whole["sampling"].seconds / self.whole["Perseid"].seconds
+
+    @property
+    def engine_against_sampling(self) -> float:
+        return self.engine["sampling"] / self.engine["Perseid"]
+
+
+def throughputs(numbers: Sequence[int], rounds: int = 3) -> list[Throughput]:
+    points = []
+    for tags in numbers:
+        tracked = track(tags)
+        for name, text in QUERIES.items():
+            points += [_live(tracked, name, text, rounds), _archived(tracked, name, text, rounds)]
+    return points
+
+
+def _live(tracked: Tracked, name: str, text: str, rounds: int) -> Throughput:
+    pattern = ps.pattern(text)
+    streams = {
+        "Perseid": lambda: tracked.stream(tracked.marginals),
+        "most likely place": tracked.likeliest,
+        "sampling": lambda: tracked.stream(tracked.marginals, method="sample"),
+    }
+    return _point("Figure 12", name, tracked, pattern, text, tracked.marginals.num_rows, streams, rounds)
+
+
+def _archived(tracked: Tracked, name: str, text: str, rounds: int) -> Throughput:
+    pattern = ps.pattern(text)
+    streams = {
+        "Perseid": lambda: tracked.stream(tracked.tables, given="before"),
+        "Perseid, from readings": lambda: tracked.archived("smooth"),
+        "most likely path": lambda: tracked.archived("viterbi"),
+        "sampling": lambda: tracked.stream(tracked.tables, given="before", method="sample"),
+    }
+    return _point("Figure 13", name, tracked, pattern, text, tracked.tables.num_rows, streams, rounds)
+
+
+def _point(
+    figure: str, name: str, tracked: Tracked, pattern: Any, text: str, tuples: int,
+    streams: Mapping[str, Callable[[], Beliefs]], rounds: int,
+) -> Throughput:  # fmt: skip
+    whole = {
+        who: Rate(
+            who,
+            tuples,
+            tracked.objects,
+            timed(
+                lambda make=make: pattern.match(make(), relations=tracked.relations),  # type: ignore[misc]
+                1 if who == "sampling" else rounds,
+            ),
+        )
+        for who, make in streams.items()
+    }
+    engine = {
+        who: Prepared.of(text, streams[who](), tracked.relations).engine(module, 1 if who == "sampling" else rounds)
+        for who, module in (("Perseid", answers), ("sampling", sampling))
+    }
+    return Throughput(figure, name, tracked.tags, whole, engine)
+
+
+# Query size -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Larger:
+    """A query with so many subgoals: the seconds that a minute of tags takes, as rows step by step and as tables."""
+
+    subgoals: int
+    live: float
+    archived: float
+
+
+def larger(subgoals: int) -> str:
+    """Steps in corridors, one after the other, and then the coffee room, of one person whoever it is."""
+    outside = "must (place not in Rooms)"
+    steps = [f"At(person as p) s{i} {outside if i else '[place not in Rooms]'}" for i in range(subgoals - 1)]
+    last = "must (place in CoffeeRooms)" if steps else "[place in CoffeeRooms]"
+    return f"pattern larger match {' -> '.join([*steps, f'At(person as p) last {last}'])} within forever selection successor"
+
+
+def query_sizes(tags: int, rounds: int = 3) -> list[Larger]:
+    tracked = track(tags)
+    live, archived = tracked.stream(tracked.marginals), tracked.stream(tracked.tables, given="before")
+    sizes = []
+    for subgoals in range(1, 7):
+        pattern = ps.pattern(larger(subgoals))
+        taken = [
+            timed(lambda stream=stream: pattern.match(stream, relations=tracked.relations), rounds)  # type: ignore[misc]
+            for stream in (live, archived)
+        ]
+        sizes.append(Larger(subgoals, *taken))
+    return sizes
+
+
+# Figure 14 --------------------------------------------------------------------------------------------------------------
+
+SAFE = (
+    "pattern safe match Carries(person as p) a [thing = 'laptop'] -> At(person as p) b must (place not in Rooms) "
+    "-> Opens c [door = 'coffee'] within forever selection successor"
+)
+
+
+@dataclass(frozen=True)
+class SafePoint:
+    """A Safe query over some tags for some seconds: tuples, and the seconds of the plan and of sampling."""
+
+    tags: int
+    seconds: int
+    tuples: int
+    plan: float
+    sampling: float | None
+
+
+def safe_stream(tags: int, seconds: int, method: str = "auto", seed: int = 1) -> tuple[Beliefs, int, Any]:
+    """Who carries what, who is where, and a door that opens, each uncertain and none knowing of the others."""
+    tracked = track(tags, seconds, seed)
+    chance = np.random.default_rng(seed)
+    carries = tracked.readings.select(["person", "ts"])
+    carries = carries.append_column("thing", pa.array(chance.choice(["laptop", "mug"], len(carries))))
+    carries = carries.append_column("p", pa.array(chance.uniform(0.1, 0.9, len(carries))))
+    doors = pa.table(
+        {
+            "ts": moments(pa.array(np.arange(seconds))),
+            "door": pa.array(["coffee"] * seconds),
+            "p": chance.uniform(0.0, 0.3, seconds),
+        }
+    )
+    stream = tracked.stream(tracked.marginals, method=method).beside(
+        ps.beliefs(carries, event="Carries", of="person", about="thing", p="p", every="1 second"),
+        ps.beliefs(doors, event="Opens", about="door", p="p", every="1 second"),
+    )
+    return stream, tracked.marginals.num_rows + len(carries) + len(doors), tracked.relations
+
+
+def safe_points(numbers: Sequence[int], lengths: Sequence[int], rounds: int = 1) -> list[SafePoint]:
+    """By number of tags for a minute, beside sampling; and 10 tags for longer. Raises NotImplementedError without safe plans."""
+    points = []
+    pattern = ps.pattern(SAFE)
+    for tags, seconds, rival in [(n, SECONDS, True) for n in numbers] + [(10, length, False) for length in lengths]:
+        stream, tuples, relations = safe_stream(tags, seconds)
+        plan = timed(lambda: pattern.match(stream, relations=relations), rounds)
+        taken = None
+        if rival:
+            other, _, _ = safe_stream(tags, seconds, "sample")
+            taken = timed(lambda: pattern.match(other, relations=relations), rounds)
+        points.append(SafePoint(tags, seconds, tuples, plan, taken))
+    return points
