@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import perseid as ps
-from bench.uncertain.quality import MAP, MARKOV, MLE, SMOOTHED, Approach, believed, moments
-from perseid.engines.uncertain.inference import likeliest_each, particle_filter
+from bench.uncertain.quality import HOPPING, MAP, MARKOV, MLE, SMOOTHED, Approach, believed, moments
 
 ROOMS = 6
 HALL = 6
@@ -24,9 +23,7 @@ STAYS, READ = 0.9, 0.8
 TRUE_ROOM = "room 4"
 INSIDE = 20
 SECONDS = (1, 3, 5, 10)
-PARTICLES = 300
-HOPS = "most likely place of particles"
-LINES: tuple[Approach, ...] = (MARKOV, SMOOTHED, MAP, MLE)
+LINES: tuple[Approach, ...] = (MARKOV, SMOOTHED, MAP, MLE, HOPPING)
 
 
 @dataclass(frozen=True)
@@ -70,17 +67,7 @@ def lines(ks: Sequence[int] = SECONDS) -> list[Line]:
     places, read = way()
     count = len(places)
     readings = pa.table({"person": ["ann"] * count, "ts": moments(pa.array(range(count))), "antenna": read})
-    hopping = particle_filter(model, model.codes(read), [0, count], PARTICLES, 5).marginals
-    hops = pa.table(
-        {
-            "person": ["ann"] * count,
-            "ts": moments(pa.array(range(count))),
-            "place": [model.values[i] for i in likeliest_each(hopping)],
-            "p": np.ones(count),
-        }
-    )
-    streams = {one.name: believed(readings, model, one) for one in LINES}
-    streams[HOPS] = ps.beliefs(hops, event="At", of="person", about="place", p="p", every="1 second")
+    streams = {one.name: believed(readings, model, one, seed=5) for one in LINES}
     drawn = []
     for name, stream in streams.items():
         for k in ks:

@@ -160,7 +160,7 @@ def kernel_rates(people: int, steps: int, rounds: int = 3) -> list[Rate]:
     ]
     model = ps.hidden_markov(
         values=places,
-        transitions=chance.dirichlet(np.full(LOCATIONS, 0.3), LOCATIONS),
+        transitions=_corridor(LOCATIONS),
         readings=chance.dirichlet(np.ones(8), LOCATIONS),
         reading_names=list("abcdefgh"),
     )
@@ -180,6 +180,16 @@ def kernel_rates(people: int, steps: int, rounds: int = 3) -> list[Rate]:
         Rate("readings, reading and kernel", count, people * steps, ready.whole(rounds)),
     ]
     return rates
+
+
+def _corridor(places: int) -> Any:
+    """Half are cells of a corridor in a ring, half are rooms, a door each."""
+    cells = places // 2
+    moves = np.zeros((places, places))
+    for i in range(cells):
+        moves[i, [(i - 1) % cells, (i + 1) % cells, i, cells + i]] = 0.35, 0.35, 0.1, 0.2
+        moves[cells + i, [cells + i, i]] = 0.9, 0.1
+    return moves
 
 
 # Figures 12 and 13 ------------------------------------------------------------------------------------------------------

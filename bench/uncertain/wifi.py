@@ -26,8 +26,8 @@ selection successor
 """
 SIDE = 3
 """Cells of a region's side."""
-TOLERANCES = (2, 6)
-"""Samples: about 10 and 30 seconds."""
+TOLERANCES = (1, 2, 6)
+"""Samples: about 5, 10 and 30 seconds."""
 APPROACHES: tuple[Approach, ...] = (INDEPENDENT, FILTERED, MLE, MARKOV, MAP)
 FOLDS = 5
 
