@@ -73,6 +73,13 @@ def _joins(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, args.out)
 
 
+def _uncertain(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.uncertain.contest import run
+
+    del data
+    return run(args.size, args.out)
+
+
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
         "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
@@ -87,6 +94,7 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
         "subscriptions on Spark's stream beside a bare one, two ways to share them, changes",
         _joins_stream,
     ),
+    "uncertain": ("paper 5's experiments: how good and how fast answers over uncertain streams are", _uncertain),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
     "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
 }

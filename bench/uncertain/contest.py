@@ -1,0 +1,333 @@
+"""Paper 5's Section 4, and walks of real people: how good answers are, and how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench import harness
+from bench.uncertain import charts, rooms, speed, wifi
+from bench.uncertain import quality as q
+from bench.uncertain.building import Motion
+from bench.uncertain.scoring import TOLERANCE, interval
+
+TOLERANCES = (10, TOLERANCE, 60)
+PAPER = {q.LIVE: "+16 precision, +11 recall, at most", q.ARCHIVED: "+20 precision, +47 recall at ρ 0.12"}
+OURS = {q.LIVE: q.INDEPENDENT, q.ARCHIVED: q.MARKOV}
+ALIKE = Motion(doors=dict.fromkeys(("office", "coffee", "lecture"), 0.2) | {"stairs": 0.3})
+"""A model that does not know that people like coffee: all doors are alike."""
+SETUPS = {
+    "as above": q.Setup(),
+    "read rate 0.45": q.Setup(0.45),
+    "read rate 0.3": q.Setup(0.3),
+    "doors alike": q.Setup(motion=ALIKE),
+    "doors alike, read rate 0.4": q.Setup(0.4, ALIKE),
+    "model thinks 0.65, is 0.4": q.Setup(0.4, believed_rate=0.65),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done."""
+
+    seeds: int
+    varied: int
+    """Seeds where the setting is varied; none: it is not."""
+    tags: tuple[int, ...]
+    minutes: tuple[int, ...]
+    """Lengths of traces for the safe plan."""
+    kernel: tuple[int, int]
+    """People and steps."""
+    folds: int
+    every: int
+    """Which regions are asked of the walks: each, or every second, third …"""
+    rounds: int
+
+
+SIZES = {
+    "quick": Size(2, 0, (1, 10), (), (50, 400), 1, 4, 1),
+    "standard": Size(20, 10, (1, 5, 10, 25, 50, 75, 100), (1, 2, 5, 10), (100, 1_000), 5, 1, 5),
+    "full": Size(20, 20, (1, 5, 10, 25, 50, 75, 100), (1, 2, 5, 10, 20, 50), (200, 2_000), 5, 1, 5),
+}
+
+
+def run(size: str, out: Path | None) -> harness.Report:
+    report, chosen = harness.Report("uncertain", size), SIZES[size]
+    _quality(chosen, report, out)
+    _rooms(report, out)
+    _kernel(chosen, report)
+    _throughput(chosen, report, out)
+    _sizes(chosen, report, out)
+    _safe(chosen, report, out)
+    _walks(chosen, report)
+    return report
+
+
+# Figures 9 and 10 -------------------------------------------------------------------------------------------------------
+
+
+def _quality(size: Size, report: harness.Report, out: Path | None) -> None:
+    found = q.measure(q.Setup(), range(size.seeds), tolerances=TOLERANCES)
+    harness.progress(f"{size.seeds} traces of 72 minutes are scored")
+    here = {one.name: found[one.name, TOLERANCE] for one in q.APPROACHES}
+    best = {name: q.best(curves) for name, curves in here.items()}
+    harness.say(_scores([one.name for one in q.APPROACHES], best, size.seeds))
+    for when, rival in q.RIVALS.items():
+        ours = OURS[when]
+        gained = q.gains(best[ours.name], best[rival.name])
+        name = "live" if when == q.LIVE else "archived"
+        for measure, (mean, _) in gained.items():
+            report.add(f"{name}.{measure}", mean)
+        harness.say(f"\nPoints over the {rival.name}, {when} (paper: {PAPER[when]}):")
+        for one in (one for one in q.APPROACHES if one.when == when and not one.certain):
+            harness.say(_gains(one.name, here[one.name], here[rival.name]))
+    hopping = here[q.HOPPING.name]
+    harness.say(f"\nPoints over the {q.HOPPING.name}, real time:")
+    for one in (q.INDEPENDENT, q.PARTICLE):
+        harness.say(_gains(one.name, here[one.name], hopping))
+    _split(best)
+    _tolerances(found)
+    if out is not None:
+        for when, number in ((q.LIVE, 9), (q.ARCHIVED, 10)):
+            names = [one.name for one in q.APPROACHES if one.when == when]
+            rows = [
+                {"who": name, "measure": measure, "rho": float(rho), "value": float(value)}
+                for name in names
+                for measure, values in _measures(here[name]).items()
+                for rho, value in zip(q.THRESHOLDS, values, strict=True)
+            ]
+            charts.draw_quality(rows, f"Coffee, {when} (Figure {number})", out / f"uncertain-{number}.svg")
+    if size.varied:
+        _varied(size)
+
+
+def _measures(curves: q.Curves) -> dict[str, object]:
+    return {
+        "precision": curves.precision.mean(axis=0),
+        "recall": curves.recall.mean(axis=0),
+        "F1": curves.f1.mean(axis=0),
+    }
+
+
+def _plus(told: tuple[float, float]) -> str:
+    mean, apart = told
+    return f"{mean:+.1f}" + (f" ± {apart:.1f}" if np.isfinite(apart) else "")
+
+
+def _scores(names: Sequence[str], best: Mapping[str, q.Best], seeds: int) -> str:
+    lines = [f"\n| {seeds} traces | ρ | precision | recall | F1 |", "|---|---|---|---|---|"]
+    for name in names:
+        cells = [interval(100 * getattr(best[name], one)) for one in ("precision", "recall", "f1")]
+        certain = name in charts.CERTAIN
+        shown = " | ".join(_plus(cell).removeprefix("+") for cell in cells)
+        lines.append(f"| {name} | {'' if certain else f'{best[name].threshold:g}'} | {shown} |")
+    return "\n".join(lines)
+
+
+def _gains(name: str, ours: q.Curves, theirs: q.Curves) -> str:
+    gained, peak, even = q.gains(q.best(ours), q.best(theirs)), q.most(ours, theirs), q.level(ours, theirs)
+    fixed = q.at(ours, theirs, 0.12)
+    return (
+        f"- {name}: at its best ρ "
+        + ", ".join(f"{measure} {_plus(told)}" for measure, told in gained.items())
+        + f"; at ρ 0.12 precision {_plus(fixed['precision'])}, recall {_plus(fixed['recall'])}"
+        + "; at most, ρ from 0.1 on: "
+        + ", ".join(f"{measure} {points:+.1f} (ρ {rho:g})" for measure, (points, rho) in peak.items())
+        + f"; precision {even['precision']:+.1f} at no less recall, recall {even['recall']:+.1f} at no less precision"
+    )
+
+
+def _split(best: Mapping[str, q.Best]) -> None:
+    """What smoothing brings, and what correlations bring on top."""
+    steps = (q.INDEPENDENT, q.SMOOTHED, q.MARKOV)
+    harness.say("\nThe archived gain, split:")
+    for before, after, what in ((steps[0], steps[1], "smoothing"), (steps[1], steps[2], "correlations")):
+        gained = q.gains(best[after.name], best[before.name])
+        harness.say(f"- {what}: " + ", ".join(f"{measure} {_plus(told)}" for measure, told in gained.items()))
+
+
+def _tolerances(found: Mapping[tuple[str, int], q.Curves]) -> None:
+    harness.say(f"\n| F1 within | {' | '.join(f'{d} s' for d in TOLERANCES)} |\n|---|{'---|' * len(TOLERANCES)}")
+    for one in q.APPROACHES:
+        cells = [_plus(interval(100 * q.best(found[one.name, d]).f1)).removeprefix("+") for d in TOLERANCES]
+        harness.say(f"| {one.name} | {' | '.join(cells)} |")
+
+
+def _varied(size: Size) -> None:
+    """Why gains are what they are: antennas that read less, a model that knows less, or is wrong."""
+    some = (q.INDEPENDENT, q.MLE, q.HOPPING, q.MARKOV, q.MAP)
+    harness.say(f"\nGains at the best ρ when the setting is varied, {size.varied} traces each:\n")
+    harness.say("| setting | real time precision | recall | F1 | archived precision | recall | F1 | MLE P / R | MAP P / R |")
+    harness.say("|---|---|---|---|---|---|---|---|---|")
+    for name, setup in SETUPS.items():
+        found = q.measure(setup, range(size.varied), some)
+        best = {one.name: q.best(found[one.name, TOLERANCE]) for one in some}
+        cells = [
+            _plus(told)
+            for when in q.RIVALS
+            for told in q.gains(best[OURS[when].name], best[q.RIVALS[when].name]).values()
+        ]
+        for rival in (q.MLE, q.MAP):
+            own = best[rival.name]
+            cells.append(f"{100 * own.precision.mean():.0f} / {100 * own.recall.mean():.0f}")
+        harness.say(f"| {name} | {' | '.join(cells)} |")
+        harness.progress(f"varied: {name}")
+
+
+# Figure 11 --------------------------------------------------------------------------------------------------------------
+
+
+def _rooms(report: harness.Report, out: Path | None) -> None:
+    drawn = rooms.lines()
+    harness.say(f"\nFigure 11: the highest probability of having been in the room for k seconds, {rooms.ROOMS} rooms alike")
+    names = list(dict.fromkeys(line.approach for line in drawn))
+    harness.say(f"| | {' | '.join(f'k = {k}' for k in rooms.SECONDS)} |\n|---|{'---|' * len(rooms.SECONDS)}")
+    highest = {(line.approach, line.k): float(line.probability.max()) for line in drawn}
+    for name in names:
+        harness.say(f"| {name} | {' | '.join(f'{highest[name, k]:.3g}' for k in rooms.SECONDS)} |")
+    report.add("rooms.markov_against_independent", highest[q.MARKOV.name, 3] / highest[q.SMOOTHED.name, 3])
+    if out is not None:
+        rows = [
+            {"who": line.approach, "k": line.k, "second": second, "value": float(value)}
+            for line in drawn
+            for second, value in enumerate(line.probability)
+        ]
+        charts.draw_rooms(rows, out / "uncertain-11.svg")
+
+
+# Speed ------------------------------------------------------------------------------------------------------------------
+
+
+def _kernel(size: Size, report: harness.Report) -> None:
+    harness.say("\n| 20 places, one core | tuples/s | steps/s |\n|---|---|---|")
+    figures = {
+        "independent rows, kernel": "kernel.tuples_per_second",
+        "independent rows, reading and kernel": "engine.tuples_per_second",
+        "readings, kernel": "readings.tuples_per_second",
+    }
+    for rate in speed.kernel_rates(*size.kernel, rounds=size.rounds):
+        harness.say(f"| {rate.name} | {rate.per_second:,.0f} | {rate.effective:,.0f} |")
+        if rate.name in figures:
+            report.add(figures[rate.name], rate.per_second)
+    harness.progress("the kernel is timed")
+
+
+def _throughput(size: Size, report: harness.Report, out: Path | None) -> None:
+    points = []
+    harness.say("\n| figure | query | tags | who | tuples/s | effective objects/s | seconds | without reading |")
+    harness.say("|---|---|---|---|---|---|---|---|")
+    for point in speed.throughputs(size.tags, size.rounds):
+        points.append(point)
+        for who, rate in point.whole.items():
+            alone = f"{point.engine[who]:.4f}" if who in point.engine else ""
+            harness.say(
+                f"| {point.figure.split()[1]} | {point.query} | {point.tags} | {who} | {rate.per_second:,.0f} | "
+                f"{rate.effective:,.0f} | {rate.seconds:.4f} | {alone} |"
+            )
+    harness.progress("Figures 12 and 13 are timed")
+    most = max(size.tags)
+    for point in (point for point in points if point.tags == most):
+        name = f"{'live' if point.figure == 'Figure 12' else 'archived'}.{point.query}"
+        report.add(f"{name}.sampling", point.engine_against_sampling)
+        report.add(f"{name}.sampling_whole", point.against_sampling)
+        rival = "most likely place" if point.figure == "Figure 12" else "most likely path"
+        report.add(f"{name}.guess_whole", point.whole[rival].seconds / point.whole["Perseid"].seconds)
+    fine = speed.fine_sampling(10)
+    harness.say(
+        f"\nSampling as finely as 0.01 takes {fine:,.0f} times the seconds of the exact answer, without reading (Q2, 10 tags)."
+    )
+    report.add("live.Q2.sampling_at_0.01", fine)
+    if out is not None:
+        for figure in ("Figure 12", "Figure 13"):
+            rows = [
+                {"who": who, "panel": point.query, "x": point.tags, "tuples/s": r.per_second, "objects/s": r.effective}
+                for point in points
+                if point.figure == figure
+                for who, r in point.whole.items()
+            ]
+            title = f"{'Real time' if figure == 'Figure 12' else 'Archived'}, reading included ({figure})"
+            path = out / f"uncertain-{figure.split()[1]}.svg"
+            charts.draw_speed(rows, title, "tags", path, ("tuples/s", "objects/s"))
+
+
+def _sizes(size: Size, report: harness.Report, out: Path | None) -> None:
+    tags = 50 if size.varied else 10
+    sizes = speed.query_sizes(tags, size.rounds)
+    harness.say(f"\nA minute of {tags} tags takes so many seconds:\n\n| subgoals | real time | archived |\n|---|---|---|")
+    for one in sizes:
+        harness.say(f"| {one.subgoals} | {one.live:.3f} | {one.archived:.3f} |")
+    report.add("subgoals.6.live", speed.SECONDS / sizes[-1].live)
+    report.add("subgoals.6.archived", speed.SECONDS / sizes[-1].archived)
+    if out is not None:
+        rows = [
+            {"who": who, "panel": f"{tags} tags", "x": one.subgoals, "seconds": taken}
+            for one in sizes
+            for who, taken in (("real time", one.live), ("archived", one.archived))
+        ]
+        charts.draw_speed(rows, "Seconds for a minute", "subgoals", out / "uncertain-size.svg", ("seconds",))
+
+
+def _safe(size: Size, report: harness.Report, out: Path | None) -> None:
+    numbers = [tags for tags in size.tags if tags > 1]
+    try:
+        points = speed.safe_points(numbers, [60 * minutes for minutes in size.minutes])
+    except NotImplementedError:
+        harness.say("\nFigure 14: safe plans are not there yet.")
+        return
+    harness.say("\n| tags | seconds of trace | tuples | safe plan, tuples/s | sampling, tuples/s |\n|---|---|---|---|---|")
+    for point in points:
+        other = f"{point.tuples / point.sampling:,.0f}" if point.sampling else ""
+        harness.say(
+            f"| {point.tags} | {point.seconds} | {point.tuples:,} | {point.tuples / point.plan:,.0f} | {other} |"
+        )
+    beside = [point for point in points if point.sampling]
+    last = beside[-1]
+    assert last.sampling is not None
+    report.add("safe.sampling_whole", last.sampling / last.plan)
+    if out is None:
+        return
+    rows = [
+        {"who": who, "panel": "tags for a minute", "x": point.tags, "tuples/s": point.tuples / taken}
+        for point in beside
+        for who, taken in (("safe plan", point.plan), ("sampling", point.sampling))
+        if taken
+    ]
+    charts.draw_speed(rows, "A Safe query (Figure 14 a)", "tags", out / "uncertain-14a.svg", ("tuples/s",))
+    longer = [
+        {"who": "safe plan", "panel": "10 tags", "x": point.seconds / 60, "tuples/s": point.tuples / point.plan}
+        for point in points
+        if not point.sampling
+    ]
+    if longer:
+        path = out / "uncertain-14b.svg"
+        charts.draw_speed(longer, "A Safe query (Figure 14 b)", "minutes of trace", path, ("tuples/s",))
+
+
+# Walks ------------------------------------------------------------------------------------------------------------------
+
+
+def _walks(size: Size, report: harness.Report) -> None:
+    if not wifi.there():
+        harness.say("\nThe Wi-Fi walks are not on this machine: left out (PERSEID_DATA says where they are).")
+        return
+    found, regions, entered = wifi.measure(size.folds, size.every)
+    walks = len(next(iter(found.values())).precision)
+    harness.say(f"\n{walks} real walks, {regions} regions, {entered} entries; F1 at the best ρ of the other walks:\n")
+    harness.say(f"| within | {' | '.join(f'{d} samples' for d in wifi.TOLERANCES)} | precision, recall at {wifi.TOLERANCES[0]} |")
+    harness.say(f"|---|{'---|' * (len(wifi.TOLERANCES) + 1)}")
+    for one in wifi.APPROACHES:
+        best = {d: q.best(found[one.name, d]) for d in wifi.TOLERANCES}
+        cells = [_plus(interval(100 * best[d].f1)).removeprefix("+") for d in wifi.TOLERANCES]
+        first = best[wifi.TOLERANCES[0]]
+        cells.append(f"{100 * first.precision.mean():.1f}, {100 * first.recall.mean():.1f}")
+        harness.say(f"| {one.name} | {' | '.join(cells)} |")
+    for ours, theirs, name in ((q.FILTERED, q.MLE, "live"), (q.MARKOV, q.MAP, "archived")):
+        for d in wifi.TOLERANCES:
+            gained = q.gains(q.best(found[ours.name, d]), q.best(found[theirs.name, d]))
+            shown = ", ".join(f"{measure} {_plus(told)}" for measure, told in gained.items())
+            harness.say(f"- {ours.name} over {theirs.name}, within {d}: {shown}")
+            report.add(f"walks.{name}.f1.within_{d}", gained["f1"][0])
+    harness.progress("walks are scored")
