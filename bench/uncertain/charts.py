@@ -14,7 +14,7 @@ COLOURS = {
     "most likely place of particles": "#d55e00",
     "Markov": "#0072b2",
     "smoothed, independent": "#56b4e9",
-    "most likely path": "#8c8c8c",
+    "most likely path": "#cc79a7",
     "Perseid": "#0072b2",
     "Perseid, from readings": "#009e73",
     "safe plan": "#0072b2",
@@ -38,7 +38,9 @@ def _colour(rows: Rows) -> Any:
     import altair as alt
 
     who = list(dict.fromkeys(row["who"] for row in rows))
-    legend = alt.Legend(title=None, orient="bottom", columns=3, labelLimit=260, symbolType="stroke", symbolStrokeWidth=3)
+    legend = alt.Legend(
+        title=None, orient="bottom", columns=3, labelLimit=260, symbolType="stroke", symbolStrokeWidth=3
+    )
     return alt.Color("who:N", scale=alt.Scale(domain=who, range=[COLOURS[name] for name in who]), legend=legend)
 
 
@@ -80,7 +82,7 @@ def draw_rooms(rows: Rows, path: Path) -> None:
         .encode(
             x=alt.X("second:Q", title="second", scale=alt.Scale(nice=False)),
             y=alt.Y("value:Q", title=None, scale=alt.Scale(type="symlog", constant=0.001, domain=[0, 1]),
-                    axis=alt.Axis(values=[0, 0.001, 0.01, 0.1, 1])),
+                    axis=alt.Axis(values=[0, 0.001, 0.01, 0.1, 1], format="~g")),
             color=_colour(rows),
             strokeDash=_dash(rows),
         )
@@ -90,14 +92,19 @@ def draw_rooms(rows: Rows, path: Path) -> None:
     _save(alt.vconcat(alt.hconcat(*panels[:2]), alt.hconcat(*panels[2:])), "In the room (Figure 11)", path)
 
 
-def draw_speed(rows: Rows, title: str, axis: str, path: Path, measures: Sequence[str], wide: bool = False) -> None:
+def draw_speed(rows: Rows, title: str, axis: str, path: Path, measures: Sequence[str]) -> None:
     """Panels by measure and query; rows have who, panel, x, and each measure."""
     import altair as alt
 
     def panel(name: str, measure: str) -> Any:
         base = _chart([row for row in rows if row["panel"] == name]).encode(
-            x=alt.X("x:Q", title=axis, scale=alt.Scale(type="log" if wide else "linear")),
-            y=alt.Y(f"{measure}:Q", title=measure, scale=alt.Scale(type="log"), axis=alt.Axis(format="~s", tickCount=5)),
+            x=alt.X("x:Q", title=axis, axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y(
+                f"{measure}:Q",
+                title=measure,
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(format="~g" if measure == "seconds" else "~s", tickCount=5),
+            ),
             color=_colour(rows),
         )
         drawn = base.mark_line(strokeWidth=2) + base.mark_point(size=45, filled=True, opacity=1)

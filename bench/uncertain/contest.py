@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def _quality(size: Size, report: harness.Report, out: Path | None) -> None:
         _varied(size)
 
 
-def _measures(curves: q.Curves) -> dict[str, object]:
+def _measures(curves: q.Curves) -> dict[str, Any]:
     return {
         "precision": curves.precision.mean(axis=0),
         "recall": curves.recall.mean(axis=0),
@@ -160,7 +161,9 @@ def _varied(size: Size) -> None:
     """Why gains are what they are: antennas that read less, a model that knows less, or is wrong."""
     some = (q.INDEPENDENT, q.MLE, q.HOPPING, q.MARKOV, q.MAP)
     harness.say(f"\nGains at the best ρ when the setting is varied, {size.varied} traces each:\n")
-    harness.say("| setting | real time precision | recall | F1 | archived precision | recall | F1 | MLE P / R | MAP P / R |")
+    harness.say(
+        "| setting | real time precision | recall | F1 | archived precision | recall | F1 | MLE P / R | MAP P / R |"
+    )
     harness.say("|---|---|---|---|---|---|---|---|---|")
     for name, setup in SETUPS.items():
         found = q.measure(setup, range(size.varied), some)
@@ -182,7 +185,9 @@ def _varied(size: Size) -> None:
 
 def _rooms(report: harness.Report, out: Path | None) -> None:
     drawn = rooms.lines()
-    harness.say(f"\nFigure 11: the highest probability of having been in the room for k seconds, {rooms.ROOMS} rooms alike")
+    harness.say(
+        f"\nFigure 11: the highest probability of having been in the room for k seconds, {rooms.ROOMS} rooms alike"
+    )
     names = list(dict.fromkeys(line.approach for line in drawn))
     harness.say(f"| | {' | '.join(f'k = {k}' for k in rooms.SECONDS)} |\n|---|{'---|' * len(rooms.SECONDS)}")
     highest = {(line.approach, line.k): float(line.probability.max()) for line in drawn}
@@ -256,7 +261,9 @@ def _throughput(size: Size, report: harness.Report, out: Path | None) -> None:
 def _sizes(size: Size, report: harness.Report, out: Path | None) -> None:
     tags = 50 if size.varied else 10
     sizes = speed.query_sizes(tags, size.rounds)
-    harness.say(f"\nA minute of {tags} tags takes so many seconds:\n\n| subgoals | real time | archived |\n|---|---|---|")
+    harness.say(
+        f"\nA minute of {tags} tags takes so many seconds:\n\n| subgoals | real time | archived |\n|---|---|---|"
+    )
     for one in sizes:
         harness.say(f"| {one.subgoals} | {one.live:.3f} | {one.archived:.3f} |")
     report.add("subgoals.6.live", speed.SECONDS / sizes[-1].live)
@@ -277,7 +284,9 @@ def _safe(size: Size, report: harness.Report, out: Path | None) -> None:
     except NotImplementedError:
         harness.say("\nFigure 14: safe plans are not there yet.")
         return
-    harness.say("\n| tags | seconds of trace | tuples | safe plan, tuples/s | sampling, tuples/s |\n|---|---|---|---|---|")
+    harness.say(
+        "\n| tags | seconds of trace | tuples | safe plan, tuples/s | sampling, tuples/s |\n|---|---|---|---|---|"
+    )
     for point in points:
         other = f"{point.tuples / point.sampling:,.0f}" if point.sampling else ""
         harness.say(
@@ -316,7 +325,9 @@ def _walks(size: Size, report: harness.Report) -> None:
     found, regions, entered = wifi.measure(size.folds, size.every)
     walks = len(next(iter(found.values())).precision)
     harness.say(f"\n{walks} real walks, {regions} regions, {entered} entries; F1 at the best ρ of the other walks:\n")
-    harness.say(f"| within | {' | '.join(f'{d} samples' for d in wifi.TOLERANCES)} | precision, recall at {wifi.TOLERANCES[0]} |")
+    harness.say(
+        f"| within | {' | '.join(f'{d} samples' for d in wifi.TOLERANCES)} | precision, recall at {wifi.TOLERANCES[0]} |"
+    )
     harness.say(f"|---|{'---|' * (len(wifi.TOLERANCES) + 1)}")
     for one in wifi.APPROACHES:
         best = {d: q.best(found[one.name, d]) for d in wifi.TOLERANCES}

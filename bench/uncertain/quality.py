@@ -74,7 +74,9 @@ def model_of(building: Building, motion: Motion | None = None) -> Any:
 def readings_of(trace: Trace) -> pa.Table:
     """What antennas said of people, with times."""
     told = trace.readings(objects=False)
-    return pa.table({"person": told["person"], "ts": moments(told["second"]), "antenna": told["antenna"].cast("string")})
+    return pa.table(
+        {"person": told["person"], "ts": moments(told["second"]), "antenna": told["antenna"].cast("string")}
+    )
 
 
 def moments(seconds: Any) -> Any:
@@ -173,7 +175,9 @@ def measure(
         trace = simulate(building, seed, Setting(objects=0), setup.plans)
         readings, labels = readings_of(trace), Moments.of(trace.labels(SKEW, seed))
         for one in approaches:
-            told, chance = answered(pattern.match(believed(readings, model, one, seed=seed), relations=relations).to_arrow())
+            told, chance = answered(
+                pattern.match(believed(readings, model, one, seed=seed), relations=relations).to_arrow()
+            )
             for d in tolerances:
                 scored = curve(told, chance, labels, THRESHOLDS, d)
                 found[one.name, d].append((scored.precision, scored.recall))
