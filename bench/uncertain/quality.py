@@ -212,11 +212,16 @@ def gains(ours: Best, theirs: Best) -> dict[str, tuple[float, float]]:
 
 
 def most(ours: Curves, theirs: Curves, least: float = 0.1) -> dict[str, tuple[float, float]]:
-    """As the paper says "by as much as": the most points that a mean is better by at any threshold from ``least`` on."""
+    """As the paper says "by as much as": the most points that a mean is better by at any threshold from ``least`` on.
+
+    Only where recall is half of theirs at least: who detects nothing has a precision of 1.
+    """
     told = {}
+    asked = (least <= THRESHOLDS) & (2 * ours.recall.mean(axis=0) >= theirs.recall.mean(axis=0))
     for name in ("precision", "recall"):
-        apart = 100 * (getattr(ours, name) - getattr(theirs, name)).mean(axis=0)[least <= THRESHOLDS]
-        told[name] = float(apart.max()), float(THRESHOLDS[least <= THRESHOLDS][apart.argmax()])
+        apart = 100 * (getattr(ours, name) - getattr(theirs, name)).mean(axis=0)
+        where = int(np.where(asked, apart, -np.inf).argmax())
+        told[name] = (float(apart[where]), float(THRESHOLDS[where])) if asked.any() else (float("nan"), float("nan"))
     return told
 
 
