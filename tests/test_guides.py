@@ -16,7 +16,7 @@ import pytest
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 HERE = ["testing-patterns.md"]
-ON_SPARK = ["from-window-functions.md", "documents.md", "subscriptions.md"]
+ON_SPARK = ["from-window-functions.md", "documents.md", "subscriptions.md", "uncertain.md"]
 BLOCK = re.compile(r"^```(python|python spark|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

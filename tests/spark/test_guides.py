@@ -64,3 +64,9 @@ def test_the_example_of_news(spark: SparkSession, capsys: pytest.CaptureFixture[
     assert "  cat  items" not in before
     assert "  cat  items" in after
     assert "  ann  items" not in after
+
+
+def test_the_example_of_the_coffee_room(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    said = said_by("coffee_room", spark, capsys)
+    assert "person2 at second  42: p = 0.47" in said
+    assert "27 visits, 24 of them told; 18 alerts, 18 of them right" in said

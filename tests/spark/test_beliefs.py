@@ -1,0 +1,135 @@
+"""Uncertain streams on Spark: batch and stream, by group and for anyone, say to the bit what is said here."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import perseid as ps
+from perseid.errors import EventDataError, UnsupportedError
+
+BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+SCHEMA = "ts timestamp, person string, antenna string"
+MODEL = ps.hidden_markov(
+    transitions=ps.floor_plan([("h1", "h2"), ("h2", "h3"), ("h2", "coffee"), ("h3", "office")], stay=0.5),
+    readings={
+        "h1": {"a1": 0.7, None: 0.3},
+        "h2": {"a2": 0.7, None: 0.3},
+        "h3": {"a3": 0.7, None: 0.3},
+        "coffee": {None: 1.0},
+        "office": {None: 1.0},
+    },
+)
+ROOMS = {"Rooms": ["coffee", "office"], "CoffeeRooms": ["coffee"]}
+SAID: dict[str, Any] = {
+    "event": "At", "of": "person", "about": "place", "reading": "antenna", "model": MODEL, "every": "1 second",
+}  # fmt: skip
+
+
+def coffee(by_person: bool) -> ps.Pattern:
+    who, by = ("", "partition by person") if by_person else ("(person as x)", "")
+    return ps.pattern(
+        f"pattern coffee match At{who} a [place not in Rooms] -> At{who} b must (place not in Rooms) "
+        f"-> At{who} c must (place in CoffeeRooms) within forever {by} selection successor"
+    )
+
+
+def readings(people: str = "abcdefg", seconds: int = 40) -> list[tuple[dt.datetime, str, str | None]]:
+    chance = random.Random(1)
+    return [
+        (BEGIN + dt.timedelta(seconds=second), person, chance.choice(["a1", "a2", "a2", None, None, "a3"]))
+        for person in people
+        for second in range(seconds)
+        if chance.random() < 0.9
+    ]
+
+
+def told(rows: Any) -> list[str]:
+    """Rows to the last bit, but for those of the row that ends a stream."""
+    out = []
+    for row in rows:
+        moments = [value for value in row.values() if isinstance(value, dt.datetime)]
+        if all(moment.year == 2026 for moment in moments):
+            out.append(
+                repr([value.isoformat()[:19] if isinstance(value, dt.datetime) else value for value in row.values()])
+            )
+    return sorted(out)
+
+
+def here(by_person: bool, **more: Any) -> list[str]:
+    tell = more.pop("tell", None)
+    rows = [dict(zip(("ts", "person", "antenna"), row, strict=True)) for row in readings()]
+    return told(coffee(by_person).match(ps.beliefs(rows, **{**SAID, **more}), relations=ROOMS, tell=tell))
+
+
+WAYS: list[tuple[bool, dict[str, Any]]] = [
+    (True, {"inference": "lag(2)", "patience": "3 seconds", "tell": ps.alerts(rise=0.2, fall=0.1)}),
+    (True, {"correlations": False, "tell": ps.spans(0.1)}),
+    (False, {}),
+    (False, {"inference": "likeliest"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("by_person", "more"), [*WAYS, (True, {"inference": "smooth"}), (False, {"inference": "viterbi"})]
+)
+def test_a_batch_says_what_is_said_here(spark: SparkSession, by_person: bool, more: dict[str, Any]) -> None:
+    tell = more.get("tell")
+    frame = spark.createDataFrame(readings(), SCHEMA)
+    declared = {**SAID, **{key: value for key, value in more.items() if key != "tell"}}
+    found = coffee(by_person).detect(ps.beliefs(frame, **declared), relations=ROOMS, tell=tell)
+    assert told(row.asDict() for row in found.collect()) == here(by_person, **more) != []
+
+
+@pytest.mark.parametrize(("by_person", "more"), WAYS)
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_stream_says_what_is_said_here(
+    spark: SparkSession, tmp_path: Path, by_person: bool, more: dict[str, Any], shards: int
+) -> None:
+    if shards == 1 and by_person:
+        pytest.skip("shards are compared for anyone, whose answers meet behind them")
+    rows = sorted(readings())
+    end = [(BEGIN + dt.timedelta(days=400), "nobody", None)]
+    for part in (rows[:90], rows[90:100], rows[100:], end):
+        spark.createDataFrame(part, SCHEMA).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    declared = {**SAID, **{key: value for key, value in more.items() if key != "tell"}}
+    at = ps.beliefs(stream.withWatermark("ts", "2 seconds"), shards=shards, **declared)
+    found = coffee(by_person).detect(at, relations=ROOMS, tell=more.get("tell"))
+    name = f"told_{abs(hash((by_person, str(more), shards)))}"
+    query = (
+        found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    )
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert told(row.asDict() for row in spark.table(name).collect()) == here(by_person, **more) != []
+
+
+def test_what_a_stream_refuses(spark: SparkSession) -> None:
+    rate = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'a' as person", "'a1' as antenna")
+    stream = rate.withWatermark("ts", "1 second")
+    for more, what in (({"inference": "smooth"}, "needs all readings"), ({"method": "sample"}, "needs finished data")):
+        with pytest.raises(UnsupportedError, match=what):
+            coffee(True).detect(ps.beliefs(stream, **SAID, **more), relations=ROOMS)
+    with pytest.raises(UnsupportedError, match="asked of anyone"):
+        coffee(False).detect(ps.beliefs(stream, **SAID), relations=ROOMS, tell=ps.spans(0.5))
+    with pytest.raises(EventDataError, match="no watermark"):
+        coffee(True).detect(ps.beliefs(rate, **SAID), relations=ROOMS)
+    with pytest.raises(EventDataError, match="'badge'"):
+        coffee(True).detect(ps.beliefs(stream, **{**SAID, "reading": "badge"}), relations=ROOMS)
+
+
+def test_rows_that_are_no_distribution_are_counted(spark: SparkSession) -> None:
+    from pyspark.sql import Observation
+
+    rows = [(BEGIN, "ann", "coffee", 0.7), (BEGIN, "ann", "h1", 0.7), (BEGIN, "bob", "coffee", 0.5)]
+    frame = spark.createDataFrame(rows, "ts timestamp, person string, place string, p double")
+    seen = Observation()
+    asked = ps.pattern("pattern in_coffee match At a [place = 'coffee'] partition by person")
+    found = asked.detect(ps.beliefs(frame, event="At", of="person", about="place"), observation=seen).collect()
+    assert [(row["person"], row["p"]) for row in found] == [("bob", 0.5)]
+    assert seen.get["events"] == 3
