@@ -1,0 +1,197 @@
+"""Uncertain streams call by call: any cut, every call from what the one before wrote, says the same to the bit."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.rows import take_rows
+from perseid.engines.state import seal, unseal
+from perseid.engines.uncertain.engine import answer, make_plan, report, step
+from perseid.engines.uncertain.plan import UncertainPlan, ask
+from perseid.engines.uncertain.streams import CHANCE, FILTER, Inference, Known, Stream, Streams
+from perseid.engines.uncertain.telling import Telling
+from perseid.errors import PerseidError, StateError
+from perseid.lang.parser import parse_pattern
+from perseid.semantics.classes import QueryClass
+from perseid.semantics.resolve import resolve
+from perseid.testing.random_beliefs import Uncertain, make_uncertain, rows_of
+from perseid.testing.random_patterns import SECOND
+
+TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 0.4, 0.4))
+NOTHING = np.zeros(0, np.int64)
+
+
+def planned(seed: int) -> tuple[UncertainPlan, Rows, Uncertain] | None:
+    """A case that a stream can be asked, with some way to tell it; None where it cannot."""
+    case, chance = make_uncertain(seed), random.Random(seed)
+    if any(part.inference.looks_back for part in case.streams.parts):
+        return None
+    ways = (FILTER, Inference("likeliest"), Inference("lag", 1))
+    apart = chance.random() < 0.4
+    parts = tuple(
+        replace(part, correlations=False, inference=chance.choice(ways)) if apart and part.known is Known.READ else part
+        for part in case.streams.parts
+    )
+    streams = Streams(parts, case.streams.every)
+    asked = ask(case.pattern, streams)
+    if asked.classified.kind not in (QueryClass.REGULAR, QueryClass.EXTENDED) or not asked.is_single(streams):
+        return None
+    told = Telling() if asked.groups < len(asked.unit) else chance.choice(TELLINGS)
+    rows = rows_of(case.given)
+    types = {name: column.type for name, column in rows.columns.items()}
+    return make_plan([case.pattern], streams, types, telling=told), rows, case
+
+
+def streamed(plan: UncertainPlan, rows: Rows, chance: random.Random) -> Iterator[pa.Table]:
+    """What is told of rows that come in any order, in calls of any size, each from the state that the one before wrote."""
+    todo = list(range(len(rows)))
+    chance.shuffle(todo)
+    newest = int(rows.time.max())
+    state, now = None, -1
+    while todo:
+        size = chance.randint(1, len(todo) // 2 + 1)
+        batch, todo = sorted(todo[:size]), todo[size:]
+        done = step(plan, take_rows(rows, np.array(batch)), state, Clock(None, now if now >= 0 else None, False))
+        assert not len(done.late)
+        state = done.state
+        yield done.rows
+        if chance.random() < 0.8:
+            now = max(now, min((int(rows.time[i]) for i in todo), default=newest) - 1)
+    for _ in range(40):
+        if state is None:
+            return
+        now = max(now, newest) + SECOND * chance.choice((1, 1, 3))
+        done = step(plan, take_rows(rows, NOTHING), state, Clock(None, now, False))
+        state = done.state
+        yield done.rows
+    if state is not None:
+        yield step(plan, take_rows(rows, NOTHING), state, Clock(None, None, True)).rows
+
+
+def shown(tables: Any) -> list[str]:
+    return sorted(repr(row) for row in pa.concat_tables(tables).to_pylist())
+
+
+def check_cuts(first: int, many: int) -> int:
+    """So many cases, cut; how many of them told something."""
+    told = 0
+    found = (one for seed in count(first) if (one := planned(seed)) is not None)
+    for plan, rows, _ in islice(found, many):
+        whole, _, _ = answer(plan, rows, strict=False)
+        cut = list(streamed(plan, rows, random.Random(first)))
+        assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
+        told += whole.num_rows > 0
+    return told
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_any_cut_and_any_restart_say_the_same_to_the_bit(block: int) -> None:
+    assert check_cuts(5_000 * block, 60) > 20
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("block", range(20))
+def test_many_cuts_say_the_same(block: int) -> None:
+    assert check_cuts(2_000_000 + 100_000 * block, 250) > 80
+
+
+def chain(seconds: int, window: str = "within 5 seconds") -> tuple[UncertainPlan, Rows]:
+    streams = Streams((Stream("At", Known.INDEPENDENT, ("k",), ("v",)),), SECOND)
+    text = f"pattern p match At a [v = 1] -> At b must (v = 2) -> At+ c must (v > 0) -> At d [v = 0] {window} partition by k"
+    chance = random.Random(3)
+    given = [
+        {"type": "At", "time": second * SECOND, "k": k, "v": v, CHANCE: chance.random() / 3}
+        for second in range(seconds)
+        for k in range(3)
+        for v in range(3)
+    ]
+    rows = Rows(
+        np.array([one["time"] for one in given], np.int64), np.zeros(len(given), np.int32), ["At"],
+        {
+            "k": pa.array([one["k"] for one in given], pa.int64()),
+            "v": pa.array([one["v"] for one in given], pa.int64()),
+            CHANCE: pa.array([one[CHANCE] for one in given], pa.float64()),
+        },
+        {}, np.arange(len(given)),
+    )  # fmt: skip
+    types = {name: column.type for name, column in rows.columns.items()}
+    return make_plan([resolve(parse_pattern(text))], streams, types), rows
+
+
+def test_what_is_kept_of_a_key_does_not_grow_with_the_stream() -> None:
+    plan, rows = chain(400, "within forever")
+    state, sizes = None, []
+    for second in range(0, 400, 20):
+        batch = np.flatnonzero((rows.time >= second * SECOND) & (rows.time < (second + 20) * SECOND))
+        done = step(plan, take_rows(rows, batch), state, Clock(None, second * SECOND - 1 if second else None, False))
+        state = done.state
+        sizes.append(done.counters["state_bytes"])
+    assert max(sizes[5:]) - min(sizes[5:]) < 200, sizes
+
+
+def test_nothing_is_kept_once_windows_have_closed() -> None:
+    plan, rows = chain(10)
+    done = step(plan, rows, None, Clock(None, None, False))
+    for later in (9, 12, 30):
+        if done.state is not None:
+            done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, later * SECOND, False))
+    assert done.state is None
+
+
+def test_late_rows_are_left_out_and_counted() -> None:
+    plan, rows = chain(4)
+    done = step(plan, rows, None, Clock(None, 2 * SECOND - 1, False))
+    assert len(done.late) == 18
+    assert done.counters["events"] == 18
+
+
+def test_broken_states_are_refused() -> None:
+    plan, rows = chain(6)
+    state = step(plan, rows, None, Clock(None, None, False)).state
+    assert state is not None
+    state = step(plan, take_rows(rows, NOTHING), state, Clock(None, 4 * SECOND - 1, False)).state
+    assert state is not None
+    assert report(state).waiting > 0
+    sealed = unseal(state)
+    chance = random.Random(7)
+    refused = 0
+    values: list[Any] = [None, -1, 1 << 70, "x", [], {}, [[]], 0.5, True]
+    for _ in range(400):
+        facts = json.loads(json.dumps(sealed.facts))
+        place: Any = facts
+        while True:
+            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            key = chance.choice(keys)
+            inner = place[key]
+            if not isinstance(inner, (dict, list)) or not inner or chance.random() < 0.3:
+                place[key] = chance.choice(values)
+                break
+            place = inner
+        try:
+            step(plan, take_rows(rows, NOTHING), seal(facts, sealed.tables), Clock(None, 9 * SECOND, False))
+        except StateError:
+            refused += 1
+    assert refused > 200
+    for cut in range(0, len(state), 97):
+        with pytest.raises(StateError):
+            step(plan, rows, state[:cut], Clock(None, None, False))
+    other = replace(plan, streams=replace(plan.streams, every=2 * SECOND))
+    with pytest.raises(StateError, match="declared otherwise"):
+        step(other, take_rows(rows, NOTHING), state, Clock(None, 9 * SECOND, False))
+
+
+def test_too_large_a_state_is_an_error() -> None:
+    plan, rows = chain(20)
+    with pytest.raises(PerseidError, match="bytes in one shard"):
+        step(replace(plan, max_state=1_000), rows, None, Clock(None, None, False))
