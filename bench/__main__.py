@@ -80,6 +80,13 @@ def _uncertain(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, args.out)
 
 
+def _uncertain_stream(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.uncertain.on_spark import run
+
+    del data
+    return run(args.size)
+
+
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
         "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
@@ -97,6 +104,10 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
     "uncertain": ("paper 5's experiments: how good and how fast answers over uncertain streams are", _uncertain),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
     "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
+    "uncertain-stream": (
+        "readings on a Spark stream: probabilities beside the likeliest place through the same pipeline",
+        _uncertain_stream,
+    ),
 }
 
 

@@ -279,11 +279,7 @@ def _sizes(size: Size, report: harness.Report, out: Path | None) -> None:
 
 def _safe(size: Size, report: harness.Report, out: Path | None) -> None:
     numbers = [tags for tags in size.tags if tags > 1]
-    try:
-        points = speed.safe_points(numbers, [60 * minutes for minutes in size.minutes])
-    except NotImplementedError:
-        harness.say("\nFigure 14: safe plans are not there yet.")
-        return
+    points = speed.safe_points(numbers, [60 * minutes for minutes in size.minutes])
     harness.say(
         "\n| tags | seconds of trace | tuples | safe plan, tuples/s | sampling, tuples/s |\n|---|---|---|---|---|"
     )

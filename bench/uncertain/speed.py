@@ -28,7 +28,7 @@ from perseid.engines.uncertain.exact import Weights, move
 from perseid.engines.uncertain.inference import particle_filter, smoothed_tables
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.reading import Reader
-from perseid.engines.uncertain.traces import NEVER, lots, material
+from perseid.engines.uncertain.traces import NEVER, gather, lots, material
 from perseid.lang.parser import parse_file
 from perseid.local.beliefs import Beliefs, read_rows
 from perseid.semantics import values as v
@@ -78,17 +78,18 @@ class Prepared:
     def engine(self, module: Any, rounds: int) -> float:
         """The seconds of answers, exact or sampled, once it is known what rows say."""
         asked, streams = self.plan.asked[0], self.plan.streams
-        found = material(asked, streams, self.reader, self.rows)
+        given, _ = gather(streams, self.rows)
+        found = material(asked, streams, self.reader, given)
         run = sampling.sampled if module is sampling else answers.exactly
         with patch.object(module, "material", lambda *_: found):
-            return timed(lambda: run(asked, streams, self.reader, self.rows), rounds)
+            return timed(lambda: run(asked, streams, self.reader, given), rounds)
 
     def kernel(self, rounds: int) -> float:
         """The seconds of the kernel alone, on lots that lie ready."""
         asked, streams = self.plan.asked[0], self.plan.streams
-        found = material(asked, streams, self.reader, self.rows)
-        count = len(found.units)
-        ready = [lot for lot in lots(found, count, np.full(count, NEVER)) if len(lot.groups)]
+        given, _ = gather(streams, self.rows)
+        found = material(asked, streams, self.reader, given)
+        ready = [lot for lot in lots(found, np.full(len(found.units), NEVER), given.numbered) if len(lot.groups)]
 
         def run() -> None:
             for lot in ready:
@@ -448,7 +449,7 @@ def safe_stream(tags: int, seconds: int, method: str = "auto", seed: int = 1) ->
 
 
 def safe_points(numbers: Sequence[int], lengths: Sequence[int], rounds: int = 1) -> list[SafePoint]:
-    """By number of tags for a minute, beside sampling; and 10 tags for longer. Raises NotImplementedError without safe plans."""
+    """By number of tags for a minute, beside sampling; and 10 tags for longer."""
     points = []
     pattern = ps.pattern(SAFE)
     for tags, seconds, rival in [(n, SECONDS, True) for n in numbers] + [(10, length, False) for length in lengths]:

@@ -133,7 +133,13 @@ def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
     steps = tuple(step.id for step in pattern.steps)
     shared = _shared(pattern, steps)
     if not shared:
-        return Classified(QueryClass.REGULAR, "every predicate is local, and no variable is shared")
+        # A variable in the key of every step need not be shared to tell queries apart.
+        alone = (
+            ()
+            if is_strict(pattern)
+            else tuple(x for x in sorted(pattern.unified) if _dependent(pattern, streams, steps, x) is None)
+        )
+        return Classified(QueryClass.REGULAR, "every predicate is local, and no variable is shared", alone)
     reasons = {x: _dependent(pattern, streams, steps, x) for x in shared}
     if not any(reasons.values()) and is_strict(pattern):
         reasons[shared[0]] = f"a comma asks for the very next event, also among those of other values of {shared[0]}"

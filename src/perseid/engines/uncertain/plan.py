@@ -133,7 +133,7 @@ def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
     )
     unit = [Component(path.parts[0]) for path in pattern.partition]
     groups = len(unit)
-    if classified.kind is QueryClass.EXTENDED:
+    if classified.bound:
         unit += [Component(name, bound_column(pattern, keys, name)) for name in classified.bound]
     if classified.kind is not QueryClass.UNSAFE:
         pattern = grounded(pattern, classified.bound)

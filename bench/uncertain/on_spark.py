@@ -1,0 +1,110 @@
+"""Readings on a Spark stream: a Regular query answered with probabilities, beside the same pipeline that takes the likeliest place."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import perseid as ps
+from bench import harness, spark_rivals
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+HALLS, ROOMS = [f"hall{i}" for i in range(14)], [f"room{i}" for i in range(6)]
+COFFEE = (
+    "pattern coffee match At a [place not in Rooms] -> At b must (place not in Rooms) -> At c must (place in CoffeeRooms) "
+    "within forever partition by person selection successor"
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    people: int
+    seconds: int
+    files: int
+    rounds: int
+
+
+SIZES = {"quick": Size(300, 120, 3, 1), "standard": Size(1_000, 300, 5, 3), "full": Size(3_000, 600, 10, 3)}
+
+
+def model() -> ps.HiddenMarkov:
+    """Twenty places: a hall with antennas, and rooms without."""
+    doors = [(HALLS[2 * i + 1], room) for i, room in enumerate(ROOMS)]
+    plan = ps.floor_plan([*pairwise(HALLS), *doors], stay=0.6)
+    seen = {hall: {f"antenna-{hall}": 0.65, None: 0.35} for hall in HALLS} | {room: {None: 1.0} for room in ROOMS}
+    return ps.hidden_markov(transitions=plan, readings=seen)
+
+
+def write(size: Size, folder: Path) -> int:
+    """Readings by second, in files of some seconds each; how many rows there are."""
+    chance = np.random.default_rng(5)
+    names = np.array([*(f"antenna-{hall}" for hall in HALLS), None], object)
+    people = np.array([f"person{i:05d}" for i in range(size.people)], object)
+    for number, seconds in enumerate(np.array_split(np.arange(size.seconds), size.files)):
+        moments = [BEGIN + timedelta(seconds=int(second)) for second in seconds for _ in people]
+        # Seen somewhere or not at all: what it takes to answer does not depend on where.
+        read = names[chance.choice(len(names), len(moments), p=[0.4 / 14] * 14 + [0.6])]
+        table = pa.table(
+            {
+                "ts": pa.array(moments, pa.timestamp("us", "UTC")),
+                "person": pa.array(np.tile(people, len(seconds)), pa.string()),
+                "antenna": pa.array(read, pa.string()),
+            }
+        )
+        pq.write_table(table, folder / f"part{number:03d}.parquet")
+        time.sleep(0.02)  # files are taken in the order of their times
+    return size.people * size.seconds
+
+
+def seconds_of(spark: Any, source: Path, way: str, correlations: bool) -> float:
+    """How long a query takes over all there is."""
+    schema = "ts timestamp, person string, antenna string"
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
+    at = ps.beliefs(
+        stream.withWatermark("ts", "1 second"), event="At", of="person", about="place", reading="antenna", model=model(),
+        every="1 second", inference=way, correlations=correlations, shards=4,
+    )  # fmt: skip
+    asked = ps.pattern(COFFEE).detect(at, relations={"Rooms": ROOMS, "CoffeeRooms": ROOMS[:1]}, tell=ps.above(0.2))
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        query = asked.writeStream.format("noop").option("checkpointLocation", folder).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return time.perf_counter() - began
+
+
+def run(size_name: str) -> harness.Report:
+    size = SIZES[size_name]
+    report = harness.Report("uncertain-stream", size_name)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        tempfile.TemporaryDirectory() as folder,
+        spark_rivals.session(Path(scratch)) as spark,
+    ):
+        spark.conf.set(spark_rivals.PARTITIONS_SETTING, "4")
+        rows = write(size, Path(folder))
+        ways = {"filter": ("filter", True), "independent": ("filter", False), "likeliest": ("likeliest", True)}
+        for way in ways.values():
+            seconds_of(spark, Path(folder), *way)  # what is compiled is compiled
+        taken: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(size.rounds):
+            for name, way in ways.items():
+                taken[name].append(seconds_of(spark, Path(folder), *way))
+    harness.say("\n| answered by | readings/s | tuples/s (20 places) |\n|---|---|---|")
+    for name, times in taken.items():
+        rate = rows / statistics.median(times)
+        harness.say(f"| {name} | {rate:,.0f} | {20 * rate:,.0f} |")
+        report.add(f"{name}.readings_per_second", rate)
+    for name in ("filter", "independent"):
+        ratios = [other / own for own, other in zip(taken[name], taken["likeliest"], strict=True)]
+        report.add(f"{name}.against_likeliest", statistics.median(ratios))
+    return report
