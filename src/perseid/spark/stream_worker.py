@@ -221,8 +221,9 @@ class StreamJob(Sent):
                 said = pc.coalesce(bad[WRONG], said)
             bad = bad.append_column(REASON, said)
         received = self.job.once(table).num_rows
-        counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows}
-        counters |= {"late": late.num_rows, "events": received - late.num_rows - counters["promises"]}
+        unread = done.counters.get("bad", 0)  # rows that the engine could make nothing of
+        counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows + unread}
+        counters |= {"late": late.num_rows, "events": received - late.num_rows - unread - counters["promises"]}
         if share:  # what comes to all shares is counted, and told, in the first
             counters |= dict.fromkeys(("events", "late", "bad", "promises"), 0)
         left_out = (("late", late), ("bad", bad)) if self.rejected and not share else ()

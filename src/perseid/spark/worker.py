@@ -168,7 +168,7 @@ class Job(Sent):
 
     def _counted(self, rows: pa.Table, counters: Mapping[str, int], table: pa.Table, bad: int) -> pa.Table:
         """One more row that carries what was counted; the driver sums these rows up and takes them out."""
-        counts = {**dict.fromkeys(OF_A_BATCH, 0), **counters, "bad": bad}
+        counts = {**dict.fromkeys(OF_A_BATCH, 0), **counters, "bad": bad + counters.get("bad", 0)}
         counts["events"] = self.once(table).num_rows + bad
         extra = pa.array([{name: counts[name] for name in OF_A_BATCH}], self.schema.field(HITS).type)
         single = {f.name: pa.nulls(1, f.type) for f in self.schema if f.name != HITS}
