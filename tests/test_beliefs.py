@@ -586,3 +586,17 @@ def test_likelihoods_in_plain_rows() -> None:
     data = [{"ts": second(1), "who": "ann", "like": [0.8, 0.2]}]
     stream = ps.beliefs(data, **SAID, likelihood="like", model=MODEL, every="1 second")
     assert chances(IN_A.match(stream)) == pytest.approx({1: 0.8})
+
+
+def test_what_is_asked_of_matches_is_not_asked_here() -> None:
+    for ask in (IN_A.count, IN_A.why_not):
+        with pytest.raises(UnsupportedError, match="asks about matches"):
+            ask(believed((1, "ann", "a", 0.5)))
+
+
+def test_events_that_never_occur_are_noted() -> None:
+    told = IN_A.match(
+        ps.beliefs([{"ts": 1, "who": "ann", "place": "a", "p": 1.0}], event="Att", of="who", about="place")
+    )
+    assert not len(told)
+    assert "note: no event is a At. Did you mean 'Att'?" in repr(told)

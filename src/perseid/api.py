@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from perseid import belief_api
-from perseid.belief_api import explain_beliefs, match_beliefs, refuse_words
+from perseid.belief_api import explain_beliefs, match_beliefs, refuse_beliefs, refuse_words
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
 from perseid.declare import named_words
@@ -262,6 +262,7 @@ class PatternSet:
 
         A chain of ``->>`` is counted without making its matches, of which there may be more than fit anywhere.
         """
+        refuse_beliefs("count", stream)
         _refuse_spark("count", stream)
         over, declared = self._over(stream)
         tables = _tables(relations)
@@ -332,6 +333,7 @@ class PatternSet:
             raise UnsupportedError(
                 "why_not is asked of one pattern.", hint=f"Choose: patterns[{self.names[0]!r}].why_not(…)."
             )
+        refuse_beliefs("why_not", stream)
         over, declared = self._over(stream)
         tables = _tables(relations)
         plan = over._plan_for(declared)

@@ -7,7 +7,7 @@ from typing import Any
 
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
-from perseid.errors import EventDataError, UnsupportedError
+from perseid.errors import EventDataError, UnsupportedError, did_you_mean
 from perseid.lang import ast
 from perseid.local.answers import Answers
 from perseid.local.beliefs import Beliefs, read_rows
@@ -68,6 +68,15 @@ def refuse_words(stream: Any, tell: Any) -> None:
         )
 
 
+def refuse_beliefs(what: str, stream: Any) -> None:
+    """That what is asked of matches is not asked of an uncertain stream."""
+    if isinstance(stream, Beliefs):
+        raise UnsupportedError(
+            f"{what} asks about matches, and an uncertain stream has probabilities.",
+            hint="Use match(…) and explain(…).",
+        )
+
+
 def match_beliefs(
     cores: Sequence[CorePattern],
     stream: Beliefs,
@@ -86,7 +95,10 @@ def match_beliefs(
     types = {name: column.type for name, column in rows.columns.items()}
     plan = make_plan(cores, streams, types, telling=telling)
     table, counted, _ = answer(plan, rows)
-    return Answers(table, counted)
+    there = [name for i, name in enumerate(rows.kind_names) if (rows.kinds == i).any()]
+    asked = sorted({s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)})
+    notes = [f"no event is a {name}.{did_you_mean(name, there)}" for name in asked if name not in there]
+    return Answers(table, counted, notes)
 
 
 def columns_of(cores: Sequence[CorePattern]) -> set[str]:

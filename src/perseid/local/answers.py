@@ -18,9 +18,11 @@ _TIMES = ("time", "start", "end")
 class Answers(Sequence[Mapping[str, Any]]):
     """What is told of probabilities, in order of time: rows with pattern, group, time, ``p`` and ``error``."""
 
-    def __init__(self, table: pa.Table, counters: Mapping[str, int]) -> None:
+    def __init__(self, table: pa.Table, counters: Mapping[str, int], notes: Sequence[str] = ()) -> None:
         when = "start" if "start" in table.column_names else "time"
         self._table = table.sort_by([(when, "ascending")]) if table.num_rows else table
+        self.notes = tuple(notes)
+        """What may explain a surprise: event types that occur in no row."""
         self.impossible = counters.get("impossible", 0)
         """How many readings no value of the model explains; they were taken to say nothing."""
         self.sampled = counters.get("sampled", 0)
@@ -65,7 +67,7 @@ class Answers(Sequence[Mapping[str, Any]]):
             lines.append(f"({self.impossible} readings that no value explains were taken to say nothing)")
         if self.sampled:
             lines.append(f"({self.sampled} steps were sampled: the automaton has too many states)")
-        return lines
+        return lines + [f"note: {note}" for note in self.notes]
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat row an answer."""
