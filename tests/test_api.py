@@ -368,7 +368,7 @@ def test_documents_of_spark_are_not_matched_here() -> None:
     [
         (PAIR.match, {"time": "when"}, ["match takes no 'time'.", "ps.events(data, time=…)"]),
         (PAIR.match, {"timestamp": "when"}, ["match takes no 'timestamp'.", "ps.events(data, time=…)"]),
-        (PAIR.match, {"relation": {}}, ["Did you mean 'relations'?", "It takes: relations, horizon."]),
+        (PAIR.match, {"relation": {}}, ["Did you mean 'relations'?", "It takes: relations, horizon, tell."]),
         (PAIR.count, {"key": "k"}, ["count takes no 'key'.", "ps.events(data, key=…)"]),
         (PAIR.detect, {"disorder": "early"}, ["detect takes no 'disorder'.", "ps.events(data, disorder=…)"]),
         (PAIR.why_not, {"user": "bob"}, ["why_not takes no 'user'.", "It takes: key, relations, shown."]),
