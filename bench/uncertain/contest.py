@@ -289,6 +289,8 @@ def _safe(size: Size, report: harness.Report, out: Path | None) -> None:
             f"| {point.tags} | {point.seconds} | {point.tuples:,} | {point.tuples / point.plan:,.0f} | {other} |"
         )
     beside = [point for point in points if point.sampling]
+    if not beside:
+        return
     last = beside[-1]
     assert last.sampling is not None
     report.add("safe.sampling_whole", last.sampling / last.plan)

@@ -18,6 +18,8 @@ from perseid.semantics import core as c
 from perseid.semantics.values import Relation
 
 MOST_STATES = 4_096
+MOST_LETTERS = 4_096
+"""How many different steps of a stream a pattern may tell apart at once: two of them have to be put together."""
 UNKNOWN = -1
 
 
@@ -61,6 +63,8 @@ class Automaton:
         """The number of a letter; that of no event is 0."""
         number = self._letter_numbers.get(letter)
         if number is None:
+            if len(self.letters) >= MOST_LETTERS:
+                raise TooManyStates
             number = self._letter_numbers[letter] = len(self.letters)
             self.letters.append(letter)
             self.next, self.done = _grown(self.next, UNKNOWN, 0, number), _grown(self.done, False, 0, number)

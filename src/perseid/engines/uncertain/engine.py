@@ -17,7 +17,7 @@ from perseid.engines.uncertain.output import BINDING, CHANCE, ERROR, GROUP, apar
 from perseid.engines.uncertain.plan import Asked, UncertainPlan, ask
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
-from perseid.errors import EventDataError
+from perseid.errors import EventDataError, LimitError
 from perseid.lang.printer import print_duration
 from perseid.semantics import core as c
 from perseid.semantics.classes import QueryClass
@@ -107,7 +107,14 @@ def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) 
             return found, impossible, 0
         except TooManyStates:
             fell = True
-    drawn = sampled(one, streams, Reader(Automaton(one.pattern, rows.relations, elapsed=every, most=1 << 31)), given)
+    reader = Reader(Automaton(one.pattern, rows.relations, elapsed=every, most=1 << 31))
+    try:
+        drawn = sampled(one, streams, reader, given)
+    except TooManyStates:
+        raise LimitError(
+            f"Pattern {one.name} is asked of so many chains at once that steps differ in more ways than can be kept.",
+            hint="Partition by what belongs together, or ask for fewer keys in its conditions.",
+        ) from None
     return drawn, 0, len(drawn.step) if fell else 0
 
 

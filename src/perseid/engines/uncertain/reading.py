@@ -17,7 +17,7 @@ from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.schema import common_type
-from perseid.engines.uncertain.automaton import MOST_STATES, Automaton
+from perseid.engines.uncertain.automaton import MOST_LETTERS, MOST_STATES, Automaton
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.situations import THERE
 from perseid.engines.uncertain.symbols import asked_columns, symbol_of
@@ -81,16 +81,12 @@ class Reader:
         return found[which] if count else found
 
 
-MOST_LETTERS = 4_096
-"""Letters after which what was learnt of a pattern is forgotten: rows may have ever new values."""
-
-
 def reader_of(one: Asked, every: int | None, relations: Mapping[str, v.Relation]) -> Reader:
     """A pattern's automaton, with what this process has learnt of it."""
     named = _Named(tuple(sorted((name, repr(table.rows)) for name, table in relations.items())), relations)
     reader = _reader(_Meant(one), every or 0, named)
     automaton = reader.automaton
-    if len(automaton.states) > MOST_STATES // 2 or len(automaton.letters) > MOST_LETTERS:
+    if len(automaton.states) > MOST_STATES // 2 or len(automaton.letters) > MOST_LETTERS // 2:
         _reader.cache_clear()
         reader = _reader(_Meant(one), every or 0, named)
     return reader
