@@ -115,8 +115,9 @@ def test_what_a_stream_refuses(spark: SparkSession) -> None:
     for more, what in (({"inference": "smooth"}, "needs all readings"), ({"method": "sample"}, "needs finished data")):
         with pytest.raises(UnsupportedError, match=what):
             coffee(True).detect(ps.beliefs(stream, **SAID, **more), relations=ROOMS)
-    with pytest.raises(UnsupportedError, match="asked of anyone"):
-        coffee(False).detect(ps.beliefs(stream, **SAID), relations=ROOMS, tell=ps.spans(0.5))
+    for frame in (stream, spark.createDataFrame(readings(), SCHEMA)):
+        with pytest.raises(UnsupportedError, match="asked of anyone"):
+            coffee(False).detect(ps.beliefs(frame, **SAID), relations=ROOMS, tell=ps.spans(0.5))
     with pytest.raises(EventDataError, match="no watermark"):
         coffee(True).detect(ps.beliefs(rate, **SAID), relations=ROOMS)
     with pytest.raises(EventDataError, match="'badge'"):

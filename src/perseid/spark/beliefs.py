@@ -26,7 +26,7 @@ from perseid.local.rows import Events
 from perseid.semantics.core import CorePattern
 from perseid.spark.arrow import to_arrow
 from perseid.spark.batch import observed
-from perseid.spark.inputs import Input, inputs_of, longest_delay, time_text
+from perseid.spark.inputs import Input, inputs_of, time_text
 from perseid.spark.projection import carried_schema, spark_schema
 from perseid.spark.stream import are_streams, operated, refuse_old, refuse_untimed
 from perseid.spark.stream_worker import StreamJob
@@ -104,6 +104,7 @@ def refuse_on_spark(plan: UncertainPlan, streaming: bool, rejected: bool) -> Non
         raise UnsupportedError(
             "rejected=True is for streams of certain events.", hint="Late and bad rows are counted: ps.progress(query)."
         )
+    plan.refuse_apart()
     if streaming:
         plan.refuse_on_streams()
 
@@ -122,7 +123,6 @@ def _stream(
 ) -> Any:  # fmt: skip
     refuse_old()
     refuse_untimed(inputs)
-    job = replace(job, plan=replace(plan, delay=1000 * longest_delay(inputs)))
     crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.drop(*routed).schema])
     stream_job = StreamJob(job=job, crossing=crossing, shards=stream.shards, idle=stream.idle, flat=False)
     shard = f"cast(pmod(xxhash64({', '.join(['0', *routed])}), {stream.shards}) as int)"

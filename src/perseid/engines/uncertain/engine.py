@@ -63,7 +63,9 @@ def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.
 
     Where it is ``strict`` these are an error.
     """
+    from perseid.engines.uncertain.memory import OFF
     from perseid.engines.uncertain.output import apart_table, told_table
+    from perseid.engines.uncertain.telling import nothing_ongoing
     from perseid.engines.uncertain.traces import gather, refuse_bad
 
     schema = apart_schema(plan) if plan.apart else plan.schema
@@ -79,7 +81,8 @@ def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.
         if plan.apart:
             tables.append(apart_table(one, number, answers, plan.streams.every, schema))
         else:
-            tables.append(told_table(one, answers, plan.telling, plan.streams.every, schema))
+            before = nothing_ongoing(int(answers.group.max(initial=-1)) + 1, OFF)
+            tables.append(told_table(one, answers, plan, before, OFF, None, True)[0])
     table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
     counted["matches"] = table.num_rows
     return table, dict(counted), given.bad
@@ -106,6 +109,12 @@ def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) 
             found, impossible = exactly(one, streams, reader, given, apart)
             return found, impossible, 0
         except TooManyStates:
+            if apart:
+                # Worlds of one shard say nothing of those of another.
+                raise LimitError(
+                    f"The automaton of pattern {one.name} has too many states to be exact, and anyone is not sampled on Spark.",
+                    hint="Use a coarser step or a shorter window, partition by, or match(…).",
+                ) from None
             fell = True
     reader = Reader(Automaton(one.pattern, rows.relations, elapsed=every, most=1 << 31))
     try:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from perseid.engines.contract import Rows
 from perseid.engines.rows import take_rows
@@ -57,14 +56,6 @@ class Memory:
         pairs = self.weights.pairs.copy()
         pairs[:, 1] = places[pairs[:, 1]]
         return replace(self, weights=replace(self.weights, pairs=pairs), values=values)
-
-    def chosen(self, groups: Any) -> Memory:
-        """Some of the groups."""
-        return Memory(
-            [key.take(pa.array(groups)) for key in self.keys],
-            self.last[groups], chosen_weights(self.weights, groups), self.values,
-            self.since[groups], self.peak[groups], self.error[groups], self.lost[groups],
-        )  # fmt: skip
 
 
 def no_memory(keys: Sequence[Any], values: Any) -> Memory:

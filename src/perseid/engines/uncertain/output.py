@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from perseid.engines.sequence.schema import MOMENT, common_type
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
-from perseid.engines.uncertain.telling import Ended, Telling, tell
+from perseid.engines.uncertain.telling import Ongoing, Telling, go_on
 
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers
@@ -52,20 +52,19 @@ def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, 
     return told
 
 
-def told_table(asked: Asked, answers: Answers, telling: Telling, every: int | None, schema: pa.Schema) -> pa.Table:
-    """What is told of a pattern's answers."""
-    told = tell(telling, answers.group, answers.step, answers.probability, every is not None)
-    chosen, found = answers.group[told.first], (answers.probability[told.peak], answers.error[told.peak])
-    return _table(asked, answers.keys, chosen, answers.step[told.first], answers.step[told.last], found, every, schema)
-
-
-def ongoing_table(
-    asked: Asked, keys: Sequence[Any], told: Sequence[Ended], every: int | None, schema: pa.Schema
-) -> pa.Table:
-    """Alerts and spans that are told."""
+def told_table(
+    asked: Asked, answers: Answers, plan: UncertainPlan, before: Ongoing, off: int, done: int | None, ended: bool
+) -> tuple[pa.Table, Ongoing]:
+    """What is told of a pattern's answers, and which alerts and spans go on; ``before`` has those that did."""
+    every, telling = plan.streams.every, plan.telling
+    if telling.how == "steps":
+        chosen = np.flatnonzero(answers.probability > telling.rise)
+        steps, found = answers.step[chosen], (answers.probability[chosen], answers.error[chosen])
+        return _table(asked, answers.keys, answers.group[chosen], steps, steps, found, every, plan.schema), before
+    told, after = go_on(telling, before, answers, every is not None, done, ended, off)
     group, first, last = (np.array([one[i] for one in told], np.int64) for i in range(3))
     found = np.array([one.peak for one in told]), np.array([one.error for one in told])
-    return _table(asked, keys, group, first, last, found, every, schema)
+    return _table(asked, answers.keys, group, first, last, found, every, plan.schema), after
 
 
 def _table(

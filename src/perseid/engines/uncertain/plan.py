@@ -66,7 +66,6 @@ class UncertainPlan:
     schema: Any
     """The Arrow schema of the rows that come out."""
     telling: Telling = EVERY
-    delay: int = 0
     shards: int = 1
     max_state: int = 1 << 28
     apart: bool = False
@@ -104,10 +103,14 @@ class UncertainPlan:
                     f"Pattern {one.name} may carry several chains of {names} in one group, which on a stream is not kept.",
                     hint="Partition by their key, or take steps one by one: ps.beliefs(…, correlations=False).",
                 )
+
+    def refuse_apart(self) -> None:
+        """What needs the answers of all bindings, which on Spark meet behind everything that is kept."""
+        for one in self.asked:
             if one.groups < len(one.unit) and self.telling.how != "steps":
                 raise UnsupportedError(
-                    f"Pattern {one.name} is asked of anyone, whose answers meet behind the stream's state: {self.telling.how} need it.",
-                    hint="Use tell=ps.above(…), or partition by.",
+                    f"Pattern {one.name} is asked of anyone, whose answers meet behind what tells {self.telling.how}.",
+                    hint="Use tell=ps.above(…), partition by, or match(…).",
                 )
 
 

@@ -20,12 +20,12 @@ from perseid.engines.uncertain.automaton import TooManyStates
 from perseid.engines.uncertain.chains import Chains, Lives, chains_of, marginals_of, no_lives
 from perseid.engines.uncertain.exact import Weights, count_steps, move
 from perseid.engines.uncertain.memory import OFF, Kept, Memory, begun, is_plain, no_memory, nothing
-from perseid.engines.uncertain.output import apart_schema, apart_table, ongoing_table, told_table
+from perseid.engines.uncertain.output import apart_schema, apart_table, told_table
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
 from perseid.engines.uncertain.reading import Reader, Units, reader_of, unit_columns
 from perseid.engines.uncertain.state import read_state, write_state
 from perseid.engines.uncertain.streams import Known, Stream
-from perseid.engines.uncertain.telling import Ongoing, go_on
+from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
 from perseid.engines.uncertain.traces import NEVER, Given, lots, material, parts_of, steps_of, unsound
 from perseid.errors import LimitError
 
@@ -254,16 +254,13 @@ class Shard:
         """What is told, and which alerts and spans go on."""
         plan, count = self.plan, len(found.units)
         kept = places >= 0
-        before = Ongoing(np.full(count, OFF), np.zeros(count), np.zeros(count), np.full(count, NEVER))
+        before = nothing_ongoing(count, OFF)
         for mine, theirs in zip(before[:3], (memory.since, memory.peak, memory.error), strict=True):
             mine[kept] = theirs[places[kept]]
         before.last[kept] = memory.last[places[kept]]
         if plan.apart:
             return apart_table(one, number, answers, self.every, self.schema), before
-        if plan.telling.how == "steps":
-            return told_table(one, answers, plan.telling, self.every, plan.schema), before
-        told, after = go_on(plan.telling, before, answers, self.given.numbered, self.done, self.clock.ended, OFF)
-        return ongoing_table(one, answers.keys, told, self.every, plan.schema), after
+        return told_table(one, answers, plan, before, OFF, self.done, self.clock.ended)
 
     # what is left
 

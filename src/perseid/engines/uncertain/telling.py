@@ -26,41 +26,6 @@ class Telling:
 EVERY = Telling()
 
 
-@dataclass(frozen=True)
-class Told:
-    """What is told: the answers it is told of, from which to which, and the highest of them."""
-
-    first: Any
-    last: Any
-    peak: Any
-
-
-def tell(telling: Telling, group: Any, step: Any, probability: Any, numbered: bool) -> Told:
-    """Which answers are told, of groups and their steps in order; ``numbered`` steps may have gaps, which end a span."""
-    if telling.how == "steps":
-        chosen = np.flatnonzero(probability > telling.rise)
-        return Told(chosen, chosen, chosen)
-    first, last, peak = [], [], []
-    begun = -1
-    for i in range(len(step)):
-        joined = i > 0 and group[i] == group[i - 1] and (not numbered or step[i] == step[i - 1] + 1)
-        if begun >= 0 and not (joined and probability[i] >= telling.fall):
-            last.append(i - 1)
-            begun = -1
-        if begun < 0 and probability[i] >= telling.rise:
-            begun = i
-            first.append(i)
-            peak.append(i)
-        elif begun >= 0 and probability[i] > probability[peak[-1]]:
-            peak[-1] = i
-    if begun >= 0:
-        last.append(len(step) - 1)
-    first_, last_, peak_ = (np.array(one, np.int64) for one in (first, last, peak))
-    if telling.how == "alerts":
-        return Told(first_, first_, first_)
-    return Told(first_, last_, peak_)
-
-
 class Ongoing(NamedTuple):
     """By group: since which step an alert or a span lasts, or that none does; its highest, how far that may be off; and the last
     step that was answered."""
@@ -69,6 +34,11 @@ class Ongoing(NamedTuple):
     peak: Any
     error: Any
     last: Any
+
+
+def nothing_ongoing(count: int, off: int) -> Ongoing:
+    """Of so many groups, that nothing lasts."""
+    return Ongoing(np.full(count, off), np.zeros(count), np.zeros(count), np.full(count, off))
 
 
 class Ended(NamedTuple):
