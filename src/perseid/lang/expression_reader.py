@@ -78,6 +78,8 @@ _LARGE = {
     "A window": "Write: within forever.",
     "An evidence limit": "Ask for fewer, and look the events up by their ids.",
     "A size": "A decimal has at most 38 digits.",
+    "A walk": "Write knows+ for any number of edges.",
+    "A top": "Leave 'top' out, and order the matches where they are read.",
 }
 """What to write instead of a number that is too large, by what it was for."""
 

@@ -13,7 +13,9 @@ from lark.exceptions import VisitError
 from perseid.errors import LimitError, PatternError, PatternSyntaxError
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
+from perseid.lang import models as m
 from perseid.lang.first_look import scan_limits
+from perseid.lang.model_reader import ModelReader
 from perseid.lang.pattern_reader import PatternReader
 from perseid.lang.syntax_errors import explain_unexpected
 
@@ -93,17 +95,25 @@ def parse_constant(text: str) -> ex.Literal:
     return tree
 
 
+def parse_models(text: str) -> m.ModelFile:
+    """A text about a model: what it may contain, queries over it, and patterns over what they find."""
+    tree: m.ModelFile = _parse(text, "model_file")
+    return tree
+
+
 _STARTS = ["start", "expr", "element", "duration", "window", "output", "path", "skip", "type", "constant"]
 
 
 @cache
-def _lark() -> Lark:
-    grammar = resources.files("perseid.lang").joinpath("grammar.lark").read_text("utf-8")
+def _lark(models: bool) -> Lark:
+    """The parser of patterns, or of models: apart, so that words of models are names in patterns."""
+    folder = resources.files("perseid.lang")
+    parts = ("grammar.lark", "model.lark") if models else ("grammar.lark",)
     return Lark(
-        grammar,
+        "\n".join(folder.joinpath(part).read_text("utf-8") for part in parts),
         parser="lalr",
         lexer="contextual",
-        start=_STARTS,
+        start=["model_file"] if models else _STARTS,
         propagate_positions=True,
         maybe_placeholders=False,
         # Otherwise a long s (U+017F) is an s and a kelvin sign a k where case does not matter, and digits are
@@ -116,8 +126,10 @@ def _parse(text: str, start: str) -> Any:
     if not isinstance(text, str):
         raise PatternSyntaxError(f"A pattern is text, not {type(text).__name__}.")
     scan_limits(text)
+    models = start == "model_file"
+    reader = ModelReader() if models else PatternReader()
     try:
-        tree = PatternReader().transform(_lark().parse(text, start=start))
+        tree = reader.transform(_lark(models).parse(text, start=start))
     except UnexpectedInput as error:
         raise explain_unexpected(error, text, start) from None
     except VisitError as error:

@@ -1,0 +1,251 @@
+"""The parse tree of models and queries to the tree of :mod:`perseid.lang.models`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lark import Token, v_args
+
+from perseid.errors import PatternSyntaxError
+from perseid.lang import ast, limits
+from perseid.lang import expressions as ex
+from perseid.lang import models as m
+from perseid.lang.expression_reader import integer, place, token_place
+from perseid.lang.pattern_reader import PatternReader
+
+AGGREGATES = ("count", "sum", "min", "max", "avg")
+
+
+class _Node(NamedTuple):
+    variable: str
+    type: str | None
+    span: ex.Span
+
+
+class _Step(NamedTuple):
+    edge: str
+    bounds: tuple[int, int | None]
+    node: _Node
+    forward: bool
+    span: ex.Span
+
+
+class _Bounds(NamedTuple):
+    low: int
+    high: int | None
+
+
+class _Where(NamedTuple):
+    condition: ex.Expr
+
+
+class _Above(NamedTuple):
+    names: tuple[str, ...]
+
+
+@v_args(inline=True, meta=True)
+class ModelReader(PatternReader):
+    """One method a grammar rule; patterns and expressions are read by the classes above it."""
+
+    # kinds of element
+
+    def attribute(self, meta: Any, name: Token, type_: str) -> m.Attribute:
+        return m.Attribute(str(name), type_, span=place(meta))
+
+    def attributes(self, meta: Any, *attributes: m.Attribute) -> tuple[m.Attribute, ...]:
+        return attributes
+
+    def above(self, meta: Any, *names: Token) -> _Above:
+        return _Above(tuple(map(str, names)))
+
+    def node_type(self, meta: Any, *parts: Any) -> m.NodeType:
+        abstract = isinstance(parts[0], Token) and parts[0].type == "ABSTRACT"
+        name, *rest = parts[1:] if abstract else parts
+        above = next((part.names for part in rest if isinstance(part, _Above)), ())
+        attributes = next((part for part in rest if not isinstance(part, _Above)), ())
+        return m.NodeType(str(name), above, attributes, abstract, span=place(meta))
+
+    def edge_type(self, meta: Any, name: Token, source: Token, arrow: Token, target: Token, *one: Token) -> m.EdgeType:
+        _plain_arrow(arrow)
+        return m.EdgeType(str(name), str(source), str(target), bool(one), span=place(meta))
+
+    def metamodel(self, meta: Any, name: Token, *types: m.NodeType | m.EdgeType) -> m.Metamodel:
+        nodes = tuple(t for t in types if isinstance(t, m.NodeType))
+        edges = tuple(t for t in types if isinstance(t, m.EdgeType))
+        return m.Metamodel(str(name), nodes, edges, span=place(meta))
+
+    # constraints
+
+    def closure_plus(self, meta: Any) -> _Bounds:
+        return _Bounds(1, None)
+
+    def closure_star(self, meta: Any) -> _Bounds:
+        return _Bounds(0, None)
+
+    def closure_exactly(self, meta: Any, count: Token) -> _Bounds:
+        return self.closure_between(meta, count, count)
+
+    def closure_between(self, meta: Any, low: Token, high: Token) -> _Bounds:
+        bounds = _Bounds(*(integer(t, limits.MAX_STEPS, "A walk") for t in (low, high)))
+        if bounds.high is not None and bounds.high < max(bounds.low, 1):
+            raise PatternSyntaxError(
+                f"A walk of {low} to {high} edges: there is none.",
+                span=place(meta),
+                hint="Write the smaller first: {1,3}.",
+            )
+        return bounds
+
+    def node_of_chain(self, meta: Any, name: Token, *type_: Token) -> _Node:
+        return _Node(str(name), str(type_[1]) if type_ else None, place(meta))
+
+    def forth(self, meta: Any, edge: Token, *rest: Any) -> _Step:
+        bounds, (arrow, node) = _bounds(rest)
+        _plain_arrow(arrow)
+        return _Step(str(edge), bounds, node, True, place(meta))
+
+    def back(self, meta: Any, _: Token, edge: Token, *rest: Any) -> _Step:
+        bounds, (node,) = _bounds(rest)
+        return _Step(str(edge), bounds, node, False, place(meta))
+
+    def chain(self, meta: Any, first: _Node, *steps: _Step) -> tuple[m.Constraint, ...]:
+        if first.type is None and not steps:
+            raise PatternSyntaxError(
+                f"{first.variable!r} stands alone, and nothing is asked of it.",
+                span=first.span,
+                hint=f"Say what it is, {first.variable}: Host, or where it leads, {first.variable} -runs_on-> host.",
+            )
+        found: list[m.Constraint] = []
+        at = first
+        for step in (None, *steps):
+            node = first if step is None else step.node
+            if step is not None:
+                ends = (at.variable, node.variable) if step.forward else (node.variable, at.variable)
+                found.append(m.Walk(ends[0], step.edge, ends[1], *step.bounds, span=step.span))
+            if node.type is not None:
+                found.append(m.IsNode(node.variable, node.type, span=node.span))
+            at = node
+        return tuple(found)
+
+    def called(self, meta: Any, *parts: Any) -> tuple[m.Constraint, ...]:
+        return (self._call(meta, parts),)
+
+    def _call(self, meta: Any, parts: tuple[Any, ...]) -> m.Call:
+        name, *rest = parts
+        bounds, arguments = _bounds(tuple(rest))
+        if bounds != (1, 1) and len(arguments) != 2:
+            raise PatternSyntaxError(
+                f"Only a query of two parameters can be walked along; {name} is asked with {len(arguments)}.",
+                span=place(meta),
+                hint=f"Write {name}+(from, to), or a query of two parameters that calls {name}.",
+            )
+        return m.Call(str(name), tuple(map(str, arguments)), *bounds, span=place(meta))
+
+    def constraints(self, meta: Any, *constraints: tuple[m.Constraint, ...] | m.No) -> tuple[m.Constraint, ...]:
+        found: list[m.Constraint] = []
+        for constraint in constraints:
+            found.extend(constraint if isinstance(constraint, tuple) else (constraint,))
+        return tuple(found)
+
+    def no(self, meta: Any, constraints: tuple[m.Constraint, ...]) -> m.No:
+        return m.No(constraints, span=place(meta))
+
+    def no_group(self, meta: Any, constraints: tuple[m.Constraint, ...], *where: _Where) -> m.No:
+        return m.No(constraints, where[0].condition if where else None, span=place(meta))
+
+    # values
+
+    def definition(self, meta: Any, name: Token, _: Token, value: ex.Expr, *call: Any) -> m.Definition:
+        if not call:
+            return m.Let(str(name), value, span=place(meta))
+        function, over = _aggregate(value)
+        return m.Aggregate(str(name), function, over, self._call(meta, call), span=place(meta))
+
+    def definitions(self, meta: Any, *definitions: m.Definition) -> tuple[m.Definition, ...]:
+        return definitions
+
+    def query_where(self, meta: Any, condition: ex.Expr) -> _Where:
+        return _Where(condition)
+
+    # queries
+
+    def find(self, meta: Any, constraints: tuple[m.Constraint, ...], *rest: Any) -> m.Find:
+        where = next((part.condition for part in rest if isinstance(part, _Where)), None)
+        definitions = next((part for part in rest if not isinstance(part, _Where)), ())
+        return m.Find(constraints, definitions, where, span=place(meta))
+
+    def way(self, meta: Any, find: m.Find) -> m.Find:
+        return find
+
+    def ways(self, meta: Any, *ways: m.Find) -> tuple[m.Find, ...]:
+        return ways
+
+    def components(self, meta: Any, edges: Token, *nodes: Token) -> m.Components:
+        return m.Components(str(edges), str(nodes[0]) if nodes else None, span=place(meta))
+
+    def order(self, meta: Any, value: ex.Expr, *direction: Token) -> m.Order:
+        return m.Order(value, bool(direction) and direction[0].lower() == "ascending")
+
+    def per(self, meta: Any, *names: Token) -> tuple[str, ...]:
+        return tuple(map(str, names))
+
+    def top(self, meta: Any, count: Token, *rest: Any) -> m.Top:
+        per = next((part for part in rest if isinstance(part, tuple)), ())
+        by = tuple(part for part in rest if isinstance(part, m.Order))
+        number = integer(count, limits.MAX_ROUNDS, "A top")
+        if number == 0:
+            raise PatternSyntaxError("The top 0 are none.", span=token_place(count), hint="Write: top 1 by …")
+        return m.Top(number, by, per, span=place(meta))
+
+    def query(self, meta: Any, name: Token, *rest: Any) -> m.Query:
+        parameters = tuple(str(part) for part in rest if isinstance(part, Token))
+        ways, *top = (part for part in rest if not isinstance(part, Token))
+        return m.Query(str(name), parameters, ways, top[0] if top else None, span=token_place(name))
+
+    def model_file(self, meta: Any, *parts: m.Metamodel | m.Query | ast.Pattern) -> m.ModelFile:
+        metamodels = [part for part in parts if isinstance(part, m.Metamodel)]
+        if len(metamodels) > 1:
+            raise PatternSyntaxError(
+                "Two models are described in one text.", span=metamodels[1].span, hint="Give each a text of its own."
+            )
+        queries = tuple(part for part in parts if isinstance(part, m.Query))
+        patterns = tuple(part for part in parts if isinstance(part, ast.Pattern))
+        for named in (queries, patterns):
+            _told_apart(named)
+        return m.ModelFile(metamodels[0] if metamodels else None, queries, patterns)
+
+
+def _told_apart(named: tuple[m.Query, ...] | tuple[ast.Pattern, ...]) -> None:
+    seen: set[str] = set()
+    for part in named:
+        if part.name in seen:
+            what = "queries" if isinstance(part, m.Query) else "patterns"
+            raise PatternSyntaxError(
+                f"Two {what} are called {part.name!r}.", span=part.span, hint="Give each a name of its own."
+            )
+        seen.add(part.name)
+
+
+def _bounds(parts: tuple[Any, ...]) -> tuple[tuple[int, int | None], tuple[Any, ...]]:
+    """How many steps, where it is said, and what else there is."""
+    if parts and isinstance(parts[0], _Bounds):
+        return tuple(parts[0]), parts[1:]  # type: ignore[return-value]
+    return (1, 1), parts
+
+
+def _plain_arrow(arrow: Token) -> None:
+    if arrow != "->":
+        raise PatternSyntaxError("An edge ends in ->.", span=token_place(arrow), hint="Write a -likes-> b.")
+
+
+def _aggregate(value: ex.Expr) -> tuple[str, ex.Expr | None]:
+    """``count``, ``sum(x)`` and their like before ``of``."""
+    match value:
+        case ex.Ref(parts=(name,)) if name.lower() == "count":
+            return "count", None
+        case ex.Call(name=name, args=(argument,), distinct=False) if name in AGGREGATES and name != "count":
+            return name, argument
+    raise PatternSyntaxError(
+        "Before 'of' stands what is made of all matches.",
+        span=value.span,
+        hint="Write count of q(x, _), or sum(y) of q(x, y); min, max and avg likewise.",
+    )

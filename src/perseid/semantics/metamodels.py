@@ -1,0 +1,114 @@
+"""What a model may contain, made ready to be asked: which type is below which, what a type carries, what an edge joins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from perseid.errors import PatternError, Place, UnknownNameError, nearest
+from perseid.lang.models import EdgeType, Metamodel, NodeType
+from perseid.semantics import types as t
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """A checked metamodel."""
+
+    metamodel: Metamodel
+    nodes: dict[str, NodeType] = field(default_factory=dict)
+    edges: dict[str, EdgeType] = field(default_factory=dict)
+    above: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Every type with all types above it, itself among them."""
+    carried: dict[str, dict[str, t.Type]] = field(default_factory=dict)
+    """The attributes of each type, those of types above it among them."""
+
+    def is_a(self, kind: str, wanted: str) -> bool:
+        return wanted in self.above[kind]
+
+    def below(self, wanted: str) -> list[str]:
+        """This type and all below it."""
+        return [kind for kind, above in self.above.items() if wanted in above]
+
+    def attributes(self, kind: str) -> dict[str, t.Type]:
+        return self.carried[kind]
+
+    def creatable(self, kind: str | None) -> str:
+        found = self.node(kind)
+        if found.abstract:
+            raise UnknownNameError(
+                f"{kind} is abstract: a node is of a type below it.", hint=_listing(self.below(found.name)[1:])
+            )
+        return found.name
+
+    def node(self, kind: str | None) -> NodeType:
+        if kind not in self.nodes:
+            raise unknown("node type", kind, list(self.nodes))
+        return self.nodes[kind]
+
+    def edge(self, edge: str | None) -> EdgeType:
+        if edge not in self.edges:
+            raise unknown("edge", edge, list(self.edges))
+        return self.edges[edge]
+
+    def attribute_type(self, kind: str, attribute: str | None) -> t.Type:
+        carried = self.carried[kind]
+        if attribute not in carried:
+            raise unknown(f"attribute of {kind}", attribute, list(carried))
+        return carried[attribute]
+
+
+def kinds_of(metamodel: Metamodel) -> Kinds:
+    """The metamodel, if it is sound: names once, types that exist, nothing above itself."""
+    kinds = Kinds(metamodel)
+    for node in metamodel.nodes:
+        if node.name in kinds.nodes:
+            raise PatternError(f"Two node types are called {node.name!r}.", span=node.span, hint="Keep one of them.")
+        kinds.nodes[node.name] = node
+    for edge in metamodel.edges:
+        if edge.name in kinds.edges:
+            raise PatternError(f"Two edges are called {edge.name!r}.", span=edge.span, hint="Keep one of them.")
+        for end in (edge.source, edge.target):
+            if end not in kinds.nodes:
+                raise unknown("node type", end, list(kinds.nodes), edge.span)
+        kinds.edges[edge.name] = edge
+    for node in metamodel.nodes:
+        kinds.above[node.name] = frozenset(_above(kinds, node, ()))
+    for node in metamodel.nodes:
+        kinds.carried[node.name] = _carried(kinds, node)
+    return kinds
+
+
+def _above(kinds: Kinds, node: NodeType, on_the_way: tuple[str, ...]) -> set[str]:
+    if node.name in on_the_way:
+        raise PatternError(f"{node.name} is above itself.", span=node.span, hint="Take one 'is' of the circle away.")
+    found = {node.name}
+    for name in node.above:
+        if name not in kinds.nodes:
+            raise unknown("node type", name, list(kinds.nodes), node.span)
+        found |= _above(kinds, kinds.nodes[name], (*on_the_way, node.name))
+    return found
+
+
+def _carried(kinds: Kinds, node: NodeType) -> dict[str, t.Type]:
+    found: dict[str, t.Type] = {}
+    for kind in (node.name, *sorted(kinds.above[node.name] - {node.name})):
+        for attribute in kinds.nodes[kind].attributes:
+            type_ = t.parse_type(attribute.type, attribute.span)
+            if found.setdefault(attribute.name, type_) != type_:
+                raise PatternError(
+                    f"{node.name} has two attributes {attribute.name!r} of different types.",
+                    span=attribute.span,
+                    hint="Name one of them differently.",
+                )
+    return found
+
+
+def unknown(what: str, name: str | None, known: list[str], span: Place | None = None) -> UnknownNameError:
+    """Nothing has this name: what could have been meant, or what there is."""
+    close = nearest(str(name), known)
+    hint = f"Did you mean {close}?" if close else f"There are: {_listing(known)}" if known else "There are none."
+    return UnknownNameError(f"There is no {what} called {name!r}.", span=span, hint=hint, nearest=close)
+
+
+def _listing(names: list[str]) -> str:
+    shown = ", ".join(names[:8])
+    return f"{shown}, …" if len(names) > 8 else f"{shown}."

@@ -1,0 +1,375 @@
+"""Queries over a model, checked and made ready: names that exist, variables that are bound, called queries first.
+
+What comes out is the same tree in which every ``_`` has a name of its own and ``moving_avg(hand.y, 5)`` has become
+an attribute of ``hand`` with that name; oracle and engine both start from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TypeAlias
+
+from perseid.errors import LimitError, MeaningError, Place, ScopeError, TypeMismatchError
+from perseid.lang import expressions as ex
+from perseid.lang import models as m
+from perseid.lang.printer import print_expr
+from perseid.semantics import types as t
+from perseid.semantics.metamodels import Kinds, unknown
+from perseid.semantics.names import rewritten
+from perseid.semantics.typing import check_condition, infer
+
+MOVING = ("moving_avg", "moving_min", "moving_max", "moving_sum", "moving_count")
+MOST_VALUES = 10_000
+"""The longest window of ``moving_avg(hand.y, n)``, in values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What is made of the last values an attribute was given: a number of them, or those of a stretch of time."""
+
+    function: str
+    attribute: str
+    values: int | None
+    microseconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ANode:
+    """A variable that stands for a node; ``types`` are all it is known to be of, those above them among them."""
+
+    types: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AValue:
+    type: t.Type
+
+
+Sort: TypeAlias = "ANode | AValue"
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """A checked set of queries over one metamodel, each after those it calls."""
+
+    kinds: Kinds
+    queries: dict[str, m.Query]
+    sorts: dict[str, dict[str, Sort]]
+    """What each parameter of a query is."""
+    moving: dict[str, Moving]
+    """Moving windows by the name they have as an attribute."""
+
+    def node_parameters(self, query: str) -> tuple[int, ...]:
+        """The places of the parameters that are nodes: a change of one of these is an update of the match."""
+        sorts = self.sorts[query]
+        parameters = self.queries[query].parameters
+        return tuple(i for i, name in enumerate(parameters) if isinstance(sorts[name], ANode))
+
+
+def check_queries(kinds: Kinds, queries: Iterable[m.Query]) -> Queries:
+    """All queries of a set, checked; raises an error with its place for the first that is wrong."""
+    given = {query.name: query for query in queries}
+    checked = Queries(kinds, {}, {}, {})
+    for name in given:
+        _check(name, given, checked, ())
+    return checked
+
+
+def _check(name: str, given: Mapping[str, m.Query], done: Queries, on_the_way: tuple[str, ...]) -> None:
+    if name in done.queries:
+        return
+    query = given[name]
+    if name in on_the_way:
+        circle = " calls ".join((*on_the_way[on_the_way.index(name) :], name))
+        raise MeaningError(
+            f"A query cannot stand on itself: {circle}.",
+            span=query.span,
+            hint="What leads on and on is a closure: near+(a, b), a -next+-> b.",
+        )
+    for other in m.called(query):
+        if other not in given:
+            raise unknown("query", other, list(given), query.span)
+        _check(other, given, done, (*on_the_way, name))
+    doubled = next((p for p in query.parameters if query.parameters.count(p) > 1 or p == m.ANYTHING), None)
+    if doubled is not None:
+        raise ScopeError(f"{name} has the parameter {doubled!r} twice or without a name.", span=query.span)
+    if isinstance(query.ways, m.Components):
+        sorts = _components(query, query.ways, done)
+        ready = query
+    else:
+        ready, sorts = _Ways(query, done).check()
+    done.queries[name] = ready
+    done.sorts[name] = sorts
+
+
+def _components(query: m.Query, asked: m.Components, done: Queries) -> dict[str, Sort]:
+    edges = done.queries[asked.edges].parameters
+    nodes = None if asked.nodes is None else done.queries[asked.nodes].parameters
+    if len(edges) < 2 or len(query.parameters) != len(edges) or (nodes is not None and len(nodes) != len(edges) - 1):
+        raise MeaningError(
+            f"{query.name} has {len(query.parameters)} parameters, {asked.edges} {len(edges)}"
+            + ("" if nodes is None else f", {asked.nodes} {len(nodes)}")
+            + ": they do not go together.",
+            span=asked.span,
+            hint="Edges have groups, one end, the other end; nodes groups, node; the query groups, node, least node.",
+        )
+    if query.top is not None:
+        raise MeaningError(
+            f"{query.name}: 'top' needs 'find'.", span=query.top.span, hint="Ask for the top in a query that calls it."
+        )
+    sorts = done.sorts[asked.edges]
+    return {own: sorts[edge] for own, edge in zip(query.parameters, edges, strict=True)}
+
+
+class _Ways:
+    """The ways of one query."""
+
+    def __init__(self, query: m.Query, done: Queries) -> None:
+        self.query = query
+        self.done = done
+        self.fresh = count(1)
+
+    def check(self) -> tuple[m.Query, dict[str, Sort]]:
+        assert not isinstance(self.query.ways, m.Components)
+        found = [self._way(way) for way in self.query.ways]
+        sorts = {name: self._common(name, [s[name] for _, s in found]) for name in self.query.parameters}
+        top = None if self.query.top is None else self._top(self.query.top, sorts)
+        ways = tuple(way for way, _ in found)
+        return replace(self.query, ways=ways, top=top), sorts
+
+    def _common(self, name: str, sorts: list[Sort]) -> Sort:
+        """What a parameter is whichever way a match was found."""
+        nodes = [s for s in sorts if isinstance(s, ANode)]
+        if nodes and len(nodes) != len(sorts):
+            raise TypeMismatchError(
+                f"{name!r} of {self.query.name} is a node in one way and a value in another.", span=self.query.span
+            )
+        if nodes:
+            return ANode(frozenset.intersection(*(s.types for s in nodes)))
+        types = [s.type for s in sorts if isinstance(s, AValue)]
+        widest = t.widest(types) if len(types) > 1 else types[0]
+        if widest is None:
+            raise TypeMismatchError(
+                f"{name!r} of {self.query.name} has values of different kinds.", span=self.query.span
+            )
+        return AValue(widest)
+
+    def _way(self, way: m.Find) -> tuple[m.Find, dict[str, Sort]]:
+        constraints = self._named(way.constraints)
+        sorts: dict[str, Sort] = {}
+        for constraint in constraints:
+            if not isinstance(constraint, m.No):
+                self._bind(constraint, sorts)
+        if not sorts:
+            raise MeaningError(
+                f"{self.query.name} asks only for what there is not.",
+                span=way.span,
+                hint="Say first what there is: host: Host.",
+            )
+        ready = tuple(self._no(c, sorts) if isinstance(c, m.No) else c for c in constraints)
+        definitions = []
+        for definition in way.definitions:
+            if definition.name in sorts:
+                raise ScopeError(
+                    f"{definition.name!r} is something else already.", span=definition.span, hint="Choose another name."
+                )
+            definitions.append(self._define(definition, sorts))
+        where = None if way.where is None else self._condition(way.where, sorts)
+        for name in self.query.parameters:
+            if name not in sorts:
+                raise ScopeError(
+                    f"Nothing says what {name!r} is.",
+                    span=way.span,
+                    hint=f"Every parameter of {self.query.name} stands in each of its ways, or after 'let'.",
+                )
+        return replace(way, constraints=ready, definitions=tuple(definitions), where=where), sorts
+
+    def _named(self, constraints: tuple[m.Constraint, ...]) -> tuple[m.Constraint, ...]:
+        """Every ``_`` with a name of its own."""
+
+        def name(variable: str) -> str:
+            return f"_{next(self.fresh)}?" if variable == m.ANYTHING else variable
+
+        found: list[m.Constraint] = []
+        for c in constraints:
+            match c:
+                case m.IsNode():
+                    found.append(replace(c, variable=name(c.variable)))
+                case m.Walk():
+                    found.append(replace(c, source=name(c.source), target=name(c.target)))
+                case m.Call():
+                    found.append(replace(c, arguments=tuple(map(name, c.arguments))))
+                case m.No():
+                    found.append(replace(c, constraints=self._named(c.constraints)))
+        return tuple(found)
+
+    # what constraints bind
+
+    def _bind(self, constraint: m.IsNode | m.Walk | m.Call, sorts: dict[str, Sort]) -> None:
+        kinds = self.done.kinds
+        match constraint:
+            case m.IsNode():
+                if constraint.type not in kinds.nodes:
+                    raise unknown("node type", constraint.type, list(kinds.nodes), constraint.span)
+                self._is(constraint.variable, ANode(kinds.above[constraint.type]), sorts, constraint.span)
+            case m.Walk():
+                if constraint.edge not in kinds.edges:
+                    raise unknown("edge", constraint.edge, list(kinds.edges), constraint.span)
+                edge = kinds.edges[constraint.edge]
+                ends = ((constraint.source, edge.source), (constraint.target, edge.target))
+                for variable, type_ in ends:
+                    # A walk of no edge at all ends where it began, whatever that is.
+                    known = kinds.above[type_] if constraint.low else frozenset[str]()
+                    self._is(variable, ANode(known), sorts, constraint.span)
+            case m.Call():
+                for variable, sort in zip(constraint.arguments, self._parameters(constraint), strict=True):
+                    self._is(variable, sort, sorts, constraint.span)
+
+    def _parameters(self, call: m.Call) -> list[Sort]:
+        sorts = self.done.sorts[call.query]
+        if len(sorts) != len(call.arguments):
+            raise MeaningError(
+                f"{call.query} has {len(sorts)} parameters and is called with {len(call.arguments)}.",
+                span=call.span,
+                hint=f"It is {call.query}({', '.join(sorts)}); write _ for what does not matter.",
+            )
+        found = list(sorts.values())
+        if (call.low, call.high) != (1, 1) and not all(isinstance(s, ANode) for s in found):
+            raise MeaningError(
+                f"{call.query} does not lead from node to node.", span=call.span, hint="A closure walks along nodes."
+            )
+        if call.low == 0:
+            return [ANode(), ANode()]
+        return found
+
+    def _is(self, variable: str, sort: Sort, sorts: dict[str, Sort], span: Place | None) -> None:
+        known = sorts.get(variable)
+        if known is None:
+            sorts[variable] = sort
+        elif isinstance(known, ANode) and isinstance(sort, ANode):
+            sorts[variable] = ANode(known.types | sort.types)
+        elif isinstance(known, ANode) or isinstance(sort, ANode):
+            raise TypeMismatchError(f"{variable!r} cannot be a node and a value.", span=span)
+
+    def _no(self, no: m.No, sorts: dict[str, Sort]) -> m.No:
+        inside = dict(sorts)
+        for constraint in no.constraints:
+            if not isinstance(constraint, m.No):
+                self._bind(constraint, inside)
+        nested = tuple(self._no(c, inside) if isinstance(c, m.No) else c for c in no.constraints)
+        where = None if no.where is None else self._condition(no.where, inside)
+        return replace(no, constraints=nested, where=where)
+
+    # values
+
+    def _define(self, definition: m.Definition, sorts: dict[str, Sort]) -> m.Definition:
+        if isinstance(definition, m.Let):
+            value = self._expression(definition.value, sorts)
+            sorts[definition.name] = AValue(infer(value, _Names(self.done, sorts)))
+            return replace(definition, value=value)
+        call = self._named((definition.call,))[0]
+        assert isinstance(call, m.Call)
+        self._bind(call, dict(sorts))
+        # Only what the call is asked with: so a group has one value, whatever row looks it up.
+        inside: dict[str, Sort] = {}
+        self._bind(call, inside)
+        over = None if definition.value is None else self._expression(definition.value, inside)
+        sorts[definition.name] = AValue(self._aggregated(definition, over, inside))
+        return replace(definition, call=call, value=over)
+
+    def _aggregated(self, definition: m.Aggregate, value: ex.Expr | None, inside: dict[str, Sort]) -> t.Type:
+        if value is None:
+            return t.Integer()
+        made = ex.Call(definition.function, (value,), span=value.span)
+        return infer(made, _Names(self.done, inside))
+
+    def _condition(self, condition: ex.Expr, sorts: dict[str, Sort]) -> ex.Expr:
+        ready = self._expression(condition, sorts)
+        check_condition(ready, _Names(self.done, sorts))
+        return ready
+
+    def _expression(self, expr: ex.Expr, sorts: Mapping[str, Sort]) -> ex.Expr:
+        def change(part: ex.Expr) -> ex.Expr | None:
+            if isinstance(part, ex.Call) and part.name in MOVING:
+                return self._moving(part, sorts)
+            return None
+
+        return rewritten(expr, change)
+
+    def _moving(self, call: ex.Call, sorts: Mapping[str, Sort]) -> ex.Ref:
+        match call.args:
+            case (ex.Ref(parts=(variable, attribute)), ex.Literal(kind="integer" | "duration") as length) if (
+                isinstance(sorts.get(variable), ANode) and isinstance(length.value, int) and length.value > 0
+            ):
+                pass
+            case _:
+                raise MeaningError(
+                    f"{call.name} takes an attribute of a node, and how far back it looks.",
+                    span=call.span,
+                    hint=f"Write {call.name}(hand.y, 5) for the last five values, {call.name}(hand.y, 2 seconds) for those of two seconds.",
+                )
+        if length.kind == "integer" and length.value > MOST_VALUES:
+            raise LimitError(
+                f"A window of more than {MOST_VALUES:,} values.", span=length.span, hint="Write a length of time."
+            )
+        name = f"{call.name}({attribute}, {print_expr(length)})"
+        values = length.value if length.kind == "integer" else None
+        micros = length.value if length.kind == "duration" else None
+        self.done.moving[name] = Moving(call.name, attribute, values, micros)
+        return ex.Ref((variable, name), span=call.span)
+
+    def _top(self, top: m.Top, sorts: dict[str, Sort]) -> m.Top:
+        for name in top.per:
+            if name not in sorts:
+                raise unknown("parameter", name, list(sorts), top.span)
+        by = []
+        for order in top.by:
+            value = self._expression(order.value, sorts)
+            type_ = infer(value, _Names(self.done, sorts))
+            if not t.is_open(type_) and not t.is_orderable(type_):
+                raise TypeMismatchError("The top is of values that have an order.", span=order.value.span)
+            by.append(replace(order, value=value))
+        return replace(top, by=tuple(by))
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the names of an expression of a query are."""
+
+    done: Queries
+    sorts: Mapping[str, Sort]
+
+    def ref(self, ref: ex.Ref) -> t.Type:
+        variable, *path = ref.parts
+        sort = self.sorts.get(variable)
+        if sort is None:
+            raise unknown("variable", variable, [s for s in self.sorts if not s.endswith("?")], ref.span)
+        if isinstance(sort, AValue):
+            return sort.type if not path else t.Unknown()
+        return self._attribute(ref, sort, path[0]) if path else t.Unknown()
+
+    def _attribute(self, ref: ex.Ref, sort: ANode, attribute: str) -> t.Type:
+        window = self.done.moving.get(attribute)
+        name = attribute if window is None else window.attribute
+        carried = {a: type_ for kind in sort.types for a, type_ in self.done.kinds.carried[kind].items()}
+        if name not in carried:
+            what = f"attribute of {ref.parts[0]}"
+            raise unknown(what, name, list(carried), ref.span)
+        if window is None:
+            return carried[name]
+        if window.function == "moving_count":
+            return t.Integer()
+        if not t.is_number(carried[name]) and window.function in ("moving_avg", "moving_sum"):
+            raise TypeMismatchError(f"{window.function} is of numbers, and {name} is none.", span=ref.span)
+        return t.Double() if window.function in ("moving_avg", "moving_sum") else carried[name]
+
+    def param(self, param: ex.Param) -> t.Type:
+        raise unknown("parameter", f":{param.name}", [], param.span)
+
+    def relation(self, expr: ex.InRelation) -> tuple[t.Type, ...] | None:
+        raise unknown("relation", expr.relation, [], expr.span)
+
+    def is_step(self, name: str) -> bool:
+        return False
