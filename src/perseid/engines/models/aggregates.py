@@ -1,0 +1,172 @@
+"""What is made of all matches of a call: counts, sums, least and greatest, kept as matches come and go."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from perseid.engines.models.deltas import Changed, Delta, Key, Row
+from perseid.engines.models.ranks import rank
+from perseid.semantics import values as v
+from perseid.semantics.exact_sums import ExactSum
+from perseid.semantics.graphs import canonical
+from perseid.semantics.model_oracle import aggregate
+
+
+class Accumulator(Protocol):
+    """What is kept of one group."""
+
+    def add(self, value: Any, weight: int) -> None: ...
+
+    def value(self) -> Any: ...
+
+
+class Aggregates:
+    """A value for each group of a relation's rows; ``held`` are those of groups that have rows."""
+
+    def __init__(
+        self,
+        source: int,
+        key: Key,
+        argument: Callable[[Row], Any] | None,
+        make: Callable[[], Accumulator],
+        default: Any,
+    ) -> None:
+        self.inputs = (source,)
+        self.key = key
+        self.argument = argument
+        self.make = make
+        self.default = default
+        self.groups: dict[Any, Accumulator] = {}
+        self.sizes: dict[Any, int] = {}
+        self.held: dict[Any, Any] = {}
+
+    def step(self, delta: Delta) -> Changed:
+        touched: dict[Any, None] = {}
+        for row, weight in delta.items():
+            at = self.key(row)
+            touched[at] = None
+            group = self.groups.get(at)
+            if group is None:
+                group = self.groups[at] = self.make()
+            value = None if self.argument is None else self.argument(row)
+            group.add(value, weight)
+            self.sizes[at] = self.sizes.get(at, 0) + weight
+        changed: Changed = {}
+        for at in touched:
+            old = self.held.get(at, self.default)
+            if self.sizes[at] == 0:
+                del self.sizes[at], self.groups[at]
+                self.held.pop(at, None)
+                new = self.default
+            else:
+                new = self.held[at] = self.groups[at].value()
+            if new != old or type(new) is not type(old):
+                changed[at] = (old, new)
+        return changed
+
+
+class Count:
+    """How many matches."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, value: Any, weight: int) -> None:
+        self.count += weight
+
+    def value(self) -> int:
+        return self.count
+
+
+class Sum:
+    """Whole numbers and doubles: exact, so that what was added can be taken away."""
+
+    __slots__ = ("doubles", "others", "total", "whole")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.whole = 0
+        self.doubles = ExactSum()
+        self.others = Several("sum")
+
+    def add(self, value: Any, weight: int) -> None:
+        if type(value) is int:
+            self.total += weight * value
+            self.whole += weight
+        elif isinstance(value, float):
+            self.doubles.add(value, weight)
+        elif value is not None:
+            self.others.add(value, weight)
+
+    def value(self) -> Any:
+        if self.others.counts:
+            return self.others.value()
+        if self.doubles.count:
+            return canonical(self.doubles.value())
+        return v.integer(self.total)
+
+
+class Extreme:
+    """The least or the greatest: values in order, with how often each is there."""
+
+    __slots__ = ("counts", "greatest", "ranks")
+
+    def __init__(self, greatest: bool) -> None:
+        self.greatest = greatest
+        self.counts: dict[Any, tuple[Any, int]] = {}
+        self.ranks: list[Any] = []
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is None:
+            return
+        place = rank(value)
+        _, before = self.counts.get(place, (value, 0))
+        if before == 0:
+            insort(self.ranks, place)
+        if before + weight == 0:
+            del self.counts[place]
+            self.ranks.pop(bisect_left(self.ranks, place))
+        else:
+            self.counts[place] = (value, before + weight)
+
+    def value(self) -> Any:
+        return self.counts[self.ranks[-1 if self.greatest else 0]][0] if self.ranks else None
+
+
+class Several:
+    """Anything else: all values, gone through whenever the group changed."""
+
+    __slots__ = ("counts", "function")
+
+    def __init__(self, function: str) -> None:
+        self.function = function
+        self.counts: dict[Any, int] = {}
+
+    def add(self, value: Any, weight: int) -> None:
+        if value is None:
+            return
+        total = self.counts.get(value, 0) + weight
+        if total:
+            self.counts[value] = total
+        else:
+            del self.counts[value]
+
+    def value(self) -> Any:
+        return canonical(aggregate(self.function, [x for x, times in self.counts.items() for _ in range(times)]))
+
+
+def accumulator(function: str) -> tuple[Callable[[], Accumulator], Any]:
+    """What keeps a group, and what a group without rows is worth."""
+    match function:
+        case "count":
+            return Count, 0
+        case "sum":
+            return Sum, 0
+        case "min" | "max":
+            greatest = function == "max"
+            return lambda: Extreme(greatest), None
+    return lambda: Several(function), None

@@ -1,0 +1,80 @@
+"""Walks of any number of edges, kept as edges come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perseid.engines.models.deltas import Delta, add
+
+
+class Closure:
+    """Pairs of nodes that some walk of one edge or more joins.
+
+    An edge that comes joins all that reach its start with all that its end reaches. When edges go, what reached
+    their starts is walked again: costly for a node that much reaches, and right also in circles.
+    """
+
+    def __init__(self, source: int) -> None:
+        self.inputs = (source,)
+        self.next: dict[Any, set[Any]] = {}
+        self.reach: dict[Any, set[Any]] = {}
+        """Everything that walks from a node end at."""
+        self.reached_by: dict[Any, set[Any]] = {}
+
+    def step(self, delta: Delta) -> Delta:
+        out: Delta = {}
+        gone = [pair for pair, weight in delta.items() if weight < 0]
+        if gone:
+            self._remove(gone, out)
+        for pair, weight in delta.items():
+            if weight > 0:
+                self._insert(pair[0], pair[1], out)
+        return out
+
+    def _remove(self, gone: list[tuple[Any, ...]], out: Delta) -> None:
+        affected: set[Any] = set()
+        for source, target in gone:
+            affected.add(source)
+            affected |= self.reached_by.get(source, _NOTHING)
+            targets = self.next[source]
+            targets.discard(target)
+            if not targets:
+                del self.next[source]
+        for start in affected:
+            before = self.reach.get(start, _NOTHING)
+            now = self._walk(start)
+            for end in before - now:
+                add(out, (start, end), -1)
+                self._forget(start, end)
+            if now:
+                self.reach[start] = now
+            else:
+                self.reach.pop(start, None)
+
+    def _walk(self, start: Any) -> set[Any]:
+        found: set[Any] = set()
+        todo = [start]
+        while todo:
+            new = self.next.get(todo.pop(), _NOTHING) - found
+            found |= new
+            todo.extend(new)
+        return found
+
+    def _forget(self, start: Any, end: Any) -> None:
+        back = self.reached_by[end]
+        back.discard(start)
+        if not back:
+            del self.reached_by[end]
+
+    def _insert(self, source: Any, target: Any, out: Delta) -> None:
+        self.next.setdefault(source, set()).add(target)
+        ends = {target} | self.reach.get(target, _NOTHING)
+        for start in {source} | self.reached_by.get(source, _NOTHING):
+            reach = self.reach.setdefault(start, set())
+            for end in ends - reach:
+                reach.add(end)
+                self.reached_by.setdefault(end, set()).add(start)
+                add(out, (start, end), 1)
+
+
+_NOTHING: frozenset[Any] = frozenset()

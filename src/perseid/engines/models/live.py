@@ -1,0 +1,82 @@
+"""A live model: the graph, the network of its queries, and what each transaction brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from perseid.engines.models.deltas import Delta
+from perseid.engines.models.network import Network
+from perseid.semantics.graphs import Change, Done, Graph
+from perseid.semantics.model_oracle import Match, QueryChange, Told, applied, ordered, touched
+from perseid.semantics.model_queries import Queries
+
+
+class LiveModel:
+    """Answers as :class:`perseid.semantics.model_oracle.Recomputed` does, at the cost of what changed."""
+
+    def __init__(self, queries: Queries) -> None:
+        self.queries = queries
+        self.graph = Graph(queries.kinds)
+        self.network = Network(queries)
+        self.matches = {name: _Matches(queries.node_parameters(name)) for name in queries.queries}
+
+    def transact(self, time: int, changes: Iterable[Change]) -> Told:
+        """All changes of one moment, in order."""
+        done, refused = applied(self.graph, changes)
+        deltas = self._propagate(time, done)
+        changed = touched(done)
+        told: list[QueryChange] = []
+        for name, number in self.network.outputs.items():
+            told.extend(self.matches[name].changed(name, deltas[number], changed))
+        return Told(done, told, refused)
+
+    def _propagate(self, time: int, done: list[Done]) -> list[Any]:
+        deltas: list[Any] = []
+        for operator in self.network.operators:
+            if not operator.inputs:
+                deltas.append(operator.read(time, done))
+                continue
+            given = [deltas[number] for number in operator.inputs]
+            deltas.append(operator.step(*given) if any(given) else _NOTHING)
+        return deltas
+
+
+class _Matches:
+    """The matches of a query, and which of them a node takes part in."""
+
+    __slots__ = ("at", "nodes", "standing")
+
+    def __init__(self, nodes: tuple[int, ...]) -> None:
+        self.nodes = nodes
+        self.standing: set[Match] = set()
+        self.at: dict[Any, set[Match]] = {}
+
+    def changed(self, name: str, delta: Delta, touched: set[Any]) -> Iterator[QueryChange]:
+        found = {row for row, weight in delta.items() if weight > 0}
+        lost = {row for row, weight in delta.items() if weight < 0}
+        self._forget(lost)
+        updated = {match for node in touched for match in self.at.get(node, ())}
+        self._remember(found)
+        for change, matches in (("lost", lost), ("updated", updated), ("found", found)):
+            for match in ordered(matches) if len(matches) > 1 else matches:
+                yield QueryChange(change, name, match)
+
+    def _remember(self, matches: set[Match]) -> None:
+        self.standing |= matches
+        for match in matches:
+            for place in self.nodes:
+                self.at.setdefault(match[place], set()).add(match)
+
+    def _forget(self, matches: set[Match]) -> None:
+        self.standing -= matches
+        for match in matches:
+            for place in self.nodes:
+                held = self.at.get(match[place])
+                if held is not None:
+                    held.discard(match)
+                    if not held:
+                        del self.at[match[place]]
+
+
+_NOTHING: Delta = {}

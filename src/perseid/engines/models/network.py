@@ -1,0 +1,305 @@
+"""A set of queries as a network of operators: parts that several queries share are there once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from perseid.engines.models.aggregates import Aggregates, accumulator
+from perseid.engines.models.closure import Closure
+from perseid.engines.models.components import Components
+from perseid.engines.models.deltas import columns, row_of
+from perseid.engines.models.expressions import condition, value
+from perseid.engines.models.operators import Distinct, Join, Keep, Lookup, Operator, Product, Project, Union, Without
+from perseid.engines.models.ranks import downwards, rank
+from perseid.engines.models.sources import Attributes, Edges, MovingWindows, Nodes
+from perseid.engines.models.top import Top
+from perseid.lang import expressions as ex
+from perseid.lang import models as m
+from perseid.semantics.model_queries import Queries
+
+Name = tuple[str, ...]
+"""A variable, or an attribute of one: what a column of a relation holds."""
+
+
+class Network:
+    """Operators in an order in which each stands behind those it stands on."""
+
+    def __init__(self, queries: Queries) -> None:
+        self.queries = queries
+        self.operators: list[Any] = []
+        self.outputs: dict[str, int] = {}
+        self.shared: dict[object, int] = {}
+        for name, query in queries.queries.items():
+            self.outputs[name] = _Compiled(self, query).output()
+
+    def add(self, operator: Operator | Any, share: object = None) -> int:
+        """The number of an operator; of one that is there already, where two that ``share`` are the same."""
+        if share is not None and share in self.shared:
+            return self.shared[share]
+        self.operators.append(operator)
+        number = len(self.operators) - 1
+        if share is not None:
+            self.shared[share] = number
+        return number
+
+    def source(self, share: object, make: Callable[[], Any]) -> int:
+        return self.shared[share] if share in self.shared else self.add(make(), share)
+
+    def nodes(self, type_: str | None) -> int:
+        return self.source(("nodes", type_), lambda: Nodes(self.queries.kinds, type_))
+
+    def edges(self, edge: str) -> int:
+        return self.source(("edges", edge), lambda: Edges(edge))
+
+    def values(self, attribute: str) -> int:
+        window = self.queries.moving.get(attribute)
+        return self.source(
+            ("values", attribute), lambda: Attributes(attribute) if window is None else MovingWindows(window)
+        )
+
+    def walks(self, edges: int, low: int, high: int | None) -> int:
+        """Pairs joined by a walk of so many edges."""
+        if (low, high) == (1, 1):
+            return edges
+        return self.source(("walks", edges, low, high), lambda: self._walks(edges, low, high))
+
+    def _walks(self, edges: int, low: int, high: int | None) -> Any:
+        if high is None:
+            found = [self.source(("closure", edges), lambda: Closure(edges))]
+        else:
+            found, at = [], edges
+            for steps in range(1, high + 1):
+                if steps > 1:
+                    joined = self.add(Join(at, edges, columns((1,)), columns((0,)), (1,)))
+                    at = self.add(Distinct(self.add(Project(joined, row_of((0, 2))))))
+                if steps >= low:
+                    found.append(at)
+        if low == 0:
+            found.append(self.add(Project(self.nodes(None), row_of((0, 0)))))
+        return Distinct(self.add(Union(tuple(found))))
+
+
+class _Relation:
+    """An operator and what its columns are called."""
+
+    __slots__ = ("names", "number")
+
+    def __init__(self, number: int, names: tuple[Name, ...]) -> None:
+        self.number = number
+        self.names = names
+
+    def places(self) -> dict[Name, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
+    def has(self, name: Name) -> bool:
+        return name in self.names
+
+
+class _Compiled:
+    """One query."""
+
+    def __init__(self, network: Network, query: m.Query) -> None:
+        self.network = network
+        self.query = query
+
+    def output(self) -> int:
+        ways = self.query.ways
+        if isinstance(ways, m.Components):
+            nodes = None if ways.nodes is None else self.network.outputs[ways.nodes]
+            return self.network.add(Components(self.network.outputs[ways.edges], nodes))
+        found = tuple(self._way(way) for way in ways)
+        union = found[0] if len(found) == 1 else self.network.add(Union(found))
+        distinct = self.network.add(Distinct(union))
+        return distinct if self.query.top is None else self._top(self.query.top, distinct)
+
+    def _way(self, way: m.Find) -> int:
+        relation = self._rows(way.constraints, None, way.definitions, way.where)
+        return self._projected(relation, [(name,) for name in self.query.parameters])
+
+    def _projected(self, relation: _Relation, names: Iterable[Name]) -> int:
+        places = relation.places()
+        wanted = tuple(places[name] for name in names)
+        if wanted == tuple(range(len(relation.names))):
+            return relation.number
+        return self.network.add(Project(relation.number, row_of(wanted)))
+
+    # constraints
+
+    def _rows(
+        self,
+        constraints: tuple[m.Constraint, ...],
+        start: _Relation | None,
+        definitions: tuple[m.Definition, ...] = (),
+        where: ex.Expr | None = None,
+    ) -> _Relation:
+        """All rows that fulfil the constraints; each condition as soon as what it asks about is there."""
+        pending = ex.conjuncts(where)
+        waiting = [c for c in constraints if not isinstance(c, m.No)]
+        waiting = [c for c in waiting if not self._implied(c, waiting)]
+        relation = start
+        while waiting:
+            chosen = self._next(waiting, relation)
+            waiting.remove(chosen)
+            right = self._constraint(chosen)
+            relation = right if relation is None else self._joined(relation, right)
+            relation = self._filtered(relation, pending)
+        assert relation is not None
+        for constraint in constraints:
+            if isinstance(constraint, m.No):
+                relation = self._without(relation, constraint)
+        for definition in definitions:
+            relation = self._defined(relation, definition)
+            relation = self._filtered(relation, pending)
+        relation = self._filtered(relation, pending)
+        assert not pending
+        return relation
+
+    def _implied(self, constraint: m.Constraint, others: list[m.IsNode | m.Walk | m.Call]) -> bool:
+        """Is a node of this type for certain, as it stands at the end of an edge that wants it?"""
+        if not isinstance(constraint, m.IsNode):
+            return False
+        kinds = self.network.queries.kinds
+        for other in others:
+            if isinstance(other, m.Walk) and other.low:
+                edge = kinds.edges[other.edge]
+                for variable, type_ in ((other.source, edge.source), (other.target, edge.target)):
+                    if variable == constraint.variable and kinds.is_a(type_, constraint.type):
+                        return True
+        return False
+
+    def _next(
+        self, waiting: list[m.IsNode | m.Walk | m.Call], relation: _Relation | None
+    ) -> m.IsNode | m.Walk | m.Call:
+        """What adds least to what is there: constraints whose variables are known, then those that share one."""
+        if relation is None:
+            return waiting[0]
+        known = {name[0] for name in relation.names}
+
+        def unknown(constraint: m.IsNode | m.Walk | m.Call) -> tuple[bool, int]:
+            variables = set(_variables(constraint))
+            return not variables & known, len(variables - known)
+
+        return min(waiting, key=unknown)
+
+    def _constraint(self, constraint: m.IsNode | m.Walk | m.Call) -> _Relation:
+        network = self.network
+        match constraint:
+            case m.IsNode():
+                number = network.nodes(constraint.type)
+            case m.Walk():
+                number = network.walks(network.edges(constraint.edge), constraint.low, constraint.high)
+            case m.Call():
+                number = network.walks(network.outputs[constraint.query], constraint.low, constraint.high)
+        return self._without_repeats(number, _variables(constraint))
+
+    def _without_repeats(self, number: int, variables: tuple[str, ...]) -> _Relation:
+        """Where a variable comes twice, only rows that have the same value at both places."""
+        first = {name: variables.index(name) for name in variables}
+        if len(first) == len(variables):
+            return _Relation(number, tuple((name,) for name in variables))
+        pairs = [(place, first[name]) for place, name in enumerate(variables) if first[name] != place]
+        kept = self.network.add(Keep(number, lambda row: all(row[a] == row[b] for a, b in pairs)))
+        projected = self.network.add(Project(kept, row_of(tuple(first.values()))))
+        return _Relation(projected, tuple((name,) for name in first))
+
+    def _joined(self, left: _Relation, right: _Relation) -> _Relation:
+        common = [name for name in right.names if left.has(name)]
+        added = tuple(place for place, name in enumerate(right.names) if not left.has(name))
+        names = left.names + tuple(right.names[place] for place in added)
+        if not common:
+            return _Relation(self.network.add(Product(left.number, right.number, added)), names)
+        here, there = left.places(), right.places()
+        keys = [columns(tuple(places[name] for name in common)) for places in (here, there)]
+        return _Relation(self.network.add(Join(left.number, right.number, keys[0], keys[1], added)), names)
+
+    def _without(self, relation: _Relation, no: m.No) -> _Relation:
+        inside = [c for c in no.constraints if not isinstance(c, m.No)]
+        own = {(name,) for c in inside for name in _variables(c)}
+        asked = {(ref.parts[0],) for ref in _references(no.where)}
+        alone = asked <= own and bool(inside) and not any(isinstance(c, m.No) for c in no.constraints)
+        if alone:
+            right = self._rows(no.constraints, None, (), no.where)
+            shared: list[Name] = [name for name in relation.names if name in own]
+        else:
+            # Conditions ask about what is outside: the rows themselves are where the search inside begins.
+            right = self._rows(no.constraints, relation, (), no.where)
+            shared = list(relation.names)
+        here, there = relation.places(), right.places()
+        keys = [columns(tuple(places[name] for name in shared)) for places in (here, there)]
+        return _Relation(self.network.add(Without(relation.number, right.number, keys[0], keys[1])), relation.names)
+
+    # values
+
+    def _filtered(self, relation: _Relation, pending: list[ex.Expr]) -> _Relation:
+        for expr in list(pending):
+            known = {name[0] for name in relation.names}
+            if {ref.parts[0] for ref in _references(expr)} <= known:
+                pending.remove(expr)
+                relation = self._with_attributes(relation, expr)
+                holds = condition(expr, relation.places())
+                relation = _Relation(self.network.add(Keep(relation.number, holds)), relation.names)
+        return relation
+
+    def _with_attributes(self, relation: _Relation, expr: ex.Expr | None) -> _Relation:
+        """The relation with a column for every attribute that an expression asks for."""
+        for ref in _references(expr):
+            if len(ref.parts) > 1 and not relation.has(ref.parts):
+                source = self.network.values(ref.parts[1])
+                held = self.network.operators[source].held
+                key = columns((relation.places()[ref.parts[:1]],))
+                number = self.network.add(Lookup(relation.number, source, key, held, None))
+                relation = _Relation(number, (*relation.names, ref.parts))
+        return relation
+
+    def _defined(self, relation: _Relation, definition: m.Definition) -> _Relation:
+        if isinstance(definition, m.Let):
+            relation = self._with_attributes(relation, definition.value)
+            made = value(definition.value, relation.places())
+            number = self.network.add(Project(relation.number, lambda row: (*row, made(row))))
+        else:
+            number = self._aggregated(relation, definition)
+        return _Relation(number, (*relation.names, (definition.name,)))
+
+    def _aggregated(self, relation: _Relation, definition: m.Aggregate) -> int:
+        inside = self._constraint(definition.call)
+        bound = [name for name in inside.names if relation.has(name)]
+        inside = self._with_attributes(inside, definition.value)
+        there, here = inside.places(), relation.places()
+        argument = None if definition.value is None else value(definition.value, there)
+        make, default = accumulator(definition.function)
+        key = columns(tuple(there[name] for name in bound))
+        groups = Aggregates(inside.number, key, argument, make, default)
+        source = self.network.add(groups)
+        own = columns(tuple(here[name] for name in bound))
+        return self.network.add(Lookup(relation.number, source, own, groups.held, default))
+
+    def _top(self, top: m.Top, distinct: int) -> int:
+        relation = _Relation(distinct, tuple((name,) for name in self.query.parameters))
+        for order in top.by:
+            relation = self._with_attributes(relation, order.value)
+        places = relation.places()
+        keys = [(value(order.value, places), rank if order.ascending else downwards) for order in top.by]
+        group = columns(tuple(places[name,] for name in top.per))
+        made = Top(
+            relation.number,
+            top.count,
+            group,
+            lambda row: tuple(make(key(row)) for key, make in keys),
+            len(self.query.parameters),
+        )
+        return self.network.add(made)
+
+
+def _variables(constraint: m.IsNode | m.Walk | m.Call) -> tuple[str, ...]:
+    match constraint:
+        case m.IsNode():
+            return (constraint.variable,)
+        case m.Walk():
+            return (constraint.source, constraint.target)
+        case m.Call():
+            return constraint.arguments
+
+
+def _references(expr: ex.Expr | None) -> list[ex.Ref]:
+    return [] if expr is None else [e for e in ex.walk(expr) if isinstance(e, ex.Ref)]

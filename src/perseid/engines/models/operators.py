@@ -1,0 +1,178 @@
+"""The operators of a network of queries: each is given what changed in what it stands on, and tells what changes in it.
+
+All changes of a transaction go through at once, each operator after those it stands on: so no operator ever sees
+a state in between, and a match that a transaction takes away and brings back is neither lost nor found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from perseid.engines.models.deltas import Changed, Delta, Index, Key, Row, add, columns, merged
+
+
+class Operator(Protocol):
+    """``inputs`` are numbers of operators before this one; ``step`` is given their changes in that order."""
+
+    inputs: tuple[int, ...]
+
+    def step(self, *changes: Any) -> Any: ...
+
+
+class Project:
+    """Every row made into another."""
+
+    def __init__(self, source: int, make: Callable[[Row], Row]) -> None:
+        self.inputs = (source,)
+        self.make = make
+
+    def step(self, delta: Delta) -> Delta:
+        out: Delta = {}
+        make = self.make
+        for row, weight in delta.items():
+            add(out, make(row), weight)
+        return out
+
+
+class Keep:
+    """The rows of which a condition holds."""
+
+    def __init__(self, source: int, holds: Callable[[Row], bool]) -> None:
+        self.inputs = (source,)
+        self.holds = holds
+
+    def step(self, delta: Delta) -> Delta:
+        holds = self.holds
+        return {row: weight for row, weight in delta.items() if holds(row)}
+
+
+class Join:
+    """Rows of two relations that agree in their keys; the right one adds the columns at ``adds``."""
+
+    def __init__(self, left: int, right: int, left_key: Key, right_key: Key, adds: tuple[int, ...]) -> None:
+        self.inputs = (left, right)
+        self.left = Index(left_key)
+        self.right = Index(right_key)
+        self.adds = adds
+
+    def step(self, left: Delta, right: Delta) -> Delta:
+        out: Delta = {}
+        adds = self.adds
+        if left:
+            key, rows = self.left.key, self.right.rows
+            for row, weight in left.items():
+                for other, times in rows.get(key(row), _NONE).items():
+                    add(out, row + tuple([other[place] for place in adds]), weight * times)
+            self.left.update(left)
+        if right:
+            # Behind the update: new rows of both sides meet here, and only here.
+            key, rows = self.right.key, self.left.rows
+            for other, times in right.items():
+                new = tuple([other[place] for place in adds])
+                for row, weight in rows.get(key(other), _NONE).items():
+                    add(out, row + new, weight * times)
+            self.right.update(right)
+        return out
+
+
+class Without:
+    """Rows of the left relation with whose key there is no row of the right one."""
+
+    def __init__(self, left: int, right: int, left_key: Key, right_key: Key) -> None:
+        self.inputs = (left, right)
+        self.left = Index(left_key)
+        self.right_key = right_key
+        self.against: dict[Any, int] = {}
+
+    def step(self, left: Delta, right: Delta) -> Delta:
+        out: Delta = {}
+        against = self.against
+        changes: dict[Any, int] = {}
+        for row, weight in right.items():
+            at = self.right_key(row)
+            changes[at] = changes.get(at, 0) + weight
+        for at, change in changes.items():
+            before = against.get(at, 0)
+            now = before + change
+            if now:
+                against[at] = now
+            else:
+                against.pop(at, None)
+            if (before == 0) != (now == 0):
+                sign = -1 if before == 0 else 1
+                for row, weight in self.left.rows.get(at, _NONE).items():
+                    add(out, row, sign * weight)
+        key = self.left.key
+        for row, weight in left.items():
+            if key(row) not in against:
+                add(out, row, weight)
+        self.left.update(left)
+        return out
+
+
+class Union:
+    """Several relations with the same columns."""
+
+    def __init__(self, sources: tuple[int, ...]) -> None:
+        self.inputs = sources
+
+    def step(self, *deltas: Delta) -> Delta:
+        return merged(deltas)
+
+
+class Distinct:
+    """Each row once, however many ways there are to it."""
+
+    def __init__(self, source: int) -> None:
+        self.inputs = (source,)
+        self.weights: Delta = {}
+
+    def step(self, delta: Delta) -> Delta:
+        out: Delta = {}
+        weights = self.weights
+        for row, weight in delta.items():
+            before = weights.get(row, 0)
+            now = before + weight
+            if now:
+                weights[row] = now
+            else:
+                del weights[row]
+            if before == 0:
+                out[row] = 1
+            elif now == 0:
+                out[row] = -1
+        return out
+
+
+class Lookup:
+    """Every row with the value that belongs to its key: an attribute of a node, or what was made of a group."""
+
+    def __init__(self, left: int, values: int, key: Key, held: dict[Any, Any], default: Any) -> None:
+        self.inputs = (left, values)
+        self.left = Index(key)
+        self.held = held
+        self.default = default
+
+    def step(self, left: Delta, changed: Changed) -> Delta:
+        out: Delta = {}
+        for at, (old, new) in changed.items() if changed else ():
+            for row, weight in self.left.rows.get(at, _NONE).items():
+                add(out, (*row, old), -weight)
+                add(out, (*row, new), weight)
+        if left:
+            key, held, default = self.left.key, self.held, self.default
+            for row, weight in left.items():
+                add(out, (*row, held.get(key(row), default)), weight)
+            self.left.update(left)
+        return out
+
+
+class Product(Join):
+    """Every row of one relation with every row of another."""
+
+    def __init__(self, left: int, right: int, adds: tuple[int, ...]) -> None:
+        super().__init__(left, right, columns(()), columns(()), adds)
+
+
+_NONE: Delta = {}

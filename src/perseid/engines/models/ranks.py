@@ -1,0 +1,54 @@
+"""Values as things that Python can put in order: numbers by size with NaN above all, null below everything."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from perseid.semantics.values import EPOCH, midnight
+
+
+def rank(value: Any) -> Any:
+    """Something that compares as the value does with others of its type, and equal for equal values."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float) and math.isnan(value):
+        return (2,)
+    if isinstance(value, date):
+        return (1, (midnight(value) - EPOCH) // _MICRO)
+    return (1, value)
+
+
+class Backwards:
+    """The other way round, for what cannot be made negative."""
+
+    __slots__ = ("inside",)
+
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+
+    def __lt__(self, other: Backwards) -> bool:
+        return bool(other.inside < self.inside)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Backwards) and other.inside == self.inside
+
+    def __hash__(self) -> int:
+        return hash(self.inside)
+
+
+def downwards(value: Any) -> Any:
+    """As :func:`rank`, the greatest first."""
+    if type(value) is int:
+        return (-1, -value)
+    if isinstance(value, datetime):
+        return (-1, -((value - EPOCH) // _MICRO))
+    if value is None:
+        return (0,)
+    if isinstance(value, float):
+        return (-2,) if math.isnan(value) else (-1, -value)
+    return (-1, Backwards(rank(value)))
+
+
+_MICRO = timedelta(microseconds=1)

@@ -1,0 +1,135 @@
+"""Where changes enter a network: nodes of a type, edges, attributes and moving windows of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import Any
+
+from perseid.engines.models.deltas import Changed, Delta, add
+from perseid.semantics.graphs import Done, Element
+from perseid.semantics.metamodels import Kinds
+from perseid.semantics.model_oracle import moving_value
+from perseid.semantics.model_queries import Moving
+
+
+class Nodes:
+    """The nodes of a type and of those below it, as rows of one column; of any type at all where none is named."""
+
+    inputs: tuple[int, ...] = ()
+
+    def __init__(self, kinds: Kinds, type_: str | None) -> None:
+        self.kinds = frozenset(kinds.nodes if type_ is None else kinds.below(type_))
+
+    def read(self, time: int, done: list[Done]) -> Delta:
+        out: Delta = {}
+        for one in done:
+            if one.action == "create" and one.kind in self.kinds:
+                add(out, (one.element,), 1)
+            elif one.action == "delete" and one.kind in self.kinds:
+                add(out, (one.element,), -1)
+        return out
+
+
+class Edges:
+    """The edges of a type: rows of source and target."""
+
+    inputs: tuple[int, ...] = ()
+
+    def __init__(self, edge: str) -> None:
+        self.edge = edge
+
+    def read(self, time: int, done: list[Done]) -> Delta:
+        out: Delta = {}
+        for one in done:
+            if one.kind == self.edge and one.action in ("link", "unlink"):
+                add(out, (one.element, one.target), 1 if one.action == "link" else -1)
+        return out
+
+
+class Attributes:
+    """An attribute of every node that has a value of it."""
+
+    inputs: tuple[int, ...] = ()
+
+    def __init__(self, attribute: str) -> None:
+        self.attribute = attribute
+        self.held: dict[Element, Any] = {}
+
+    def read(self, time: int, done: list[Done]) -> Changed:
+        before: dict[Element, Any] = {}
+        held = self.held
+        for one in done:
+            if one.action == "set" and one.attribute == self.attribute:
+                before.setdefault(one.element, held.get(one.element))
+                if one.new is None:
+                    held.pop(one.element, None)
+                else:
+                    held[one.element] = one.new
+            elif one.action == "delete" and one.element in held:
+                before.setdefault(one.element, held.pop(one.element))
+        return _differences(before, held)
+
+
+class MovingWindows:
+    """What is made of the last values of an attribute, of every node that was given any."""
+
+    inputs: tuple[int, ...] = ()
+
+    def __init__(self, window: Moving) -> None:
+        self.window = window
+        self.past: dict[Element, deque[tuple[int, Any]]] = {}
+        self.held: dict[Element, Any] = {}
+        self.due: list[tuple[int, int, Element]] = []
+        """When a value leaves a window of time, and of which node; the second number keeps nodes from being compared."""
+        self.asked = 0
+
+    def read(self, time: int, done: list[Done]) -> Changed:
+        touched: dict[Element, None] = {}
+        for one in done:
+            if one.action == "set" and one.attribute == self.window.attribute:
+                self._remember(time, one.element, one.new)
+                touched[one.element] = None
+            elif one.action == "delete" and one.element in self.past:
+                del self.past[one.element]
+                touched[one.element] = None
+        while self.due and self.due[0][0] <= time:
+            element = heappop(self.due)[2]
+            if element in self.past:
+                touched[element] = None
+        before = {element: self.held.get(element) for element in touched}
+        for element in touched:
+            self._make(time, element)
+        return _differences(before, self.held)
+
+    def _remember(self, time: int, element: Element, value: Any) -> None:
+        past = self.past.get(element)
+        if past is None:
+            past = self.past[element] = deque(maxlen=self.window.values)
+        if past and past[-1][0] == time:
+            # Of one transaction the last value counts.
+            past.pop()
+        past.append((time, value))
+        if self.window.microseconds is not None:
+            self.asked += 1
+            heappush(self.due, (time + self.window.microseconds, self.asked, element))
+
+    def _make(self, time: int, element: Element) -> None:
+        past = self.past.get(element)
+        if past is not None and self.window.microseconds is not None:
+            while past and past[0][0] <= time - self.window.microseconds:
+                past.popleft()
+        made = None if past is None else moving_value(self.window, [value for _, value in past])
+        if made is None:
+            self.held.pop(element, None)
+        else:
+            self.held[element] = made
+
+
+def _differences(before: dict[Element, Any], held: dict[Element, Any]) -> Changed:
+    changed: Changed = {}
+    for element, old in before.items():
+        new = held.get(element)
+        if new != old or type(new) is not type(old):
+            changed[element] = (old, new)
+    return changed

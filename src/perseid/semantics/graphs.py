@@ -1,0 +1,186 @@
+"""A model as it stands: typed nodes with attributes, and edges; and the five ways to change it.
+
+A change that does not fit the model as it stands is refused with a reason, and the model is as it was.
+Deleting a node first takes away every edge at it: those are elementary changes too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal as Choice
+from typing import TypeAlias
+
+from perseid.errors import PerseidError
+from perseid.semantics import values as v
+from perseid.semantics.metamodels import Kinds
+from perseid.semantics.values import Value
+
+Element: TypeAlias = "str | int"
+"""What a node is called: unique in its model, all of one model texts or all numbers."""
+Action = Choice["create", "delete", "set", "link", "unlink"]
+RANK: dict[str, int] = {"unlink": 0, "delete": 1, "create": 2, "set": 3, "link": 4}
+"""The order of changes of one moment that nothing else puts in order: so an element can be replaced, an edge moved."""
+NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One elementary change, as it is asked for.
+
+    ``kind`` is the node type of a create and the edge type of a link or unlink; ``target`` the other end of these.
+    """
+
+    action: Action
+    element: Element
+    kind: str | None = None
+    attribute: str | None = None
+    value: object = None
+    target: Element | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One elementary change, as it happened: an event that a step ``change set Host.cpu`` may ask for."""
+
+    action: Action
+    element: Element
+    kind: str
+    """The node's own type, or the edge's."""
+    attribute: str | None = None
+    old: Value = None
+    new: Value = None
+    target: Element | None = None
+
+
+class ChangeError(PerseidError):
+    """A change that does not fit the model as it stands."""
+
+
+def canonical(value: Value) -> Value:
+    """One object for NaN and one zero, so that values can be told apart by ``==`` and by hash."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return NAN
+        return value + 0.0
+    return value
+
+
+@dataclass(slots=True)
+class Graph:
+    """Nodes by name; edges by type, forwards and backwards."""
+
+    kinds: Kinds
+    nodes: dict[Element, str] = field(default_factory=dict)
+    values: dict[tuple[Element, str], Value] = field(default_factory=dict)
+    forth: dict[str, dict[Element, set[Element]]] = field(default_factory=dict)
+    back: dict[str, dict[Element, set[Element]]] = field(default_factory=dict)
+
+    def apply(self, change: Change) -> list[Done]:
+        """What a change does, in order; or :class:`ChangeError`."""
+        match change.action:
+            case "create":
+                return self._create(change)
+            case "delete":
+                return self._delete(change)
+            case "set":
+                return self._set(change)
+            case "link":
+                return self._link(change)
+            case "unlink":
+                return self._unlink(change)
+        raise ChangeError(f"There is no change called {change.action!r}.")
+
+    def value(self, element: Element, attribute: str) -> Value:
+        return self.values.get((element, attribute))
+
+    def edges(self, edge: str) -> Iterator[tuple[Element, Element]]:
+        for source, targets in self.forth.get(edge, {}).items():
+            for target in targets:
+                yield source, target
+
+    def has_edge(self, edge: str, source: Element, target: Element) -> bool:
+        return target in self.forth.get(edge, {}).get(source, ())
+
+    # the five changes
+
+    def _create(self, change: Change) -> list[Done]:
+        if change.element is None:
+            raise ChangeError("A node without a name cannot be created.")
+        if change.element in self.nodes:
+            raise ChangeError(f"{change.element!r} is there already, as {self.nodes[change.element]}.")
+        kind = self.kinds.creatable(change.kind)
+        self.nodes[change.element] = kind
+        return [Done("create", change.element, kind)]
+
+    def _delete(self, change: Change) -> list[Done]:
+        kind = self._kind_of(change.element)
+        gone = [Done("unlink", *ends) for ends in self._edges_at(change.element)]
+        for done in gone:
+            self._cut(done.kind, done.element, done.target)
+        for attribute in self.kinds.attributes(kind):
+            self.values.pop((change.element, attribute), None)
+        del self.nodes[change.element]
+        return [*gone, Done("delete", change.element, kind)]
+
+    def _set(self, change: Change) -> list[Done]:
+        kind = self._kind_of(change.element)
+        type_ = self.kinds.attribute_type(kind, change.attribute)
+        new = canonical(v.conform(change.value, type_))
+        if new is None and v.scalar(change.value) is not None:
+            raise ChangeError(f"{change.value!r} is no {type_} and cannot be {kind}.{change.attribute}.")
+        place = (change.element, str(change.attribute))
+        old = self.values.get(place)
+        if new is None:
+            self.values.pop(place, None)
+        else:
+            self.values[place] = new
+        return [Done("set", change.element, kind, change.attribute, old, new)]
+
+    def _link(self, change: Change) -> list[Done]:
+        edge = self.kinds.edge(change.kind)
+        for end, wanted in ((change.element, edge.source), (change.target, edge.target)):
+            if not self.kinds.is_a(self._kind_of(end), wanted):
+                raise ChangeError(f"{end!r} is a {self.nodes[end]} and not a {wanted}, as {edge.name} wants.")  # type: ignore[index]
+        targets = self.forth.setdefault(edge.name, {}).setdefault(change.element, set())
+        if change.target in targets:
+            raise ChangeError(f"{change.element!r} -{edge.name}-> {change.target!r} is there already.")
+        if edge.one and targets:
+            raise ChangeError(f"{change.element!r} has its one {edge.name} already.")
+        assert change.target is not None
+        targets.add(change.target)
+        self.back.setdefault(edge.name, {}).setdefault(change.target, set()).add(change.element)
+        return [Done("link", change.element, edge.name, target=change.target)]
+
+    def _unlink(self, change: Change) -> list[Done]:
+        edge = self.kinds.edge(change.kind).name
+        if change.target is None or not self.has_edge(edge, change.element, change.target):
+            raise ChangeError(f"There is no {change.element!r} -{edge}-> {change.target!r} to take away.")
+        self._cut(edge, change.element, change.target)
+        return [Done("unlink", change.element, edge, target=change.target)]
+
+    def _kind_of(self, element: Element | None) -> str:
+        if element not in self.nodes:
+            raise ChangeError(f"There is no {element!r} in this model.")
+        return self.nodes[element]
+
+    def _edges_at(self, element: Element) -> Iterator[tuple[Element, str, None, None, None, Element]]:
+        """The edges at a node in an order that does not hang on hashes; a loop once."""
+        for edge in sorted(self.forth):
+            for target in _sorted(self.forth[edge].get(element, ())):
+                yield element, edge, None, None, None, target
+            for source in _sorted(self.back.get(edge, {}).get(element, ())):
+                if source != element:
+                    yield source, edge, None, None, None, element
+
+    def _cut(self, edge: str, source: Element, target: Element | None) -> None:
+        assert target is not None
+        for ends, one, other in ((self.forth[edge], source, target), (self.back[edge], target, source)):
+            ends[one].discard(other)
+            if not ends[one]:
+                del ends[one]
+
+
+def _sorted(elements: Iterable[Element]) -> list[Element]:
+    return sorted(elements, key=lambda e: (isinstance(e, str), e))

@@ -1,0 +1,378 @@
+"""What queries over a model mean: everything computed from scratch, after every transaction, and compared.
+
+Slow and meant to be read. A transaction is all changes of one moment; queries see its end. A match is *found* when
+it was not there before, *lost* when it is there no more, and *updated* when it stayed and a node among its parameters
+changed: an attribute has another value, or an edge at it came or went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cmp_to_key
+from typing import TypeAlias
+
+from perseid.errors import PerseidError
+from perseid.lang import expressions as ex
+from perseid.lang import models as m
+from perseid.semantics import values as v
+from perseid.semantics.evaluate import evaluate, truth
+from perseid.semantics.exact_sums import exact_sum
+from perseid.semantics.functions import FUNCTIONS
+from perseid.semantics.graphs import Change, Done, Element, Graph, canonical
+from perseid.semantics.model_queries import Moving, Queries
+from perseid.semantics.values import Value
+
+Match: TypeAlias = "tuple[Value, ...]"
+Row: TypeAlias = "dict[str, Value]"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryChange:
+    """A match that came, stayed with a change, or went: an event that a step ``found q`` may ask for."""
+
+    change: str
+    query: str
+    match: Match
+
+
+@dataclass(slots=True)
+class Told:
+    """What one transaction brought: elementary changes, changes of matches, and what was refused."""
+
+    done: list[Done]
+    changes: list[QueryChange]
+    refused: list[tuple[Change, str]]
+
+
+@dataclass(slots=True)
+class Recomputed:
+    """A model and the queries over it; every transaction is answered from scratch."""
+
+    queries: Queries
+    graph: Graph = field(init=False)
+    matches: dict[str, set[Match]] = field(init=False)
+    history: dict[tuple[Element, str], list[tuple[int, Value]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.graph = Graph(self.queries.kinds)
+        self.matches = {name: set() for name in self.queries.queries}
+
+    def transact(self, time: int, changes: Iterable[Change]) -> Told:
+        """All changes of one moment, in order."""
+        done, refused = applied(self.graph, changes)
+        self._remember(time, done)
+        before = self.matches
+        self.matches = evaluate_all(self.queries, self.graph, self._moving(time))
+        return Told(done, list(self._changes(before, touched(done))), refused)
+
+    def _remember(self, time: int, done: Sequence[Done]) -> None:
+        for one in done:
+            if one.action == "set":
+                past = self.history.setdefault((one.element, str(one.attribute)), [])
+                if past and past[-1][0] == time:
+                    past.pop()
+                past.append((time, one.new))
+            elif one.action == "delete":
+                for place in [p for p in self.history if p[0] == one.element]:
+                    del self.history[place]
+
+    def _moving(self, time: int) -> Callable[[Element, Moving], Value]:
+        def value(element: Element, window: Moving) -> Value:
+            past = self.history.get((element, window.attribute), [])
+            if window.values is not None:
+                seen = past[-window.values :]
+            else:
+                assert window.microseconds is not None
+                seen = [p for p in past if p[0] > time - window.microseconds]
+            return moving_value(window, [value for _, value in seen])
+
+        return value
+
+    def _changes(self, before: dict[str, set[Match]], changed: set[Element]) -> Iterator[QueryChange]:
+        for name, now in self.matches.items():
+            then = before[name]
+            nodes = self.queries.node_parameters(name)
+            for match in ordered(then - now):
+                yield QueryChange("lost", name, match)
+            for match in ordered(m_ for m_ in then & now if any(m_[i] in changed for i in nodes)):
+                yield QueryChange("updated", name, match)
+            for match in ordered(now - then):
+                yield QueryChange("found", name, match)
+
+
+def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[Done], list[tuple[Change, str]]]:
+    """Every change that fits, done; those that do not, with the reason."""
+    done: list[Done] = []
+    refused: list[tuple[Change, str]] = []
+    for change in changes:
+        try:
+            done.extend(graph.apply(change))
+        except PerseidError as error:
+            refused.append((change, error.message))
+    return done, refused
+
+
+def touched(done: Iterable[Done]) -> set[Element]:
+    """Nodes that changed: an attribute has another value, or an edge at it came or went."""
+    first: dict[tuple[Element, str | None], Value] = {}
+    last: dict[tuple[Element, str | None], Value] = {}
+    edges: dict[tuple[str, Element, Element | None], int] = {}
+    for one in done:
+        if one.action == "set":
+            first.setdefault((one.element, one.attribute), one.old)
+            last[one.element, one.attribute] = one.new
+        elif one.action in ("link", "unlink"):
+            edge = (one.kind, one.element, one.target)
+            edges[edge] = edges.get(edge, 0) + (1 if one.action == "link" else -1)
+    found = {place[0] for place, new in last.items() if new != first[place]}
+    for (_, source, target), weight in edges.items():
+        if weight and target is not None:
+            found |= {source, target}
+    return found
+
+
+def moving_value(window: Moving, seen: Sequence[Value]) -> Value:
+    """What a moving window is worth over the values in it, oldest first; null without any."""
+    known = [value for value in seen if value is not None]
+    if window.function == "moving_count":
+        return len(known)
+    if not known:
+        return None
+    if window.function in ("moving_avg", "moving_sum"):
+        total = exact_sum(float(value) for value in known)  # type: ignore[arg-type]
+        return canonical(total.value() if window.function == "moving_sum" else total.mean())
+    best = known[0]
+    for value in known[1:]:
+        order = v.compare(value, best)
+        if order is not None and (order > 0) == (window.function == "moving_max") and order:
+            best = value
+    return best
+
+
+# a set of queries on a graph
+
+
+def evaluate_all(queries: Queries, graph: Graph, moving: Callable[[Element, Moving], Value]) -> dict[str, set[Match]]:
+    """The matches of every query."""
+    found: dict[str, set[Match]] = {}
+    reader = _Reader(queries, graph, moving, found)
+    for name, query in queries.queries.items():
+        found[name] = reader.matches(query)
+    return found
+
+
+@dataclass(slots=True)
+class _Reader:
+    queries: Queries
+    graph: Graph
+    moving: Callable[[Element, Moving], Value]
+    found: dict[str, set[Match]]
+
+    def matches(self, query: m.Query) -> set[Match]:
+        if isinstance(query.ways, m.Components):
+            return self._components(query.ways)
+        rows: dict[Match, Row] = {}
+        for way in query.ways:
+            for row in self._way(way):
+                match = tuple(row[name] for name in query.parameters)
+                rows[match] = dict(zip(query.parameters, match, strict=True))
+        return set(rows) if query.top is None else self._top(query.top, rows)
+
+    def _way(self, way: m.Find) -> Iterator[Row]:
+        for joined in self._joined(way.constraints, [{}]):
+            row = joined
+            for definition in way.definitions:
+                row = row | {definition.name: self._defined(definition, row)}
+            if way.where is None or truth(self._value(way.where, row)):
+                yield row
+
+    def _joined(self, constraints: Iterable[m.Constraint], rows: list[Row]) -> list[Row]:
+        """Every row with every way to fulfil the constraints; those of absence last, when all else is bound."""
+        wanted = [c for c in constraints if not isinstance(c, m.No)]
+        for constraint in wanted:
+            variables, tuples = self._relation(constraint)
+            rows = [row | new for row in rows for new in _agreeing(row, variables, tuples)]
+        for no in constraints:
+            if isinstance(no, m.No):
+                rows = [row for row in rows if not self._there_is(no, row)]
+        return rows
+
+    def _there_is(self, no: m.No, row: Row) -> bool:
+        inside = self._joined(no.constraints, [row])
+        return any(no.where is None or truth(self._value(no.where, one)) for one in inside)
+
+    def _relation(self, constraint: m.IsNode | m.Walk | m.Call) -> tuple[tuple[str, ...], set[Match]]:
+        match constraint:
+            case m.IsNode():
+                is_a = self.graph.kinds.is_a
+                return (constraint.variable,), {(n,) for n, k in self.graph.nodes.items() if is_a(k, constraint.type)}
+            case m.Walk():
+                edges: set[Match] = set(self.graph.edges(constraint.edge))
+                return (constraint.source, constraint.target), self._walks(edges, constraint.low, constraint.high)
+            case m.Call():
+                matches = self.found[constraint.query]
+                if (constraint.low, constraint.high) != (1, 1):
+                    matches = self._walks(matches, constraint.low, constraint.high)
+                return constraint.arguments, matches
+
+    def _walks(self, edges: set[Match], low: int, high: int | None) -> set[Match]:
+        """Pairs that some walk of ``low`` to ``high`` edges joins."""
+        at: set[Match] = {(node, node) for node in self.graph.nodes}
+        found = set(at) if low == 0 else set()
+        seen: set[frozenset[Match]] = set()
+        steps = 0
+        while at and (high is None or steps < high):
+            at = {(a, c) for a, b in at for b_, c in edges if b == b_}
+            steps += 1
+            if steps >= low:
+                found |= at
+            if high is None:
+                # Walks without a bound end when the same ends come again.
+                if frozenset(at) in seen:
+                    break
+                seen.add(frozenset(at))
+        return found
+
+    def _components(self, asked: m.Components) -> set[Match]:
+        near: dict[Match, set[Match]] = {}
+        for *group, a, b in self.found[asked.edges]:
+            near.setdefault((*group, a), set()).add((*group, b))
+            near.setdefault((*group, b), set()).add((*group, a))
+        for node in self.found[asked.nodes] if asked.nodes is not None else ():
+            near.setdefault(node, set())
+        found: set[Match] = set()
+        for start in near:
+            reached, todo = {start}, [start]
+            while todo:
+                new = near[todo.pop()] - reached
+                reached |= new
+                todo.extend(new)
+            found.add((*start, ordered(reached)[0][-1]))
+        return found
+
+    # values
+
+    def _defined(self, definition: m.Definition, row: Row) -> Value:
+        if isinstance(definition, m.Let):
+            return canonical(self._value(definition.value, row))
+        variables, tuples = self._relation(definition.call)
+        inside = [row | new for new in _agreeing(row, variables, tuples)]
+        if definition.value is None:
+            return len(inside)
+        values = [self._value(definition.value, one) for one in _by_match(inside)]
+        return canonical(aggregate(definition.function, values))
+
+    def _value(self, expr: ex.Expr, row: Row) -> Value:
+        def named(parts: tuple[str, ...]) -> Value:
+            found = row[parts[0]]
+            return found if len(parts) == 1 else self._attribute(found, parts[1])  # type: ignore[arg-type]
+
+        return evaluate(expr, RowScope(named))
+
+    def _attribute(self, element: Element, name: str) -> Value:
+        window = self.queries.moving.get(name)
+        return self.graph.value(element, name) if window is None else self.moving(element, window)
+
+    def _top(self, top: m.Top, rows: dict[Match, Row]) -> set[Match]:
+        groups: dict[Match, list[tuple[Match, list[Value]]]] = {}
+        for match, row in rows.items():
+            keys = [self._value(order.value, row) for order in top.by]
+            groups.setdefault(tuple(row[name] for name in top.per), []).append((match, keys))
+        found: set[Match] = set()
+        for members in groups.values():
+            members.sort(key=lambda one: top_key(top, one[1]))
+            last = members[: top.count][-1]
+            found |= {match for match, keys in members if top_key(top, keys) <= top_key(top, last[1])}
+        return found
+
+
+def _agreeing(row: Row, variables: tuple[str, ...], tuples: set[Match]) -> Iterator[Row]:
+    """What each tuple adds to a row, for those that agree with it, and with themselves where a variable comes twice."""
+    for values in tuples:
+        new = dict(zip(variables, values, strict=True))
+        if all(new[name] == value for name, value in zip(variables, values, strict=True)) and all(
+            row[name] == value for name, value in new.items() if name in row
+        ):
+            yield new
+
+
+def _by_match(rows: list[Row]) -> list[Row]:
+    """In one order, so that a sum of doubles has one value."""
+    return sorted(rows, key=lambda row: _order_key([row[name] for name in sorted(row)]))
+
+
+def aggregate(function: str, values: Sequence[Value]) -> Value:
+    """The sum of nothing is 0; least, greatest and average of nothing are null.
+
+    A sum of doubles is the double nearest to the true sum: so it does not hang on an order, and what was added can
+    be taken away again.
+    """
+    known = [value for value in values if value is not None]
+    if function == "sum" and not known:
+        return 0
+    doubles = [value for value in known if isinstance(value, float)]
+    if function in ("sum", "avg") and known and len(doubles) == len(known):
+        total = exact_sum(doubles)
+        return total.value() if function == "sum" else total.mean()
+    return FUNCTIONS[function].run(known)
+
+
+@dataclass(frozen=True, slots=True)
+class RowScope:
+    """The names of an expression in a row: each is a variable, or an attribute of the node it stands for."""
+
+    value: Callable[[tuple[str, ...]], object]
+
+    def ref(self, parts: tuple[str, ...]) -> object:
+        return self.value(parts)
+
+    def rounds(self, names: frozenset[str]) -> Iterable[RowScope]:
+        return ()
+
+    def is_step(self, name: str) -> bool:
+        return False
+
+    def param(self, name: str) -> object:
+        return None
+
+    def relation(self, name: str) -> None:
+        return None
+
+    def time(self, step: str | None) -> None:
+        return None
+
+    def event_type(self, step: str | None) -> None:
+        return None
+
+
+# order
+
+
+def ordered(matches: Iterable[Match]) -> list[Match]:
+    """Matches in the order of their values; null first."""
+    return sorted(matches, key=_order_key)
+
+
+def _order_key(values: Sequence[Value]) -> list[object]:
+    return [_Ordered(value) for value in values]
+
+
+def _compare(left: Value, right: Value) -> int:
+    if left is None or right is None:
+        return (left is not None) - (right is not None)
+    found = v.compare(left, right)
+    if found is None:
+        # Different kinds, which types keep apart: by name, so that there is an order at all.
+        a, b = type(left).__name__, type(right).__name__
+        return (a > b) - (a < b)
+    return found
+
+
+_Ordered = cmp_to_key(_compare)
+_Backwards = cmp_to_key(lambda left, right: _compare(right, left))
+
+
+def top_key(top: m.Top, keys: Sequence[Value]) -> list[object]:
+    """The first of the top is the least of these; null is below everything."""
+    return [(_Ordered if order.ascending else _Backwards)(key) for order, key in zip(top.by, keys, strict=True)]
