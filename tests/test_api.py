@@ -285,8 +285,8 @@ def test_suppressed_matches_are_counted() -> None:
     assert "(3 suppressed)" in repr(found)
 
 
-def test_what_is_not_yet_says_so() -> None:
-    with pytest.raises(ps.NotYetError, match="still to come"):
+def test_steps_of_other_streams_say_which() -> None:
+    with pytest.raises(ps.UnsupportedError, match="declared as one of events"):
         ps.pattern("pattern p match found Overloaded o").match([])
     with pytest.raises(ps.UnsupportedError, match="declared as one of events"):
         ps.pattern("pattern p match Orders << //order->o >>").match([])

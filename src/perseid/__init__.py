@@ -55,7 +55,9 @@ from perseid.local.answers import Answers
 from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents
 from perseid.local.matches import Matches
+from perseid.local.models import Models
 from perseid.local.rows import Events
+from perseid.model_api import Metamodel, metamodel, model
 from perseid.semantics.detection import Match
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.semantics.types import EventSchema, schema
@@ -83,7 +85,9 @@ __all__ = [
     "Match",
     "Matches",
     "MeaningError",
+    "Metamodel",
     "MissingExtraError",
+    "Models",
     "NotYetError",
     "Pattern",
     "PatternError",
@@ -113,6 +117,8 @@ __all__ = [
     "hidden_markov",
     "inspect",
     "load",
+    "metamodel",
+    "model",
     "pattern",
     "patterns",
     "progress",

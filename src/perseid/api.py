@@ -18,7 +18,6 @@ from perseid.errors import (
     BindingError,
     EventDataError,
     MeaningError,
-    NotYetError,
     PatternError,
     PatternSyntaxError,
     PerseidError,
@@ -35,7 +34,10 @@ from perseid.lang.printer import print_file, print_pattern
 from perseid.lang.tree_patterns import TreePattern
 from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents, asked_of, check_variables
+from perseid.local.matches import together
+from perseid.local.models import Models
 from perseid.local.rows import Events, is_spark, read_relation, require_here, require_spark
+from perseid.model_api import Metamodel, explain_model, over_events
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
 from perseid.semantics.core import CorePattern
@@ -154,9 +156,17 @@ class PatternSet:
 
     def _over(self, stream: Any) -> tuple[PatternSet, Events]:
         """The patterns, and the stream of events they are asked of: results of tree patterns, where it is of documents."""
+        whole = (*self._tree.patterns, *self._producers)
+        if isinstance(stream, Models):
+            found = self._apart(stream)
+            if len(found) > 1:
+                raise UnsupportedError(
+                    "These patterns are asked of different events of the model.",
+                    hint=f"Ask them one by one: patterns[{self.names[0]!r}].",
+                )
+            return found[0]
         if not isinstance(stream, Documents):
             return self, _declared(stream)
-        whole = (*self._tree.patterns, *self._producers)
         data = [columns for _, columns in stream.inputs()]
         spark = is_spark(data[0])
         names = [name for one in data for name in (one.columns if spark else _column_names(one))]
@@ -167,9 +177,23 @@ class PatternSet:
             from perseid.spark.documents import documents_as_events as as_events
         else:
             from perseid.local.trees import read_here as as_events
+        return self._lowered(lowered, self._located(lambda: as_events(stream, asked)))
+
+    def _apart(self, stream: Models) -> list[tuple[PatternSet, Events]]:
+        """The patterns over a model by the events they are asked of; of several patterns some may have others."""
+        whole = (*self._tree.patterns, *self._producers)
+        found = []
+        for group, events_ in self._located(lambda: over_events(whole, stream)):
+            own = tuple(p for p in group.patterns if p.name in self.names)
+            rest = tuple(p for p in group.patterns if p.name not in self.names)
+            if own:
+                found.append((PatternSet(ast.PatternFile(own), self._source, rest), events_))
+        return found
+
+    def _lowered(self, patterns: tuple[ast.Pattern, ...], events_: Events) -> tuple[PatternSet, Events]:
+        """The set with its patterns, and those beside them, as they are asked of events."""
         count = len(self._tree.patterns)
-        events_ = self._located(lambda: as_events(stream, asked))
-        return PatternSet(ast.PatternFile(lowered[:count]), self._source, lowered[count:]), events_
+        return PatternSet(ast.PatternFile(patterns[:count]), self._source, patterns[count:]), events_
 
     def explain(self, stream: Any = None) -> str:
         """What each pattern means and what running it takes, in words.
@@ -185,6 +209,9 @@ class PatternSet:
             cores = self._cores()
             meaning = self._meanings(self._located(lambda: compile_set(cores)))
             return "\n".join([*meaning, self._located(lambda: explain_beliefs(cores, stream))])
+        if isinstance(stream, Models):
+            parts = [over.explain(declared) for over, declared in self._apart(stream)]
+            return "\n".join([*parts, explain_model(self._tree.patterns, stream)])
         if isinstance(stream, Documents):
             over, declared = self._over(stream)
             return "\n".join([over.explain(declared), *self._explained_trees(), f"\n{stream.explain()}"])
@@ -242,6 +269,9 @@ class PatternSet:
                 raise UnsupportedError("A horizon is for streams of certain events.", hint="Leave out rows after it.")
             return self._located(lambda: match_beliefs(self._cores(), stream, _tables(relations), tell))
         _refuse_spark("match", stream)
+        if isinstance(stream, Models):
+            found = self._apart(stream)
+            return together([over.match(own, relations=relations, horizon=horizon) for over, own in found])
         over, declared = self._over(stream)
         tables = _tables(relations)
         plan = over._plan_for(declared)
@@ -460,7 +490,7 @@ def pattern(source: str | PatternBuilder | ast.Pattern) -> Pattern:
     return Pattern(parse_pattern(source), source)
 
 
-PatternLike: TypeAlias = str | PatternSet | PatternBuilder | ast.Pattern
+PatternLike: TypeAlias = str | PatternSet | PatternBuilder | ast.Pattern | Metamodel
 """What patterns are made from, and patterns."""
 
 
@@ -539,12 +569,14 @@ def patterns(*given: PatternLike | Iterable[PatternLike]) -> PatternSet:
 
 
 def _one_by_one(given: PatternLike | Iterable[PatternLike]) -> Iterable[PatternLike]:
-    single = isinstance(given, str | PatternSet | PatternBuilder) or not isinstance(given, Iterable)
+    single = isinstance(given, str | PatternSet | PatternBuilder | Metamodel) or not isinstance(given, Iterable)
     return [given] if single else given  # type: ignore[list-item, return-value]
 
 
 def _text_of(given: PatternLike) -> str:
     match given:
+        case Metamodel():
+            return print_file(ast.PatternFile(given.patterns))
         case PatternSet():
             return str(given)
         case PatternBuilder():
@@ -590,6 +622,9 @@ def _streaming(stream: Events) -> bool:
 
 
 def _refuse_spark(what: str, stream: Any) -> None:
+    if isinstance(stream, Models):
+        require_here(what, stream.data)
+        return
     for data in _inputs(stream.events if isinstance(stream, Documents) else _declared(stream)):
         require_here(what, data)
 
@@ -640,10 +675,9 @@ def _refuse_what_is_not_yet(cores: list[CorePattern]) -> None:
                     hint="Declare it as documents: ps.documents(df, body='xml', time=…).",
                 )
             if type(step.kind) in _KINDS:
-                raise NotYetError(
-                    f"Pattern {core.name} asks for {_KINDS[type(step.kind)]}: it parses, prints and explains, "
-                    "but the engine that runs it is still to come.",
-                    hint="Patterns over plain events run today.",
+                raise UnsupportedError(
+                    f"Pattern {core.name} asks for {_KINDS[type(step.kind)]}, and its stream is declared as one of events.",
+                    hint="Declare it as changes of a model: ps.model(rows, ps.metamodel(…)).",
                 )
 
 

@@ -130,6 +130,16 @@ def _row(match: Match) -> dict[str, Any]:
     return row
 
 
+def together(found: Sequence[Matches]) -> Matches:
+    """What several runs found, as one."""
+    if len(found) == 1:
+        return found[0]
+    matches = sorted((match for one in found for match in one), key=lambda match: (match.end, match.start))
+    counted = {name: sum(getattr(one, name) for one in found) for name in ("suppressed", "evidence_dropped", "capped")}
+    columns = dict.fromkeys(name for one in found for name in one._columns)
+    return Matches(matches, counted, None, list(columns), [note for one in found for note in one.notes])
+
+
 def describe(match: Match) -> str:
     """A match on one line."""
     parts = [match.pattern if match.kind == "match" else f"{match.pattern} ({match.kind})"]

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from perseid.errors import PerseidError
 from perseid.semantics import values as v
+from perseid.semantics.evaluate import cast
 from perseid.semantics.metamodels import Kinds
 from perseid.semantics.values import Value
 
@@ -127,8 +128,10 @@ class Graph:
     def _set(self, change: Change) -> list[Done]:
         kind = self._kind_of(change.element)
         type_ = self.kinds.attribute_type(kind, change.attribute)
-        new = canonical(v.conform(change.value, type_))
-        if new is None and v.scalar(change.value) is not None:
+        given = v.scalar(change.value)
+        # A text is read as what the attribute is: rows of changes have one column for values of all types.
+        new = canonical(cast(given, type_) if isinstance(given, str) else v.conform(given, type_))
+        if new is None and given is not None:
             raise ChangeError(f"{change.value!r} is no {type_} and cannot be {kind}.{change.attribute}.")
         place = (change.element, str(change.attribute))
         old = self.values.get(place)

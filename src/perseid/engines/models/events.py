@@ -1,0 +1,75 @@
+"""What transactions told, as rows of events: the stream that patterns over a model are asked of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from perseid.engines.sequence.schema import arrow_of
+from perseid.semantics import types as t
+from perseid.semantics.graphs import Done
+from perseid.semantics.model_oracle import Told
+from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_steps import CHANGE_COLUMNS, Watched, change_event, event_columns, query_event
+
+TIME, TYPE, PLACE = "_time", "_type", "_place"
+"""When an event happened, what it is, and its place among the events of its transaction."""
+
+
+class EventRows:
+    """Rows of events, gathered column by column.
+
+    In a transaction elementary changes come first, as they happened, then query by query what was lost, updated and
+    found.
+    """
+
+    def __init__(self, queries: Queries, watched: Watched, key: Sequence[str]) -> None:
+        self.queries = queries
+        self.watched = watched
+        self.types = event_columns(queries, watched)
+        self.key = tuple(key)
+        self.rows: list[tuple[int, str, int]] = []
+        self.keys: list[tuple[Any, ...]] = []
+        self.values: list[Mapping[str, Any]] = []
+
+    def add(self, key: tuple[Any, ...], time: int, told: Told) -> None:
+        """All events of one transaction of one model."""
+        for place, (type_, values) in enumerate(self._events(told)):
+            self.rows.append((time, type_, place))
+            self.keys.append(key)
+            self.values.append(values)
+
+    def _events(self, told: Told) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        kinds = self.queries.kinds
+        if self.watched.changes:
+            for done in told.done:
+                if self.watched.wants(done, kinds):
+                    yield change_event(done.action), _of_change(done)
+        for change in told.changes:
+            if change.query in self.watched.queries:
+                names = self.queries.queries[change.query].parameters
+                yield query_event(change.change, change.query), dict(zip(names, change.match, strict=True))
+
+    def table(self, element: Any, keys: Sequence[Any]) -> pa.Table:
+        """The events; ``element`` and ``keys`` are the types of names of nodes and of the columns that tell models apart."""
+        columns: dict[str, Any] = {
+            TIME: pa.array([row[0] for row in self.rows], pa.timestamp("us", "UTC")),
+            TYPE: pa.array([row[1] for row in self.rows], pa.string()),
+            PLACE: pa.array([row[2] for row in self.rows], pa.int64()),
+        }
+        for place, (name, type_) in enumerate(zip(self.key, keys, strict=True)):
+            columns[name] = pa.array([key[place] for key in self.keys], type_)
+        for name, kind in self.types.items():
+            columns[name] = pa.array([values.get(name) for values in self.values], _arrow(kind, element))
+        return pa.table(columns)
+
+
+def _of_change(done: Done) -> dict[str, Any]:
+    values = (done.element, done.kind, done.attribute, done.old, done.new, done.target)
+    return dict(zip(CHANGE_COLUMNS, values, strict=True))
+
+
+def _arrow(type_: t.Type | None, element: Any) -> Any:
+    return element if type_ is None else arrow_of(type_)

@@ -1,0 +1,152 @@
+"""A declared stream of changes of models, and how it becomes one of events: what queries find and lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows
+from perseid.engines.models.live import LiveModel
+from perseid.errors import EventDataError, missing_column, warn
+from perseid.local.rows import Events
+from perseid.local.tables import Table, read_table, time_column
+from perseid.semantics.graphs import RANK, Change
+from perseid.semantics.model_oracle import Match, Told, ordered
+from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_steps import Watched
+
+ROLES = ("change", "element", "kind", "attribute", "value", "target")
+"""What a row of changes says: what is done to which element, and what that takes."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """A stream of changes of models, one for each key; make one with :func:`perseid.model`."""
+
+    data: Any
+    queries: Queries
+    time: str = "ts"
+    key: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=lambda: dict(zip(ROLES, ROLES, strict=True)))
+    """The column of each role."""
+    observe: tuple[str, ...] = ()
+    """Queries whose matches are events even where no pattern names them."""
+
+    def transactions(self) -> Iterator[tuple[tuple[Any, ...], int, list[Change]]]:
+        """Every transaction of every model: models as they are met, each in the order of time."""
+        table = read_table(self.data)
+        for role in ("change", "element"):
+            self._require(table, role)
+        for name in (*self.key, *self.order_by):
+            if name not in table.columns and table.rows:
+                raise missing_column("The changes", name, "key or order", list(table.columns), "ps.model(rows, …)")
+        times = np.asarray(time_column(table, self.time))
+        changes = _changes(self, table)
+        keys = list(zip(*(_values(table, name) for name in self.key), strict=True)) if self.key else [()] * table.rows
+        ranks = [_values(table, name) for name in self.order_by]
+        models: dict[tuple[Any, ...], list[int]] = {}
+        for row in range(table.rows):
+            models.setdefault(keys[row], []).append(row)
+        for key, rows in models.items():
+            # Equal times: as order_by says, else by kind of change, else as the rows stand.
+            rows.sort(
+                key=lambda row: (
+                    times[row],
+                    *(column[row] for column in ranks),
+                    0 if ranks else RANK.get(changes[row].action, 5),
+                )
+            )
+            start = 0
+            for end in range(1, len(rows) + 1):
+                if end == len(rows) or times[rows[end]] != times[rows[start]]:
+                    yield key, int(times[rows[start]]), [changes[row] for row in rows[start:end]]
+                    start = end
+
+    def told(self, live: dict[tuple[Any, ...], LiveModel] | None = None) -> Iterator[tuple[tuple[Any, ...], int, Told]]:
+        """What every transaction brought; ``live`` is filled with the models as they go."""
+        live = {} if live is None else live
+        for key, time, changes in self.transactions():
+            if key not in live:
+                live[key] = LiveModel(self.queries)
+            yield key, time, live[key].transact(time, changes)
+
+    def events(self, *queries: str) -> pa.Table:
+        """What the named queries found, updated and lost, or all of them: a row for each, in the order of time."""
+        watched = Watched(queries or tuple(self.queries.queries), ())
+        return events_here(self, [watched])[0].data
+
+    def matches(self) -> dict[tuple[Any, ...], dict[str, list[Match]]]:
+        """By model and query, the matches there are after the last change."""
+        live = self._live()
+        return {key: {name: ordered(held.standing) for name, held in one.matches.items()} for key, one in live.items()}
+
+    def refused(self) -> list[tuple[tuple[Any, ...], int, Change, str]]:
+        """Changes that do not fit the model as it stood: of which model, when, what, and why."""
+        return [(key, time, *one) for key, time, told in self.told() for one in told.refused]
+
+    def _live(self) -> dict[tuple[Any, ...], LiveModel]:
+        live: dict[tuple[Any, ...], LiveModel] = {}
+        for _ in self.told(live):
+            pass
+        return live
+
+    def _require(self, table: Table, role: str) -> None:
+        name = self.columns[role]
+        if name not in table.columns and table.rows:
+            raise missing_column(
+                "The changes", name, f"{role} of a change", list(table.columns), f"ps.model(rows, {role}=…)"
+            )
+
+    def __repr__(self) -> str:
+        return f"<model {self.queries.kinds.metamodel.name}: changes by {', '.join(self.key) or 'one model'}>"
+
+
+def events_here(models: Models, watched: Sequence[Watched]) -> list[Events]:
+    """The events of models in this process, for each that watches them; the changes are gone through once."""
+    rows = [EventRows(models.queries, one, models.key) for one in watched]
+    refused: list[str] = []
+    for key, time, told in models.told():
+        for one in rows:
+            one.add(key, time, told)
+        refused += [why for _, why in told.refused]
+    if refused:
+        warn(f"{len(refused)} changes do not fit the model and were left out; the first: {refused[0]}")
+    table = read_table(models.data, {models.columns["element"], *models.key})
+    element = _type(table, models.columns["element"])
+    keys = [_type(table, name) for name in models.key]
+    return [event_stream(one.table(element, keys), models) for one in rows]
+
+
+def event_stream(data: Any, models: Models) -> Events:
+    """A table of events as the stream that patterns are asked of."""
+    content = [name for name in data.column_names if name not in (TIME, PLACE)]
+    return Events(data, time=TIME, type=TYPE, id=tuple(content), order_by=(PLACE,), key=models.key)
+
+
+def _changes(models: Models, table: Table) -> list[Change]:
+    absent = [None] * table.rows
+    columns = [
+        _values(table, models.columns[role]) if models.columns[role] in table.columns else absent for role in ROLES
+    ]
+    return [Change(*row) for row in zip(*columns, strict=True)]
+
+
+def _values(table: Table, name: str) -> list[Any]:
+    column = table.columns[name]
+    return column if isinstance(column, list) else column.to_pylist()
+
+
+def _type(table: Table, name: str) -> Any:
+    if name not in table.columns:
+        return pa.string()
+    column = table.columns[name]
+    if isinstance(column, list):
+        raise EventDataError(
+            f"The column {name!r} has values of several kinds.", hint="Names are all texts, or all numbers."
+        )
+    return column.type

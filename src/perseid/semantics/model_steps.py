@@ -1,0 +1,213 @@
+"""Steps over a model as steps over events: ``found q`` and ``change set Host.cpu`` become types and conditions.
+
+To a pattern a model is a stream of events: for each query that the pattern names, its matches found, updated and lost; for
+each kind of elementary change that it names, the changes of that kind. Nothing else is in its stream, so nothing else
+is noise where its context minds noise, and what it finds does not hang on other patterns of its set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from perseid.errors import MeaningError, UnsupportedError
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.semantics import types as t
+from perseid.semantics.graphs import Done
+from perseid.semantics.metamodels import Kinds, unknown
+from perseid.semantics.model_queries import AValue, Queries
+
+CHANGE_COLUMNS = ("element", "kind", "attribute", "old", "new", "target")
+"""What an elementary change has as an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What of a model is in its stream of events."""
+
+    queries: tuple[str, ...]
+    changes: tuple[ast.ModelChange, ...]
+
+    def wants(self, done: Done, kinds: Kinds) -> bool:
+        """Does some step ask for a change like this?"""
+        return any(_fits(asked, done, kinds) for asked in self.changes)
+
+
+def _fits(asked: ast.ModelChange, done: Done, kinds: Kinds) -> bool:
+    if asked.action != done.action:
+        return False
+    if asked.action in ("link", "unlink"):
+        return asked.element == done.kind
+    return kinds.is_a(done.kind, asked.element) and asked.feature in (None, done.attribute)
+
+
+def query_event(change: str, query: str) -> str:
+    """The type of a match that came, stayed with a change, or went."""
+    return f"{change} {query}"
+
+
+def change_event(action: str) -> str:
+    """The type of an elementary change."""
+    return f"change {action}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Patterns that are asked of the same events."""
+
+    patterns: tuple[ast.Pattern, ...]
+    watched: Watched
+
+
+def grouped(
+    patterns: Sequence[ast.Pattern], queries: Queries, key: tuple[str, ...], observe: Iterable[str] = ()
+) -> list[Group]:
+    """Patterns over the events of a model, by what these are; ``key`` tells models apart in every one of them.
+
+    A pattern that takes matches of another is asked of the events of both.
+    """
+    by_name = {pattern.name: pattern for pattern in patterns}
+    found: dict[Watched, list[ast.Pattern]] = {}
+    for pattern in patterns:
+        watching = _Found(queries)
+        for name in _fed_by(pattern, by_name):
+            watching.lowered(by_name[name].match)
+        for name in observe:
+            watching.query(name, None)
+        watched = Watched(tuple(sorted(watching.queries)), tuple(watching.changes))
+        partition = (*(ex.Ref((name,)) for name in key), *pattern.partition_by)
+        made = replace(pattern, match=watching.lowered(pattern.match), partition_by=tuple(dict.fromkeys(partition)))
+        found.setdefault(watched, []).append(made)
+    return [Group(tuple(members), watched) for watched, members in found.items()]
+
+
+def _fed_by(pattern: ast.Pattern, by_name: dict[str, ast.Pattern]) -> list[str]:
+    """Patterns whose fate is one with this one's: it takes their matches, or they its, or those of a third."""
+    near: dict[str, set[str]] = {name: set() for name in by_name}
+    for other in by_name.values():
+        for step in ast.steps(other.match):
+            if isinstance(step.kind, ast.EventType) and step.kind.name in by_name:
+                near[other.name].add(step.kind.name)
+                near[step.kind.name].add(other.name)
+    found, todo = {pattern.name}, [pattern.name]
+    while todo:
+        new = near[todo.pop()] - found
+        found |= new
+        todo.extend(new)
+    return [name for name in by_name if name in found]
+
+
+class _Found:
+    """The queries and changes that steps ask for, as they are met."""
+
+    def __init__(self, queries: Queries) -> None:
+        self.known = queries
+        self.queries: dict[str, None] = {}
+        self.changes: dict[ast.ModelChange, None] = {}
+
+    def lowered(self, value: Any) -> Any:
+        if isinstance(value, ast.Step):
+            return self._step(value)
+        if isinstance(value, tuple):
+            return tuple(map(self.lowered, value))
+        if isinstance(value, ast.ELEMENT_TYPES) and is_dataclass(value):
+            parts = {part.name: getattr(value, part.name) for part in fields(value)}
+            return replace(value, **{name: self.lowered(part) for name, part in parts.items()})
+        return value
+
+    def _step(self, step: ast.Step) -> ast.Step:
+        match step.kind:
+            case ast.QueryEvent(change, query):
+                self.query(query, step)
+                return replace(step, kind=ast.EventType(query_event(change, query)))
+            case ast.ModelChange() as asked:
+                self.changes[asked] = None
+                narrowed = self._narrowed(asked, step)
+                condition = ex.conjoin([*narrowed, *ex.conjuncts(step.condition)])
+                return replace(step, kind=ast.EventType(change_event(asked.action)), condition=condition)
+        return step
+
+    def query(self, name: str, step: ast.Step | None) -> None:
+        if name not in self.known.queries:
+            raise unknown("query", name, list(self.known.queries), None if step is None else step.span)
+        self.queries[name] = None
+
+    def _narrowed(self, asked: ast.ModelChange, step: ast.Step) -> list[ex.Expr]:
+        kinds = self.known.kinds
+        if asked.action in ("link", "unlink"):
+            if asked.element not in kinds.edges:
+                raise unknown("edge", asked.element, list(kinds.edges), step.span)
+            if asked.feature is not None:
+                raise MeaningError(
+                    "An edge has no attributes.", span=step.span, hint=f"Write: change {asked.action} {asked.element}."
+                )
+            return [_equals("kind", asked.element)]
+        if asked.element not in kinds.nodes:
+            raise unknown("node type", asked.element, list(kinds.nodes), step.span)
+        narrowed: list[ex.Expr] = [_among("kind", kinds.below(asked.element))]
+        if asked.feature is not None:
+            if asked.action != "set":
+                raise MeaningError(
+                    "Nodes come and go whole.",
+                    span=step.span,
+                    hint=f"Write: change {asked.action} {asked.element}.",
+                )
+            if asked.feature not in kinds.carried[asked.element]:
+                raise unknown(
+                    f"attribute of {asked.element}", asked.feature, list(kinds.carried[asked.element]), step.span
+                )
+            narrowed.append(_equals("attribute", asked.feature))
+        return narrowed
+
+
+def _equals(column: str, value: str) -> ex.Expr:
+    return ex.Binary("=", ex.Ref((column,)), ex.Literal("string", value))
+
+
+def _among(column: str, values: list[str]) -> ex.Expr:
+    if len(values) == 1:
+        return _equals(column, values[0])
+    return ex.InList(ex.Ref((column,)), tuple(ex.Literal("string", value) for value in values))
+
+
+def event_columns(queries: Queries, watched: Watched) -> dict[str, t.Type | None]:
+    """The columns that events of a model have beside time and type, with their types; None for names of nodes."""
+    found: dict[str, t.Type | None] = {}
+    for query in watched.queries:
+        for name, sort in queries.sorts[query].items():
+            type_ = sort.type if isinstance(sort, AValue) else None
+            if found.setdefault(name, type_) != type_:
+                raise UnsupportedError(
+                    f"{name!r} is of one type in a query and of another in {query}, and both are events of one stream.",
+                    hint="Call one of the parameters something else.",
+                )
+    if watched.changes:
+        values = _value_type(queries.kinds, watched.changes)
+        own = dict(zip(CHANGE_COLUMNS, (None, t.String(), t.String(), values, values, None), strict=True))
+        for name, type_ in own.items():
+            if name in found and found[name] != type_:
+                raise UnsupportedError(
+                    f"A parameter is called {name!r}, as a column of elementary changes is.",
+                    hint="Call it something else.",
+                )
+            found[name] = type_
+    return found
+
+
+def _value_type(kinds: Kinds, changes: Iterable[ast.ModelChange]) -> t.Type:
+    """The one type that all attributes have whose changes are asked for."""
+    sets = [asked for asked in changes if asked.action == "set"]
+    types: dict[t.Type, None] = {}
+    for asked in sets:
+        for kind in kinds.below(asked.element):
+            for attribute, type_ in kinds.carried[kind].items():
+                if asked.feature in (None, attribute):
+                    types[type_] = None
+    if len(types) > 1:
+        raise UnsupportedError(
+            "Patterns ask for changes of attributes of several types, and old and new have one.",
+            hint="Name the attributes, change set Host.cpu, and ask about those of another type in patterns of their own.",
+        )
+    return next(iter(types), t.String())

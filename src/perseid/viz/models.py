@@ -1,0 +1,35 @@
+"""What patterns over a model are asked of, in words: which events there are, and what keeping its queries takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perseid.engines.models.network import Network
+from perseid.lang.printer import print_kind
+from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_steps import Group, Watched
+from perseid.viz.detection import Row, section
+
+
+def explain_models(queries: Queries, groups: Sequence[Group], key: Sequence[str]) -> str:
+    """The model and its events."""
+    kinds = queries.kinds
+    name = kinds.metamodel.name
+    rows: list[Row] = [
+        ("contains", f"{len(kinds.nodes)} types of node, {len(kinds.edges)} of edge"),
+        *((f"events of {', '.join(p.name for p in group.patterns)}", _events(group.watched)) for group in groups),
+        ("models", f"one for each {', '.join(key)}: patterns look at one at a time" if key else "one"),
+        ("time", "all changes of a model at one time are one transaction; queries see its end"),
+        (
+            "queries",
+            f"{len(queries.queries)}, kept as the model changes by {len(Network(queries).operators)} operators that they share; "
+            "the cost follows what changed (closures and components: what hangs together with it)",
+        ),
+        ("state", "the model itself, and the matches of every query and of its parts"),
+    ]
+    return "\n".join(section(f"the model {name}", rows)).rstrip() + "\n"
+
+
+def _events(watched: Watched) -> str:
+    events = [f"{query} found, updated and lost" for query in watched.queries]
+    return "; ".join([*events, *map(print_kind, watched.changes)]) or "none"
