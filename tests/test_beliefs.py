@@ -70,6 +70,17 @@ def test_a_distribution_for_each_step() -> None:
     assert (told.sampled, told.impossible) == (0, 0)
 
 
+def test_no_rows_have_no_answers() -> None:
+    """As ordinary patterns do: a list without rows has no columns, and lacks none; a table with columns may."""
+    for stream in (believed(), linked(), read()):
+        told = EACH_IN_A.match(stream)
+        assert (len(told), told.notes) == (0, ())
+        assert told.to_arrow().column_names == ["pattern", "who", "time", "p", "error"]
+    bare = pa.table({"ts": pa.array([], pa.timestamp("us", "UTC"))})
+    with pytest.raises(EventDataError, match="no column 'who'"):
+        IN_A.match(ps.beliefs(bare, event="At", of="who", about="place", every="1 second"))
+
+
 def test_answers_are_read_in_many_ways() -> None:
     told = AB.match(believed((1, "ann", "a", 0.5), (2, "ann", "b", 0.6)))
     assert repr(told) == "1 answer\n  p  [2026-01-01 00:00:02]  p=0.3000"

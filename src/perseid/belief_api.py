@@ -96,7 +96,9 @@ def match_beliefs(
     plan = make_plan(cores, streams, types, telling=telling)
     table, counted, _ = answer(plan, rows)
     there = [name for i, name in enumerate(rows.kind_names) if (rows.kinds == i).any()]
-    asked = sorted({s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)})
+    asked = sorted(
+        {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)} if there else ()
+    )
     notes = [f"no event is a {name}.{did_you_mean(name, there)}" for name in asked if name not in there]
     return Answers(table, counted, notes)
 

@@ -133,7 +133,7 @@ def _read(part: Belief, wanted: set[str]) -> Table:
     table = read_table(part.data, {*sources.values(), *wanted, part.time})
     there = list(table.names or table.columns)
     for ours, name in sources.items():
-        if name not in table.columns:
+        if name not in table.columns and (table.rows or there):
             raise missing_column(f"The table of {part.stream.type}", name, role_of(ours), there, "ps.beliefs(data, …)")
     return table
 
@@ -147,7 +147,8 @@ def role_of(ours: str) -> str:
 def _named(part: Belief, table: Table, wanted: set[str]) -> pa.Table:
     columns: dict[str, Any] = {}
     for ours, name in part.sources().items():
-        columns[ours] = _column(table, name)
+        # A list without rows has no columns, and lacks none.
+        columns[ours] = _column(table, name) if name in table.columns else pa.nulls(0)
         if ours == CHANCE:
             columns[ours] = as_doubles(columns[ours], part.stream.type, name)
     for name in wanted & table.columns.keys():
