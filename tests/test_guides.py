@@ -17,11 +17,15 @@ import pytest
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 HERE = ["testing-patterns.md"]
 ON_SPARK = ["from-window-functions.md", "documents.md", "subscriptions.md", "uncertain.md"]
+PICTURE = re.compile(r"\s*!\[[^\]]*\]\(([^)]+\.svg)\)")
 BLOCK = re.compile(r"^```(python|python spark|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_page(page: Path, **given: Any) -> None:
-    """Run a page from top to bottom in one namespace. PERSEID_REWRITE_GOLDEN=1 writes anew what is printed."""
+    """Run a page from top to bottom in one namespace; a picture below a block is what it calls ``picture``.
+
+    PERSEID_REWRITE_GOLDEN=1 writes anew what is printed and drawn.
+    """
     text = page.read_text(encoding="utf-8")
     blocks = list(BLOCK.finditer(text))
     namespace: dict[str, Any] = {"__name__": "guide", **given}
@@ -33,6 +37,9 @@ def run_page(page: Path, **given: Any) -> None:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(compile(block[2], page.name, "exec"), namespace)
+        below = PICTURE.match(text, block.end())
+        if below:
+            check_picture(page.parent / below[1], namespace["picture"])
         shown = following is not None and following[1] == "text" and following.start() == block.end() + 1
         if not shown or following is None:
             assert not out.getvalue(), f"{page.name} prints what it does not show:\n{out.getvalue()}"
@@ -44,6 +51,13 @@ def run_page(page: Path, **given: Any) -> None:
             assert out.getvalue() == following[2]
     if os.environ.get("PERSEID_REWRITE_GOLDEN"):
         page.write_text(written + text[at:], encoding="utf-8")
+
+
+def check_picture(path: Path, drawn: str) -> None:
+    if os.environ.get("PERSEID_REWRITE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(drawn, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == drawn, f"{path.name} is not what the page draws"
 
 
 @pytest.mark.parametrize("name", HERE)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from perseid import belief_api
-from perseid.belief_api import explain_beliefs, match_beliefs, refuse_beliefs, refuse_words
+from perseid.belief_api import draw_beliefs, explain_beliefs, match_beliefs, refuse_beliefs, refuse_words
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
 from perseid.declare import named_words
@@ -238,8 +238,25 @@ class PatternSet:
         _, asked = asked_of(self._tree.patterns)  # by their prefixes: a stream says what these stand for
         return {step.type: step.tree for step in asked.steps}
 
-    def draw(self, format: Format = "text") -> str:
-        """The automata as ``text``, ``mermaid`` or ``dot``; those of tree patterns after those of the patterns."""
+    @named_words
+    def draw(
+        self,
+        format: Format = "text",
+        *,
+        stream: Any = None,
+        relations: Relations | None = None,
+        key: object = None,
+        truth: str | None = None,
+    ) -> str:
+        """The automata as ``text``, ``mermaid`` or ``dot``; those of tree patterns after those of the patterns.
+
+        With an uncertain ``stream`` (:func:`beliefs`) what is believed of one key, step by step, beside what the patterns are answered:
+        as ``text``, or as ``svg`` for a page, a strip of small floor plans. ``key`` says whose, where there are several, and
+        ``truth`` names a column of the rows that has what really was.
+        """
+        if stream is not None:
+            tables = _tables(relations)
+            return self._located(lambda: draw_beliefs(self._cores(), stream, tables, format, key, truth))
         cores = self._located(lambda: check(self._tree))
         trees = [draw_tree(tree, format, title) for title, tree in self._trees().items()]
         return "\n".join([*(draw(core, format) for core in cores), *trees])

@@ -7,7 +7,7 @@ from typing import Any
 
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
-from perseid.errors import EventDataError, UnsupportedError, did_you_mean
+from perseid.errors import EventDataError, UnsupportedError, did_you_mean, missing_column
 from perseid.lang import ast
 from perseid.local.answers import Answers
 from perseid.local.beliefs import Beliefs, read_rows
@@ -153,6 +153,33 @@ def explain_beliefs(cores: Sequence[CorePattern], stream: Beliefs) -> str:
     spark = any(is_spark(data) for data in stream.frames())
     types = {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)}
     return explain_answers(cores, asked_streams(cores, stream, sorted(types)), spark)
+
+
+def draw_beliefs(
+    cores: Sequence[CorePattern],
+    stream: Any,
+    relations: Mapping[str, list[tuple[Any, ...]]],
+    form: str,
+    key: object,
+    truth: str | None,
+) -> str:
+    """What is believed of one key of an uncertain stream, step by step, and how patterns are answered there."""
+    if not isinstance(stream, Beliefs):
+        raise UnsupportedError(
+            "draw(stream=…) shows what is believed, and this stream is certain.",
+            hint="Leave it out, or use why_not(…).",
+        )
+    from perseid.engines.uncertain.film import film_of
+    from perseid.viz.film import draw_film
+
+    for data in stream.frames():
+        require_here("draw", data)
+    check_relations(cores, relations)
+    wanted = columns_of(cores) | ({truth} if truth is not None else set())
+    rows = read_rows(stream, wanted, {name: v.Relation(some) for name, some in relations.items()})
+    if truth is not None and truth not in rows.columns:
+        raise missing_column("The stream", truth, "truth", sorted(rows.columns), "draw(…, truth=…)")
+    return draw_film(film_of(cores, asked_streams(cores, stream, rows.kind_names), rows, key, truth), form)
 
 
 def detect(

@@ -9,7 +9,8 @@ from perseid.semantics import core as c
 from perseid.viz.graph import MATCH, START, Graph, graph_of
 from perseid.viz.text_drawing import draw_text
 
-Format = Literal["text", "mermaid", "dot"]
+Format = Literal["text", "mermaid", "dot", "svg"]
+"""Patterns are drawn as the first three, what is believed of a stream as ``text`` and ``svg``."""
 
 
 def draw(pattern: c.CorePattern, form: Format = "text") -> str:

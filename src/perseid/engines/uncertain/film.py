@@ -1,0 +1,217 @@
+"""What is believed of one key, step by step: the frames of a drawing.
+
+How probable each value is at a step is asked of the engine as a pattern of one event, so a drawing shows what answers are made
+of, whatever the rows are and however readings become beliefs.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Rows
+from perseid.engines.rows import take_rows
+from perseid.engines.uncertain.engine import answer, make_plan
+from perseid.engines.uncertain.streams import GIVEN, READING, Known, Stream, Streams
+from perseid.errors import EventDataError, LimitError, UnsupportedError
+from perseid.lang.parser import parse_pattern
+from perseid.semantics import values as v
+from perseid.semantics.core import CorePattern
+from perseid.semantics.resolve import resolve
+
+MOST_VALUES, MOST_FRAMES = 60, 60
+"""What can be told apart on a page."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One step of a key."""
+
+    time: int
+    """Microseconds since 1970 UTC."""
+    shares: Sequence[float]
+    """By value: how probable it is."""
+    chances: Sequence[float]
+    """By pattern: how probable it is that it is completed here."""
+    reading: str | None = None
+    """What was read, None where there was no row; the text is empty where nothing was read."""
+    heard: Sequence[int] = ()
+    """The values at which that reading is likeliest."""
+    truth: int | None = None
+
+
+@dataclass(frozen=True)
+class Film:
+    """All steps of a key."""
+
+    of: str
+    """Whose they are, as people say it."""
+    values: Sequence[str]
+    doors: Sequence[tuple[int, int]]
+    """Pairs of values that may follow each other."""
+    patterns: Sequence[str]
+    frames: Sequence[Frame]
+
+
+def film_of(
+    cores: Sequence[CorePattern], streams: Streams, rows: Rows, key: object = None, truth: str | None = None
+) -> Film:
+    """The frames of one key; ``truth`` names the column that has what really was, where somebody knows."""
+    part = _drawn(streams)
+    chosen, whose = _of_key(part, rows, key)
+    own = take_rows(rows, chosen)
+    values = _values(part, own, truth)
+    if len(values) > MOST_VALUES:
+        raise LimitError(
+            f"There are {len(values)} values, and a drawing has room for {MOST_VALUES}.", hint="Ask with match(…)."
+        )
+    shares = _shares(part, streams, own, values)
+    chances = _chances(cores, streams, rows, whose)
+    width = streams.every or 1
+    rowed = own.time // width * width
+    steps = sorted({*shares, *(int(time) for time in rowed)})
+    if len(steps) > MOST_FRAMES:
+        raise LimitError(
+            f"There are {len(steps)} steps, and a drawing has room for {MOST_FRAMES}.", hint="Draw some of the rows."
+        )
+    said = {int(time): row for row, time in enumerate(rowed)}
+    frames = [
+        Frame(
+            step,
+            [shares.get(step, {}).get(number, 0.0) for number in range(len(values))],
+            [found.get(step, 0.0) for found in chances],
+            *_row(part, own, said.get(step), values, truth),
+        )
+        for step in steps
+    ]
+    doors = _doors(part, own, values)
+    named = ", ".join(f"{name} {v.text(v.plain(value))}" for name, value in whose.items())
+    return Film(named, [str(v.text(value)) for value in values], doors, [core.name for core in cores], frames)
+
+
+def _drawn(streams: Streams) -> Stream:
+    uncertain = [part for part in streams.parts if part.known is not Known.CERTAIN]
+    if len(uncertain) != 1:
+        raise UnsupportedError(
+            f"A drawing is of one uncertain stream, and here are {len(uncertain)}.", hint="Draw each by itself."
+        )
+    if len(uncertain[0].about) != 1:
+        raise UnsupportedError(
+            f"A drawing is of one uncertain column, and {uncertain[0].type} has {len(uncertain[0].about)}.",
+            hint="Ask with match(…).",
+        )
+    return uncertain[0]
+
+
+def _of_key(part: Stream, rows: Rows, key: object) -> tuple[Any, dict[str, Any]]:
+    """The rows of a key, and the key by the names of its columns."""
+    there = np.flatnonzero(rows.kinds == rows.kind_names.index(part.type))
+    columns = {name: rows.columns[name].to_pylist() for name in part.of}
+    keys = [tuple(column[row] for column in columns.values()) for row in there]
+    found = list(dict.fromkeys(keys))
+    if key is None:
+        if len(found) != 1:
+            raise EventDataError(
+                f"The rows are of {len(found)} keys, and a drawing is of one.",
+                hint="Say which: draw(stream=…, key=…)." if found else "Give some rows.",
+            )
+        wanted = found[0]
+    else:
+        given = tuple(key.get(name) for name in part.of) if isinstance(key, Mapping) else key
+        wanted = given if isinstance(given, tuple) else (given,)
+        if wanted not in found:
+            raise EventDataError(
+                f"No row of {part.type} has the key {key!r}.", hint=f"Some have {', '.join(map(str, found[:5]))}."
+            )
+    chosen = [row for row, own in zip(there, keys, strict=True) if own == wanted]
+    return np.array(chosen, np.int64), dict(zip(part.of, wanted, strict=True))
+
+
+def _values(part: Stream, rows: Rows, truth: str | None) -> list[Any]:
+    if part.model is not None:
+        return [v.plain(value) for value in part.model.values]
+    columns = [part.about[0], *([truth] if truth else [])]
+    columns += [GIVEN + part.about[0]] if part.known is Known.LINKED else []
+    found = (v.plain(value) for name in columns for value in rows.columns[name].to_pylist())
+    return list(dict.fromkeys(value for value in found if value is not None))
+
+
+def _shares(part: Stream, streams: Streams, rows: Rows, values: Sequence[Any]) -> dict[int, dict[int, float]]:
+    """By step and value: how probable it is."""
+    by = f"partition by {', '.join(part.of)}" if part.of else ""
+    cores = [
+        resolve(
+            parse_pattern(f"pattern v{i} match {part.type} x [{part.about[0]} in V{i}] within forever {by} selection successor")
+        )
+        for i in range(len(values))
+    ]  # fmt: skip
+    alone = replace(rows, relations={f"V{i}": v.Relation([(value,)]) for i, value in enumerate(values)})
+    out: dict[int, dict[int, float]] = {}
+    for row in _answered(cores, replace(streams, parts=(part,)), alone):
+        out.setdefault(_micros(row["time"]), {})[int(row["pattern"][1:])] = row["p"]
+    return out
+
+
+def _chances(
+    cores: Sequence[CorePattern], streams: Streams, rows: Rows, whose: Mapping[str, Any]
+) -> list[dict[int, float]]:
+    """By pattern and step: how probable it is that it is completed."""
+    for core in cores:
+        other = next((path.parts[0] for path in core.partition if path.parts[0] not in whose), None)
+        if other is not None:
+            raise UnsupportedError(
+                f"Pattern {core.name} is partitioned by {other}, which is no part of the key that is drawn.",
+                hint="Ask with match(…).",
+            )
+    out: dict[str, dict[int, float]] = {core.name: {} for core in cores}
+    for row in _answered(cores, streams, rows):
+        if all(row.get(name) in (None, value) for name, value in whose.items()):
+            out[row["pattern"]][_micros(row["time"])] = row["p"]
+    return list(out.values())
+
+
+def _answered(cores: Sequence[CorePattern], streams: Streams, rows: Rows) -> list[dict[str, Any]]:
+    types = {name: column.type for name, column in rows.columns.items()}
+    table: pa.Table = answer(make_plan(cores, streams, types), rows)[0]
+    return table.to_pylist()  # type: ignore[no-any-return]
+
+
+def _micros(moment: Any) -> int:
+    return int((moment - v.EPOCH) / dt.timedelta(microseconds=1))
+
+
+def _row(part: Stream, rows: Rows, row: int | None, values: Sequence[Any], truth: str | None) -> tuple[Any, ...]:
+    """What the row of a step has read, where that is likeliest, and what really was."""
+    if row is None:
+        return None, (), None
+    was = None if truth is None else v.plain(rows.columns[truth][row].as_py())
+    if was is not None and was not in values:
+        raise EventDataError(f"The column {truth!r} has {was!r}, which is no value that is drawn.")
+    number = None if was is None else values.index(was)
+    if part.model is None or READING not in rows.columns:
+        return None, (), number
+    read = v.plain(rows.columns[READING][row].as_py())
+    if read is None or read not in part.model.readings:
+        return "", (), number
+    likely = part.model.emissions[part.model.readings.index(read)]
+    return v.text(read), tuple(np.flatnonzero(likely == likely.max()).tolist()), number
+
+
+def _doors(part: Stream, rows: Rows, values: Sequence[Any]) -> list[tuple[int, int]]:
+    pairs: set[tuple[int, int]] = set()
+    if part.model is not None:
+        source = np.repeat(np.arange(len(values)), np.diff(part.model.starts))
+        pairs = set(zip(source.tolist(), part.model.targets.tolist(), strict=True))
+    elif part.known is Known.LINKED:
+        before, after = (rows.columns[name].to_pylist() for name in (GIVEN + part.about[0], part.about[0]))
+        pairs = {
+            (values.index(v.plain(old)), values.index(v.plain(new)))
+            for old, new in zip(before, after, strict=True)
+            if old is not None and new is not None
+        }
+    return sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
