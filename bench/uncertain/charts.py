@@ -23,6 +23,8 @@ COLOURS = {
     "archived": "#0072b2",
 }
 CERTAIN = {"most likely place", "most likely place of particles", "most likely path"}
+LANE = 0.00025
+"""How far lines at 0 lie below each other, in the units of an axis that is linear there."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -39,7 +41,7 @@ def _colour(rows: Rows) -> Any:
 
     who = list(dict.fromkeys(row["who"] for row in rows))
     legend = alt.Legend(
-        title=None, orient="bottom", columns=3, labelLimit=260, symbolType="stroke", symbolStrokeWidth=3
+        title=None, orient="bottom", columns=3, labelLimit=260, symbolType="stroke", symbolStrokeWidth=3, symbolSize=500
     )
     return alt.Color("who:N", scale=alt.Scale(domain=who, range=[COLOURS[name] for name in who]), legend=legend)
 
@@ -73,22 +75,33 @@ def draw_quality(rows: Rows, title: str, path: Path) -> None:
 
 
 def draw_rooms(rows: Rows, path: Path) -> None:
-    """By second, a panel for each k; rows have who, k, second, value."""
+    """By second, a panel for each k; rows have who, k, second, value.
+
+    What is 0 has a lane of its own in a band below the axis: on one line, one would hide the others.
+    """
     import altair as alt
 
-    panels = [
-        _chart([row for row in rows if row["k"] == k])
-        .mark_line(strokeWidth=2.2, interpolate="step-after")
-        .encode(
-            x=alt.X("second:Q", title="second", scale=alt.Scale(nice=False)),
-            y=alt.Y("value:Q", title=None, scale=alt.Scale(type="symlog", constant=0.001, domain=[0, 1]),
-                    axis=alt.Axis(values=[0, 0.001, 0.01, 0.1, 1], format="~g")),
-            color=_colour(rows),
-            strokeDash=_dash(rows),
-        )
-        .properties(title=f"for {k} second{'s' if k > 1 else ''}", width=330, height=170)
-        for k in sorted({row["k"] for row in rows})
-    ]  # fmt: skip
+    who = list(dict.fromkeys(row["who"] for row in rows))
+    lowest = -LANE * (len(who) + 0.5)
+    drawn = [{**row, "y": row["value"] or -LANE * (who.index(row["who"]) + 0.75)} for row in rows]
+    ticks = [lowest / 2, 0.001, 0.01, 0.1, 1]
+    axis = alt.Axis(values=ticks, labelExpr="datum.value < 0 ? '0' : format(datum.value, '~g')")
+    scale = alt.Scale(type="symlog", constant=0.001, domain=[lowest, 1], nice=False)
+
+    def panel(k: int) -> Any:
+        band = _chart([{"low": lowest, "high": 0}]).mark_rect(color="#f2f2f2")
+        lines = _chart([row for row in drawn if row["k"] == k]).mark_line(strokeWidth=2.2, interpolate="step-after")
+        return alt.layer(
+            band.encode(y=alt.Y("low:Q", scale=scale, axis=axis, title=None), y2="high:Q"),
+            lines.encode(
+                x=alt.X("second:Q", title="second", scale=alt.Scale(nice=False)),
+                y=alt.Y("y:Q", scale=scale, axis=axis, title=None),
+                color=_colour(rows),
+                strokeDash=_dash(rows),
+            ),
+        ).properties(title=f"for {k} second{'s' if k > 1 else ''}", width=330, height=210)
+
+    panels = [panel(k) for k in sorted({row["k"] for row in rows})]
     _save(alt.vconcat(alt.hconcat(*panels[:2]), alt.hconcat(*panels[2:])), "In the room (Figure 11)", path)
 
 

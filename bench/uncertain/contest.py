@@ -98,7 +98,8 @@ def _quality(size: Size, report: harness.Report, out: Path | None) -> None:
                 {"who": name, "measure": measure, "rho": float(rho), "value": float(value)}
                 for name in names
                 for measure, values in _measures(here[name]).items()
-                for rho, value in zip(q.THRESHOLDS, values, strict=True)
+                for rho, value, found in zip(q.THRESHOLDS, values, here[name].recall.mean(axis=0), strict=True)
+                if found > 0 or measure != "precision"  # of no detections none is right or wrong
             ]
             charts.draw_quality(rows, f"Coffee, {when} (Figure {number})", out / f"uncertain-{number}.svg")
     if size.varied:
@@ -288,29 +289,26 @@ def _safe(size: Size, report: harness.Report, out: Path | None) -> None:
         harness.say(
             f"| {point.tags} | {point.seconds} | {point.tuples:,} | {point.tuples / point.plan:,.0f} | {other} |"
         )
-    beside = [point for point in points if point.sampling]
-    if not beside:
-        return
-    last = beside[-1]
-    assert last.sampling is not None
-    report.add("safe.sampling_whole", last.sampling / last.plan)
+    by_tags, longer = points[: len(numbers)], points[len(numbers) :]
+    last = next((point for point in reversed(by_tags) if point.sampling), None)
+    if last is not None and last.sampling is not None:
+        report.add("safe.sampling_whole", last.sampling / last.plan)
     if out is None:
         return
     rows = [
-        {"who": who, "panel": "tags for a minute", "x": point.tags, "tuples/s": point.tuples / taken}
-        for point in beside
+        {"who": who, "panel": "a minute of trace", "x": point.tags, "tuples/s": point.tuples / taken}
+        for point in by_tags
         for who, taken in (("safe plan", point.plan), ("sampling", point.sampling))
         if taken
     ]
     charts.draw_speed(rows, "A Safe query (Figure 14 a)", "tags", out / "uncertain-14a.svg", ("tuples/s",))
-    longer = [
+    rows = [
         {"who": "safe plan", "panel": "10 tags", "x": point.seconds / 60, "tuples/s": point.tuples / point.plan}
-        for point in points
-        if not point.sampling
+        for point in longer
     ]
-    if longer:
+    if rows:
         path = out / "uncertain-14b.svg"
-        charts.draw_speed(longer, "A Safe query (Figure 14 b)", "minutes of trace", path, ("tuples/s",))
+        charts.draw_speed(rows, "A Safe query (Figure 14 b)", "minutes of trace", path, ("tuples/s",))
 
 
 # Walks ------------------------------------------------------------------------------------------------------------------
