@@ -134,3 +134,34 @@ def test_rows_that_are_no_distribution_are_counted(spark: SparkSession) -> None:
     found = asked.detect(ps.beliefs(frame, event="At", of="person", about="place"), observation=seen).collect()
     assert [(row["person"], row["p"]) for row in found] == [("bob", 0.5)]
     assert (seen.get["events"], seen.get["bad"]) == (3, 2)
+
+
+def test_readings_that_cannot_be_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    """Nobody leaves the hall, and h is read there only: of ann the second reading cannot be, of bob none is wrong."""
+    from pyspark.sql import Observation
+
+    model = ps.hidden_markov(
+        transitions={"hall": {"hall": 1.0}, "lab": {"lab": 1.0}}, readings={"hall": {"h": 1.0}, "lab": {"l": 1.0}}
+    )
+    said = {"event": "At", "of": "person", "about": "place", "reading": "r", "model": model, "every": "1 second"}
+    rows = [
+        (BEGIN + dt.timedelta(seconds=at), who, r) for who, all_ in (("ann", "hlh"), ("bob", "ll")) for at, r in enumerate(all_)
+    ]  # fmt: skip
+    schema = "ts timestamp, person string, r string"
+    frame = spark.createDataFrame(rows, schema)
+    asked = ps.pattern(
+        "pattern in_hall match At a [place = 'hall'] within forever partition by person selection successor"
+    )
+    seen = Observation()
+    found = asked.detect(ps.beliefs(frame, **said), observation=seen).collect()
+    assert {(row["person"], row["p"]) for row in found} == {("ann", 1.0)}
+    assert (seen.get["impossible"], seen.get["sampled"], seen.get["bad"]) == (1, 0, 0)
+    spark.createDataFrame([*rows, (BEGIN + dt.timedelta(hours=1), "eve", "h")], schema).write.parquet(
+        str(tmp_path / "in")
+    )
+    stream = spark.readStream.schema(schema).parquet(str(tmp_path / "in")).withWatermark("ts", "1 second")
+    writer = asked.detect(ps.beliefs(stream, shards=2, **said)).writeStream.format("noop")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    counted = ps.progress(query)
+    assert (counted.impossible, counted.sampled, counted.matches) == (1, 0, 3)

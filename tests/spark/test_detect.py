@@ -594,7 +594,7 @@ def test_counters(frame: DataFrame, spark: SparkSession) -> None:
     wanted = TABLE.filter(pa.compute.is_in(TABLE["type"], pa.array(["A", "B", "C"]))).num_rows
     assert counted == {
         "events": wanted + 5, "bad": 5, "matches": len(local) - timed_out, "timed_out": timed_out,
-        "suppressed": local.suppressed, "evidence_dropped": local.evidence_dropped, "capped": 0, "duplicates": 0,
+        "suppressed": local.suppressed, "evidence_dropped": local.evidence_dropped, "capped": 0, "duplicates": 0, "impossible": 0, "sampled": 0,
     }  # fmt: skip
     assert all(counted[name] for name in ("timed_out", "suppressed", "evidence_dropped"))
 

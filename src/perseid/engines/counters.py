@@ -18,6 +18,8 @@ COUNTED: Mapping[str, str] = {
     "duplicates": "rows left out by dedupe",
     "incomplete": "matches of patterns that had not seen a whole window yet",
     "late_expected": "late rows that an adaptive stream had allowed for",
+    "impossible": "readings that no value of the model explains, taken to say nothing",
+    "sampled": "steps that were sampled because the automaton of a pattern has too many states",
     "promises": "rows that were promises, or named files of subscriptions",
 }
 """What happened in a call."""
@@ -28,5 +30,7 @@ GAUGES: Mapping[str, str] = {
 }
 """What a shard has after a call."""
 COUNTERS = (*COUNTED, *GAUGES)
-OF_A_BATCH = ("events", "bad", "matches", "timed_out", "suppressed", "evidence_dropped", "capped", "duplicates")
+OF_A_BATCH = (
+    "events", "bad", "matches", "timed_out", "suppressed", "evidence_dropped", "capped", "duplicates", "impossible", "sampled",
+)  # fmt: skip
 """What can happen where nothing is kept, and nothing is late."""

@@ -39,6 +39,10 @@ class Progress:
     """In the last batch: patterns, by shard, that began after their first events may have come."""
     late_expected: int
     """Rows that an adaptive stream reckoned would come too late for it."""
+    impossible: int
+    """Of uncertain streams: readings that no value of the model explains; they were taken to say nothing."""
+    sampled: int
+    """Of uncertain streams: steps that were sampled because the automaton of a pattern has too many states."""
     promises: int
     """Promises that shards heard; of those about every key, all hear the newest of its kind that came in a task's rows."""
     live_keys: int
