@@ -372,6 +372,8 @@ def test_documents_of_spark_are_not_matched_here() -> None:
         (PAIR.count, {"key": "k"}, ["count takes no 'key'.", "ps.events(data, key=…)"]),
         (PAIR.detect, {"disorder": "early"}, ["detect takes no 'disorder'.", "ps.events(data, disorder=…)"]),
         (PAIR.why_not, {"user": "bob"}, ["why_not takes no 'user'.", "It takes: key, relations, shown."]),
+        (PAIR.draw, {"tell": 1}, ["draw takes no 'tell'.", "It takes: stream, relations, key, truth."]),
+        (ps.learn, {"labels": "was"}, ["learn takes no 'labels'.", "It takes: truth, smoothing, rounds, tolerance."]),
         (ps.events, {"timestamp": "when"}, ["events takes no 'timestamp'. Did you mean 'time'?", "It takes: time, "]),
         (ps.events, {"strategy": "early"}, ["events takes no 'strategy'. Did you mean 'disorder'?"]),
         (ps.events, {"watermark": "1 hour"}, ["events takes no 'watermark'.", "df.withWatermark("]),

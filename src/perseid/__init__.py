@@ -29,7 +29,7 @@ from perseid.api import (
     patterns,
     progress,
 )
-from perseid.belief_api import above, alerts, spans
+from perseid.belief_api import above, alerts, learn, spans
 from perseid.declare import beliefs, documents, events
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative, Early
 from perseid.errors import (
@@ -116,6 +116,7 @@ __all__ = [
     "fold_into",
     "hidden_markov",
     "inspect",
+    "learn",
     "load",
     "metamodel",
     "model",

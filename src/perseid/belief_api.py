@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from perseid.declare import named_words
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
 from perseid.errors import EventDataError, UnsupportedError, did_you_mean, missing_column
@@ -15,6 +16,9 @@ from perseid.local.rows import is_spark, require_here, require_spark
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import check_relations
+
+if TYPE_CHECKING:
+    from perseid.engines.uncertain.learning import Learnt
 
 
 def above(p: float) -> Telling:
@@ -101,6 +105,47 @@ def match_beliefs(
     )
     notes = [f"no event is a {name}.{did_you_mean(name, there)}" for name in asked if name not in there]
     return Answers(table, counted, notes)
+
+
+@named_words
+def learn(
+    stream: Beliefs, *, truth: str | None = None, smoothing: float = 1.0, rounds: int = 100, tolerance: float = 1e-6
+) -> Learnt:
+    """A better model of a declared stream of readings; the stream's own is begun with.
+
+    By readings alone it is made likelier round by round (Baum and Welch), until a round gains no more than ``tolerance`` in the
+    logarithm of their likelihood, or after so many ``rounds``. Where ``truth`` names a column that has what really was, null where
+    nobody knows, things are counted instead, and ``smoothing`` is added to every count. Either way what has probability 0 in
+    the model begun with keeps it: where a floor plan has no door, none is learnt.
+    """
+    if not isinstance(stream, Beliefs):
+        raise EventDataError(
+            f"{type(stream).__name__} is no stream of readings.", hint="Declare it: ps.beliefs(rows, model=…)."
+        )
+    if len(stream.parts) != 1 or stream.certain:
+        raise UnsupportedError(
+            "A model is learnt of one stream, and others are beside it.", hint="Learn each by itself."
+        )
+    (part,) = stream.parts
+    if part.reading is None:
+        raise UnsupportedError(
+            "A model is learnt from readings, and this stream has "
+            + ("likelihoods." if part.likelihood is not None else "probabilities."),
+            hint="Declare it: ps.beliefs(rows, reading='…', model=…).",
+        )
+    from perseid.engines.uncertain import learning
+    from perseid.engines.uncertain.labelled import labelled_steps
+
+    require_here("learn", part.data)
+    rows = read_rows(stream, set() if truth is None else {truth}, {})
+    if truth is not None and truth not in rows.columns and len(rows):
+        raise missing_column("The stream", truth, "truth", sorted(rows.columns), "ps.learn(…, truth=…)")
+    steps = labelled_steps(part.stream, stream.every, rows, truth)
+    model = part.stream.model
+    assert model is not None
+    if truth is None:
+        return learning.learn(model, steps.codes, steps.offsets, rounds=rounds, tolerance=tolerance)
+    return learning.learn_labelled(model, steps.codes, steps.hidden, steps.offsets, smoothing=smoothing)
 
 
 def columns_of(cores: Sequence[CorePattern]) -> set[str]:

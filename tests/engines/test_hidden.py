@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
@@ -462,39 +463,61 @@ def test_particles_that_missed_are_drawn_from_a_step_away() -> None:
     assert not guessed.impossible.any()
 
 
+PLANNED = hidden_markov(
+    transitions=floor_plan([("hall", "a"), ("hall", "b")]),
+    readings={"hall": {"h": 0.5, None: 0.5}, "a": {"x": 0.5, None: 0.5}, "b": {"x": 0.5, None: 0.5}},
+)
+
+
 def test_counting_keeps_to_the_floor_plan() -> None:
-    plan = floor_plan([("hall", "a"), ("hall", "b")])
-    traces = [[("hall", "h"), ("a", "x"), ("a", None)], [("b", None), ("hall", "h"), ("hall", "h")]]
-    model = learn_labelled(traces, allowed=plan, smoothing=1.0)
-    assert model.values == ("hall", "a", "b")
-    assert model.readings == ("h", "x", None)
+    """Once from the hall to itself and once to a; nobody knows the last step, and nothing is counted there."""
+    read = PLANNED.codes(["h", "x", None, None, "h", "h", "h"])
+    was, offsets = [0, 1, 1, 2, 0, 0, -1], [0, 3, 7]
+    learnt = learn_labelled(PLANNED, read, was, offsets, smoothing=1.0)
+    model = learnt.model
     assert model.initial.tolist() == [2 / 5, 1 / 5, 2 / 5]
-    assert dense_transitions(model).tolist() == [[2 / 5, 2 / 5, 1 / 5], [1 / 3, 2 / 3, 0], [2 / 3, 0, 1 / 3]]
-    assert model.emissions[:, 1].tolist() == [1 / 5, 2 / 5, 2 / 5]
-    free = learn_labelled(traces, smoothing=0.0, readings=["h", "x", None, "never"])
-    assert dense_transitions(free).tolist() == [[0.5, 0.5, 0], [0, 1, 0], [1, 0, 0]]
-    assert not free.emissions[3].any()
+    assert close(dense_transitions(model), [[2 / 5, 2 / 5, 1 / 5], [1 / 3, 2 / 3, 0], [2 / 3, 0, 1 / 3]])
+    assert model.emissions[:, 1].tolist() == [0, 1 / 2, 1 / 2]
+    assert model.emissions[:, 0].tolist() == [4 / 5, 1 / 5, 0]
+    said = [infer.filtered(one, read, offsets).log_likelihoods.sum() for one in (PLANNED, model)]
+    assert list(learnt.log_likelihoods) == said
+    bare = learn_labelled(PLANNED, read, was, offsets, smoothing=0.0).model
+    assert dense_transitions(bare).tolist() == [[0.5, 0.5, 0], [0, 1, 0], [1, 0, 0]]
+    assert bare.emissions[:, 2].tolist() == [0, 1, 0]
+    still = learn_labelled(PLANNED, [0], [0], [0, 1], smoothing=0.0).model
+    assert np.array_equal(still.weights, PLANNED.weights), "of what nothing was counted, nothing is known anew"
 
 
 @pytest.mark.parametrize(
-    ("traces", "options", "says"),
+    ("read", "was", "smoothing", "says"),
     [
-        ([], {}, "no traces"),
-        ([[]], {}, "no traces"),
-        (["ab"], {}, "for a step"),
-        ([[(None, "r")]], {}, "for a step"),
-        ([[("a", "r"), ("b", "r")]], {"allowed": {"a": ["a"], "b": ["b"]}}, "from 'a' to 'b', which is not allowed"),
-        ([[("a", "r")]], {"allowed": {"b": ["b"]}}, "'a' was seen"),
-        ([[("a", "r")]], {"allowed": {"a": ["a", "c"]}}, "'c', which is no value"),
-        ([[("a", "r")]], {"readings": ["q"]}, "'r' was seen"),
-        ([[("a", "r")]], {"smoothing": 0}, "Nothing leaves 'a'"),
-        ([[("a", "r")]], {"smoothing": -1}, "smoothing"),
-        ([[("a", "r")]], {"smoothing": math.nan}, "smoothing"),
+        (["h"], [-1], 1.0, "known at no step"),
+        (["x", "x"], [1, 2], 1.0, "from 'a' to 'b', which has probability 0"),
+        (["x"], [0], 1.0, "'x' was read at 'hall', which has probability 0"),
+        (["h"], [0], -1, "smoothing"),
+        (["h"], [0], math.nan, "smoothing"),
+        (["h"], [0], True, "smoothing"),
     ],
 )
-def test_what_cannot_be_counted(traces: Any, options: Any, says: str) -> None:
+def test_what_cannot_be_counted(read: Any, was: Any, smoothing: Any, says: str) -> None:
     with pytest.raises(PerseidError, match=says):
-        learn_labelled(traces, **options)
+        learn_labelled(PLANNED, PLANNED.codes(read), was, [0, len(read)], smoothing=smoothing)
+
+
+def test_a_trace_that_cannot_begin_so_is_refused() -> None:
+    here = replace(PLANNED, initial=np.array([1.0, 0.0, 0.0]))
+    with pytest.raises(PerseidError, match="begins with 'a', which has probability 0"):
+        learn_labelled(here, [1], [1], [0, 1])
+
+
+def test_learning_says_how_it_ended() -> None:
+    codes = PLANNED.codes(["h", None, "x", None, "h", None, None, "h"])
+    some, all_ = (learn(PLANNED, codes, [0, 8], rounds=rounds) for rounds in (1, 1000))
+    assert not some.settled
+    assert all_.settled
+    assert all_.log_likelihoods[-1] - all_.log_likelihoods[-2] <= 1e-6
+    assert repr(some).startswith("<learnt in 1 round: log-likelihood -")
+    assert repr(some).endswith("more to gain>")
 
 
 # The model itself.

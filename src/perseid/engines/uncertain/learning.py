@@ -5,8 +5,8 @@ Both keep to what is allowed: where a floor plan has no door, none is learnt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +16,25 @@ from perseid.engines.jit import jit
 from perseid.engines.uncertain.inference import chain_of, evidence_of
 from perseid.engines.uncertain.passes import LEAST, Chain, Evidence, fill_row, filter_all, step_back
 from perseid.errors import BindingError, EventDataError
-from perseid.semantics.hidden import Bools, Floats, HiddenMarkov, Value, hidden_markov
+from perseid.semantics.hidden import Bools, Floats, HiddenMarkov
 
 
-class Learnt(NamedTuple):
+@dataclass(frozen=True)
+class Learnt:
     """A model, and how likely the readings were under each one on the way to it."""
 
     model: HiddenMarkov
-    log_likelihoods: list[float]
-    """Of all readings: under the model begun with, then after each round. They never fall."""
+    log_likelihoods: tuple[float, ...]
+    """Of all readings: under the model begun with, then after each round. By readings alone they never fall."""
+    settled: bool
+    """Whether no round had more to gain; if not, all rounds were used up."""
+
+    def __repr__(self) -> str:
+        rounds, (first, *_, last) = len(self.log_likelihoods) - 1, (*self.log_likelihoods, self.log_likelihoods[-1])
+        ended = "no more to gain" if self.settled else "more to gain"
+        return (
+            f"<learnt in {rounds} round{'' if rounds == 1 else 's'}: log-likelihood {first:.3f} to {last:.3f}, {ended}>"
+        )
 
 
 class Expected(NamedTuple):
@@ -36,79 +46,52 @@ class Expected(NamedTuple):
 
 
 def learn_labelled(
-    traces: Iterable[Iterable[tuple[Value, Value]]],
-    *,
-    allowed: Mapping[Any, Iterable[Any]] | None = None,
-    readings: Iterable[Value] | None = None,
-    smoothing: float = 1.0,
-) -> HiddenMarkov:
-    """A model of traces whose hidden values are known: each trace a list of pairs, value and reading.
+    model: HiddenMarkov, codes: npt.ArrayLike, hidden: npt.ArrayLike, offsets: npt.ArrayLike, *, smoothing: float = 1.0
+) -> Learnt:
+    """A model of the same shape, by counting: ``hidden`` has the number of each step's value, or -1 where nobody knows it.
 
-    ``allowed`` says where each value may go on to; a floor plan will do. Without it, anything may follow anything that was
-    seen. ``smoothing`` is added to every count of what is allowed, so that what nobody saw is rare and not impossible;
-    ``readings`` may name some that nobody saw.
+    What has probability 0 in the model begun with keeps it, and data that says otherwise is refused. ``smoothing`` is added to
+    every count of what can be, so that what nobody saw is rare and not impossible; without it, values of which nothing
+    was counted keep all they had.
     """
     if isinstance(smoothing, bool) or not isinstance(smoothing, int | float) or not 0 <= smoothing < float("inf"):
         raise BindingError(f"smoothing is a number of sightings to add, not {smoothing!r}.", hint="smoothing=1.0")
-    walks = [_pairs(number, trace) for number, trace in enumerate(traces)]
-    seen = dict.fromkeys(value for walk in walks for value, _ in walk)
-    read = dict.fromkeys(reading for walk in walks for _, reading in walk)
-    values = list(seen if allowed is None else allowed)
-    names = list(read if readings is None else dict.fromkeys(readings))
-    if not walks or not seen:
-        raise EventDataError("There are no traces to count.", hint='learn_labelled([[("hall", "antenna1"), …], …])')
-    _listed(seen, values, "values of allowed=…")
-    _listed(read, names, "readings of readings=…")
-    ways = {value: values if allowed is None else list(allowed[value]) for value in values}
-    started = dict.fromkeys(values, float(smoothing))
-    went = {value: dict.fromkeys(ways[value], float(smoothing)) for value in values}
-    told = {value: dict.fromkeys(names, float(smoothing)) for value in values}
-    for number, walk in enumerate(walks):
-        for at, (value, reading) in enumerate(walk):
-            told[value][reading] += 1
-            if at == 0:
-                started[value] += 1
-            elif value in went[walk[at - 1][0]]:
-                went[walk[at - 1][0]][value] += 1
-            else:
-                raise EventDataError(
-                    f"Trace {number} goes from {walk[at - 1][0]!r} to {value!r}, which is not allowed.",
-                    hint="Allow it, or leave the trace out: what is not allowed is not learnt.",
-                )
-    return hidden_markov(
-        values=values,
-        initial=_shares(started, "Nothing starts"),
-        transitions={value: _shares(row, f"Nothing leaves {value!r}") for value, row in went.items()},
-        readings={value: _shares(row, f"Nothing was read at {value!r}") for value, row in told.items()},
-        reading_names=names,
-    )
+    evidence = evidence_of(model, codes, offsets)
+    was, many = np.asarray(hidden, np.int64), len(model.values)
+    known = was >= 0
+    if not known.any():
+        raise EventDataError("The value is known at no step, so there is nothing to count.", hint="Leave out truth=….")
+    first = np.zeros(len(was), np.bool_)
+    first[evidence.offsets[:-1][np.diff(evidence.offsets) > 0]] = True
+    began = was[first & known]
+    _refuse(model.initial[began] == 0, lambda at: f"A trace begins with {model.values[began[at]]!r}")
+    moved = np.flatnonzero(known & np.roll(known, 1) & ~first)
+    ways = np.repeat(np.arange(many), np.diff(model.starts)) * many + model.targets
+    went = was[moved - 1] * many + was[moved]
+    place = np.minimum(np.searchsorted(ways, went), len(ways) - 1)
+    said = "A trace goes from {!r} to {!r}".format
+    _refuse((ways[place] != went) | (model.weights[place] == 0),
+            lambda at: said(model.values[was[moved[at] - 1]], model.values[was[moved[at]]]))  # fmt: skip
+    read = np.flatnonzero(known & (evidence.codes >= 0))
+    code, value = evidence.codes[read], was[read]
+    _refuse(model.emissions[code, value] == 0,
+            lambda at: f"{model.readings[code[at]]!r} was read at {model.values[value[at]]!r}")  # fmt: skip
+    begun = (model.initial, model.weights, model.emissions)
+    counts = Expected(*(np.where(one > 0, float(smoothing), 0.0) for one in begun))
+    np.add.at(counts.initial, began, 1)
+    np.add.at(counts.transitions, place, 1)
+    np.add.at(counts.emissions, (code, value), 1)
+    counted = _maximised(model, counts)
+    return Learnt(counted, (_expected(model, evidence)[0], _expected(counted, evidence)[0]), True)
 
 
-def _pairs(number: int, trace: Iterable[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
-    walk = list(trace)
-    for step in walk:
-        if isinstance(step, str) or not isinstance(step, Sequence) or len(step) != 2 or step[0] is None:
-            raise EventDataError(
-                f"Trace {number} has {step!r} for a step.",
-                hint='A step is a value and a reading: ("hall", "antenna1").',
-            )
-    return walk
-
-
-def _listed(seen: Iterable[Value], names: Sequence[Value], where: str) -> None:
-    known = set(names)
-    for name in seen:
-        if name not in known:
-            raise EventDataError(f"{name!r} was seen, and is not among the {where}.", hint="Add it there.")
-
-
-def _shares(counts: Mapping[Value, float], what: str) -> dict[Value, float]:
-    total = sum(counts.values())
-    if total <= 0:
+def _refuse(wrong: Bools, say: Callable[[int], str]) -> None:
+    """Say of the first that is wrong what it is."""
+    for at in np.flatnonzero(wrong)[:1]:
         raise EventDataError(
-            f"{what}, so nothing can be said of it.", hint="Say smoothing=1.0, or allow what may happen."
+            f"{say(int(at))}, which has probability 0 in the model begun with.",
+            hint="Begin with a model in which it can be, or leave the rows out: what cannot be is not learnt.",
         )
-    return {name: count / total for name, count in counts.items()}
 
 
 def learn(
@@ -132,17 +115,18 @@ def learn(
         )
     evidence = evidence_of(model, codes, offsets)
     likely, expected = _expected(model, evidence)
-    gains = [likely]
+    gains, settled = [likely], False
     for _ in range(rounds):
         likelier = _maximised(model, expected)
         likely, expected = _expected(likelier, evidence)
+        settled = likely - gains[-1] <= tolerance
         if likely < gains[-1]:  # At the top, rounding has the last word.
             break
         model = likelier
         gains.append(likely)
-        if gains[-1] - gains[-2] <= tolerance:
+        if settled:
             break
-    return Learnt(model, gains)
+    return Learnt(model, tuple(gains), settled)
 
 
 def _expected(model: HiddenMarkov, evidence: Evidence) -> tuple[float, Expected]:

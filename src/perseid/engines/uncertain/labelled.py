@@ -1,0 +1,83 @@
+"""The steps of readings as learning takes them: what was read at each, and what really was where somebody knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.contract import Rows
+from perseid.engines.uncertain.chains import chains_of, no_lives
+from perseid.engines.uncertain.streams import Stream
+from perseid.engines.uncertain.traces import steps_of
+from perseid.errors import EventDataError, UnsupportedError, did_you_mean
+from perseid.semantics import values as v
+from perseid.semantics.hidden import UNKNOWN
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Traces one after another: those of a key that was silent for too long are two."""
+
+    codes: Any
+    """What was read: a row of the model's emissions, or -1."""
+    hidden: Any
+    """What really was: the number of a value, or -1."""
+    offsets: Any
+
+
+def labelled_steps(stream: Stream, every: int | None, rows: Rows, truth: str | None) -> Steps:
+    """The steps of a stream's rows. After its last row a trace ends: what was read later, silence too, is not in the data."""
+    model = stream.model
+    assert model is not None
+    if not len(rows):
+        raise EventDataError("There are no rows to learn from.", hint="Give some readings.")
+    if truth is not None and len(stream.about) > 1:
+        raise UnsupportedError(
+            f"truth= names one column, and {stream.type} is about {len(stream.about)}.", hint="Learn by readings alone."
+        )
+    step = steps_of(rows, every)
+    chains = chains_of(stream, rows, np.arange(len(rows)), step, no_lives(stream, rows), None, None, every is not None)
+    if len(chains.likelihood) > len(model.readings) + 1:
+        raise UnsupportedError(
+            "Some steps have several readings, and a model says how likely each one is by itself.",
+            hint="Use a shorter step, or keep one reading of each: every='…'.",
+        )
+    starts, last = chains.offsets[:-1], np.flatnonzero(chains.rows)
+    ends = last[np.searchsorted(last, chains.offsets[1:]) - 1] + 1
+    kept = np.concatenate([np.arange(low, high) for low, high in zip(starts, ends, strict=True)])
+    said = chains.reading[kept]
+    hidden = np.full(len(kept), UNKNOWN)
+    if truth is not None:
+        owner = np.repeat(np.arange(len(starts)), ends - starts)
+        known = _known(stream, rows, step, truth)
+        keys = [column.to_pylist() for column in chains.keys.values()]
+        whose = [tuple(v.identity(v.plain(column[chain])) for column in keys) for chain in range(len(starts))]
+        steps = chains.step[kept]
+        hidden = np.array([known.get((whose[own], int(at)), UNKNOWN) for own, at in zip(owner, steps, strict=True)])
+    return Steps(np.where(said < len(model.readings), said, UNKNOWN), hidden, np.append(0, np.cumsum(ends - starts)))
+
+
+def _known(stream: Stream, rows: Rows, step: Any, truth: str) -> dict[Any, int]:
+    """By key and step: the number of what really was."""
+    assert stream.model is not None
+    numbers = {v.identity(v.plain(value)): number for number, value in enumerate(stream.model.values)}
+    columns = [rows.columns[name].to_pylist() for name in stream.of]
+    out: dict[Any, int] = {}
+    for row, value in enumerate(rows.columns[truth].to_pylist()):
+        if value is None:
+            continue
+        number = numbers.get(v.identity(v.plain(value)))
+        if number is None:
+            near = did_you_mean(str(value), [str(one) for one in stream.model.values])
+            raise EventDataError(
+                f"The column {truth!r} has {value!r}, which is no value of the model.{near}",
+                hint="Begin with a model that has it.",
+            )
+        key = tuple(v.identity(v.plain(column[row])) for column in columns)
+        if out.setdefault((key, int(step[row])), number) != number:
+            raise EventDataError(
+                f"The column {truth!r} has two values at one step.", hint="A step has one; use a shorter one."
+            )
+    return out
