@@ -16,7 +16,6 @@ from perseid.compile.plan import Plan
 from perseid.declare import named_words
 from perseid.errors import (
     BindingError,
-    EventDataError,
     MeaningError,
     PatternError,
     PatternSyntaxError,
@@ -25,6 +24,19 @@ from perseid.errors import (
     did_you_mean,
     nearest,
     warn,
+)
+from perseid.given import (
+    Relations,
+    by_name,
+    columns_of,
+    declared_stream,
+    is_streaming,
+    micros,
+    names_of,
+    on_spark,
+    refuse_other_streams,
+    refuse_spark,
+    tables_of,
 )
 from perseid.lang import ast
 from perseid.lang import expressions as ex
@@ -36,7 +48,7 @@ from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents, asked_of, check_variables
 from perseid.local.matches import together
 from perseid.local.models import Models
-from perseid.local.rows import Events, is_spark, read_relation, require_here, require_spark
+from perseid.local.rows import Events, is_spark
 from perseid.model_api import Metamodel, explain_model, over_events
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
@@ -59,14 +71,6 @@ if TYPE_CHECKING:
     from perseid.spark.progress import Progress
 
 T = TypeVar("T")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_KINDS = {
-    ast.QueryEvent: "queries over a live model",
-    ast.ModelChange: "changes of a live model",
-}
-
-
-Relations = Mapping[str, Iterable[Iterable[object]]]
 
 
 class PatternSet:
@@ -166,10 +170,10 @@ class PatternSet:
                 )
             return found[0]
         if not isinstance(stream, Documents):
-            return self, _declared(stream)
+            return self, declared_stream(stream)
         data = [columns for _, columns in stream.inputs()]
         spark = is_spark(data[0])
-        names = [name for one in data for name in (one.columns if spark else _column_names(one))]
+        names = [name for one in data for name in (one.columns if spark else names_of(one))]
         self._located(lambda: check_variables(self._tree.patterns, names))
         lowered, asked = asked_of(whole, stream.namespaces)
         self._located(lambda: check_trees((step.tree for step in asked.steps), stream))
@@ -215,10 +219,10 @@ class PatternSet:
         if isinstance(stream, Documents):
             over, declared = self._over(stream)
             return "\n".join([over.explain(declared), *self._explained_trees(), f"\n{stream.explain()}"])
-        declared = _declared(stream)
+        declared = declared_stream(stream)
         plan = self._plan_for(declared)
         meaning = self._meanings(plan)
-        if _is_spark(declared):
+        if on_spark(declared):
             from perseid.spark.explain import explain_detection
 
             return "\n".join([*meaning, explain_detection(plan, declared)])
@@ -255,7 +259,7 @@ class PatternSet:
         ``truth`` names a column of the rows that has what really was.
         """
         if stream is not None:
-            tables = _tables(relations)
+            tables = tables_of(relations)
             return self._located(lambda: draw_beliefs(self._cores(), stream, tables, format, key, truth))
         cores = self._located(lambda: check(self._tree))
         trees = [draw_tree(tree, format, title) for title, tree in self._trees().items()]
@@ -284,13 +288,13 @@ class PatternSet:
         if isinstance(stream, Beliefs):
             if horizon is not None:
                 raise UnsupportedError("A horizon is for streams of certain events.", hint="Leave out rows after it.")
-            return self._located(lambda: match_beliefs(self._cores(), stream, _tables(relations), tell))
-        _refuse_spark("match", stream)
+            return self._located(lambda: match_beliefs(self._cores(), stream, tables_of(relations), tell))
+        refuse_spark("match", stream)
         if isinstance(stream, Models):
             found = self._apart(stream)
             return together([over.match(own, relations=relations, horizon=horizon) for over, own in found])
         over, declared = self._over(stream)
-        tables = _tables(relations)
+        tables = tables_of(relations)
         plan = over._plan_for(declared)
         from perseid.local.engine import match_here  # its kernels are loaded when they are first needed
 
@@ -298,9 +302,9 @@ class PatternSet:
             plan,
             declared,
             tables,
-            horizon=None if horizon is None else _micros(horizon),
+            horizon=None if horizon is None else micros(horizon),
             reported=self.names,
-            columns=_columns(self._tree),
+            columns=columns_of(self._tree),
         )
 
     @named_words
@@ -310,9 +314,9 @@ class PatternSet:
         A chain of ``->>`` is counted without making its matches, of which there may be more than fit anywhere.
         """
         refuse_beliefs("count", stream)
-        _refuse_spark("count", stream)
+        refuse_spark("count", stream)
         over, declared = self._over(stream)
-        tables = _tables(relations)
+        tables = tables_of(relations)
         from perseid.local.counts import count_here
 
         return count_here(over._plan_for(declared), declared, tables)
@@ -340,14 +344,14 @@ class PatternSet:
         """
         refuse_words(stream, tell)
         if isinstance(stream, Beliefs):
-            asked = stream, _mapping(relations), tell, rejected, checkpoint, observation
+            asked = stream, by_name(relations), tell, rejected, checkpoint, observation
             return self._located(lambda: belief_api.detect(self._cores(), *asked))
         over, declared = self._over(stream)
-        streaming = _streaming(declared)
+        streaming = is_streaming(declared)
         plan = over._plan_for(declared)
         from perseid.spark.projection import read_relations
 
-        tables = read_relations(_mapping(relations))
+        tables = read_relations(by_name(relations))
         if not streaming:
             if checkpoint is not None:
                 raise UnsupportedError("A checkpoint is a stream's; this DataFrame is finished.", hint="Leave it out.")
@@ -382,7 +386,7 @@ class PatternSet:
             )
         refuse_beliefs("why_not", stream)
         over, declared = self._over(stream)
-        tables = _tables(relations)
+        tables = tables_of(relations)
         plan = over._plan_for(declared)
         own = next(p for p in plan.patterns if p.name == self.names[0])
         wanted = key_of(own.pattern, key)
@@ -390,7 +394,7 @@ class PatternSet:
         asked = {} if own.feeds_on or wanted is None else wanted
         paths = {path.parts: ".".join(path.parts) for path in own.pattern.partition}
         narrow = {path: asked[name] for path, name in paths.items() if name in asked}
-        if _is_spark(declared):
+        if on_spark(declared):
             from perseid.spark.explain import collect_events as few_events
             from perseid.spark.explain import untimed
         else:
@@ -407,7 +411,7 @@ class PatternSet:
             dedupe=declared.dedupe,
             relations=tables,
             shown=shown,
-            said=untimed(declared) if _is_spark(declared) else (),
+            said=untimed(declared) if on_spark(declared) else (),
         )
 
     def _plan_for(self, stream: Events) -> Plan:
@@ -416,7 +420,7 @@ class PatternSet:
 
         paths = key_paths(stream)
         cores = self._located(lambda: self._cores(paths))
-        _refuse_what_is_not_yet(cores)
+        refuse_other_streams(cores)
         return self._located(lambda: compile_set(cores))
 
     def _cores(self, key: tuple[tuple[str, ...], ...] = ()) -> list[CorePattern]:
@@ -628,78 +632,3 @@ def load(path: str | Path) -> PatternSet:
 
 def _keyed(pattern: ast.Pattern, key: tuple[tuple[str, ...], ...]) -> ast.Pattern:
     return pattern if pattern.partition_by else replace(pattern, partition_by=tuple(ex.Ref(path) for path in key))
-
-
-def _streaming(stream: Events) -> bool:
-    """Is the data a stream of Spark's? Other data than Spark's is refused."""
-    inputs = _inputs(stream)
-    for data in inputs:
-        require_spark(data)
-    return any(data.isStreaming for data in inputs)
-
-
-def _refuse_spark(what: str, stream: Any) -> None:
-    if isinstance(stream, Models):
-        require_here(what, stream.data)
-        return
-    for data in _inputs(stream.events if isinstance(stream, Documents) else _declared(stream)):
-        require_here(what, data)
-
-
-def _inputs(stream: Events) -> list[Any]:
-    return list(stream.data.values()) if isinstance(stream.data, Mapping) else [stream.data]
-
-
-def _is_spark(stream: Events) -> bool:
-    return is_spark(next(iter(_inputs(stream)), None))
-
-
-def _column_names(data: Any) -> list[str]:
-    from perseid.local.tables import read_table
-
-    return list(read_table(data, ()).names)
-
-
-def _declared(stream: Any) -> Events:
-    """Bare rows are a stream with the default column names."""
-    return stream if isinstance(stream, Events) else Events(stream)
-
-
-def _tables(relations: Relations | None) -> dict[str, list[tuple[Any, ...]]]:
-    return {name: read_relation(name, rows) for name, rows in _mapping(relations).items()}
-
-
-def _mapping(relations: Relations | None) -> Mapping[str, Any]:
-    if relations is not None and not isinstance(relations, Mapping):
-        raise BindingError("Relations are given by name: relations={'Office': [('ann', 220), …]}.")
-    return relations or {}
-
-
-def _columns(tree: ast.PatternFile) -> list[str]:
-    """The columns a table of matches has, however many there are: keys first, then what is returned."""
-    names = [".".join(path.parts) for p in tree.patterns for path in p.partition_by]
-    for p in tree.patterns:
-        names += [o.name or (o.expr.parts[-1] if isinstance(o.expr, ex.Ref) else "") for o in p.returns]
-    return list(dict.fromkeys(names))
-
-
-def _refuse_what_is_not_yet(cores: list[CorePattern]) -> None:
-    for core in cores:
-        for step in core.steps:
-            if isinstance(step.kind, ast.TreeMatch):
-                raise UnsupportedError(
-                    f"Pattern {core.name} asks for trees in documents, and its stream is declared as one of events.",
-                    hint="Declare it as documents: ps.documents(df, body='xml', time=…).",
-                )
-            if type(step.kind) in _KINDS:
-                raise UnsupportedError(
-                    f"Pattern {core.name} asks for {_KINDS[type(step.kind)]}, and its stream is declared as one of events.",
-                    hint="Declare it as changes of a model: ps.model(rows, ps.metamodel(…)).",
-                )
-
-
-def _micros(moment: dt.datetime) -> int:
-    if not isinstance(moment, dt.datetime):
-        raise EventDataError("A horizon is a datetime.")
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    return (aware - _EPOCH) // dt.timedelta(microseconds=1)
