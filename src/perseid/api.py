@@ -49,11 +49,12 @@ from perseid.local.documents import Documents, asked_of, check_variables
 from perseid.local.matches import together
 from perseid.local.models import Models
 from perseid.local.rows import Events, is_spark
-from perseid.model_api import Metamodel, explain_model, over_events
+from perseid.model_api import Metamodel, detect_changes, events_of, explain_model
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import feeds
+from perseid.semantics.model_steps import Group, grouped
 from perseid.semantics.resolve import resolve
 from perseid.semantics.slips import slips
 from perseid.semantics.types import EventSchema
@@ -162,7 +163,7 @@ class PatternSet:
         """The patterns, and the stream of events they are asked of: results of tree patterns, where it is of documents."""
         whole = (*self._tree.patterns, *self._producers)
         if isinstance(stream, Models):
-            found = self._apart(stream)
+            found = self._of_models(stream)
             if len(found) > 1:
                 raise UnsupportedError(
                     "These patterns are asked of different events of the model.",
@@ -183,16 +184,21 @@ class PatternSet:
             from perseid.local.trees import read_here as as_events
         return self._lowered(lowered, self._located(lambda: as_events(stream, asked)))
 
-    def _apart(self, stream: Models) -> list[tuple[PatternSet, Events]]:
+    def _apart(self, stream: Models) -> list[tuple[PatternSet, Group]]:
         """The patterns over a model by the events they are asked of; of several patterns some may have others."""
         whole = (*self._tree.patterns, *self._producers)
         found = []
-        for group, events_ in self._located(lambda: over_events(whole, stream)):
+        for group in self._located(lambda: grouped(whole, stream.queries, stream.key, stream.observe)):
             own = tuple(p for p in group.patterns if p.name in self.names)
             rest = tuple(p for p in group.patterns if p.name not in self.names)
             if own:
-                found.append((PatternSet(ast.PatternFile(own), self._source, rest), events_))
+                found.append((PatternSet(ast.PatternFile(own), self._source, rest), group))
         return found
+
+    def _of_models(self, stream: Models) -> list[tuple[PatternSet, Events]]:
+        """The same, with these events."""
+        found = self._apart(stream)
+        return list(zip([one for one, _ in found], events_of([group for _, group in found], stream), strict=True))
 
     def _lowered(self, patterns: tuple[ast.Pattern, ...], events_: Events) -> tuple[PatternSet, Events]:
         """The set with its patterns, and those beside them, as they are asked of events."""
@@ -214,8 +220,11 @@ class PatternSet:
             meaning = self._meanings(self._located(lambda: compile_set(cores)))
             return "\n".join([*meaning, self._located(lambda: explain_beliefs(cores, stream))])
         if isinstance(stream, Models):
-            parts = [over.explain(declared) for over, declared in self._apart(stream)]
-            return "\n".join([*parts, explain_model(self._tree.patterns, stream)])
+            parts = self._apart(stream)
+            said = [over._meanings(over._plan_for(Events([], key=stream.key))) for over, _ in parts]
+            return "\n".join(
+                [*(line for lines in said for line in lines), explain_model([g for _, g in parts], stream)]
+            )
         if isinstance(stream, Documents):
             over, declared = self._over(stream)
             return "\n".join([over.explain(declared), *self._explained_trees(), f"\n{stream.explain()}"])
@@ -291,7 +300,7 @@ class PatternSet:
             return self._located(lambda: match_beliefs(self._cores(), stream, tables_of(relations), tell))
         refuse_spark("match", stream)
         if isinstance(stream, Models):
-            found = self._apart(stream)
+            found = self._of_models(stream)
             return together([over.match(own, relations=relations, horizon=horizon) for over, own in found])
         over, declared = self._over(stream)
         tables = tables_of(relations)
@@ -346,6 +355,10 @@ class PatternSet:
         if isinstance(stream, Beliefs):
             asked = stream, by_name(relations), tell, rejected, checkpoint, observation
             return self._located(lambda: belief_api.detect(self._cores(), *asked))
+        if isinstance(stream, Models):
+            parts = [(group, over._plan_for(Events([], key=stream.key))) for over, group in self._apart(stream)]
+            words = by_name(relations), rejected, checkpoint, observation
+            return self._located(lambda: detect_changes(parts, stream, *words))
         over, declared = self._over(stream)
         streaming = is_streaming(declared)
         plan = over._plan_for(declared)

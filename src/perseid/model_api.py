@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from perseid.declare import named_words
-from perseid.errors import EventDataError, PatternError, PatternSyntaxError
+from perseid.compile.plan import Plan
+from perseid.declare import events, named_words
+from perseid.engines.models.plan import ROLES
+from perseid.errors import EventDataError, PatternError, PatternSyntaxError, UnsupportedError
 from perseid.lang import ast
 from perseid.lang.models import ModelFile
 from perseid.lang.parser import parse_models
-from perseid.local.models import ROLES, Models, events_here
-from perseid.local.rows import Events, require_here
+from perseid.local.models import Models, events_here
+from perseid.local.rows import Events, require_here, require_spark
 from perseid.semantics.metamodels import kinds_of
 from perseid.semantics.model_queries import Queries, check_queries
-from perseid.semantics.model_steps import Group, grouped
+from perseid.semantics.model_steps import Group
 from perseid.viz.models import explain_models
 
 
@@ -69,6 +72,9 @@ def model(
     value: str = "value",
     target: str = "target",
     observe: str | Iterable[str] = (),
+    idle: str | dt.timedelta | None = None,
+    shards: int = 16,
+    max_state: int = 1 << 28,
 ) -> Models:
     """Declare changes of live models: a row for each elementary change, and which of its columns mean what.
 
@@ -80,6 +86,9 @@ def model(
 
     The events of a model are the matches of queries found, updated and lost, for the queries that patterns name and those
     in ``observe``, and the elementary changes that patterns name.
+
+    On a stream a transaction is made when the watermark is past its time; ``idle``, ``shards`` and ``max_state`` are as of
+    :func:`events`.
     """
     if not isinstance(metamodel, Metamodel):
         raise EventDataError(
@@ -87,21 +96,43 @@ def model(
             hint="ps.model(rows, ps.metamodel('''model cps node Host (cpu bigint) …''')).",
         )
     columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
-    return Models(data, metamodel.queries, time, _names(key), _names(order_by), columns, _names(observe))
+    rows = events([], idle=idle, shards=shards, max_state=max_state)
+    named = _names(key), _names(order_by), columns, _names(observe)
+    return Models(data, metamodel.queries, time, *named, rows.idle, shards, max_state)
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def over_events(patterns: tuple[ast.Pattern, ...], stream: Models) -> list[tuple[Group, Events]]:
-    """Patterns over a model as patterns over its events, by what these are."""
+def events_of(groups: Sequence[Group], stream: Models) -> list[Events]:
+    """The events of a model that each group of patterns is asked of."""
     require_here("match", stream.data)
-    groups = grouped(patterns, stream.queries, stream.key, stream.observe)
-    return list(zip(groups, events_here(stream, [group.watched for group in groups]), strict=True))
+    return events_here(stream, [group.watched for group in groups])
 
 
-def explain_model(patterns: tuple[ast.Pattern, ...], stream: Models) -> str:
+def explain_model(groups: Sequence[Group], stream: Models) -> str:
     """The model that patterns are asked of, in words."""
-    groups = grouped(patterns, stream.queries, stream.key, stream.observe)
     return explain_models(stream.queries, groups, stream.key)
+
+
+def detect_changes(
+    groups: Sequence[tuple[Group, Plan]],
+    stream: Models,
+    relations: Mapping[str, Any],
+    rejected: bool,
+    checkpoint: str | None,
+    observation: Any,
+) -> Any:
+    """Matches of patterns over models whose changes are a DataFrame."""
+    require_spark(stream.data)
+    if observation is not None and stream.data.isStreaming:
+        raise UnsupportedError(
+            "An Observation is for one action; a stream counts in every batch.",
+            hint="Ask the running query: ps.progress(query).",
+        )
+    from perseid.spark.models import detect_models
+    from perseid.spark.projection import read_relations
+
+    tables = read_relations(relations)
+    return detect_models(groups, stream, tables, rejected=rejected, checkpoint=checkpoint, observation=observation)

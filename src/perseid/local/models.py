@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows
+from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_columns
 from perseid.engines.models.live import LiveModel
+from perseid.engines.models.plan import ROLES
 from perseid.errors import EventDataError, missing_column, warn
 from perseid.local.rows import Events
 from perseid.local.tables import Table, read_table, time_column
-from perseid.semantics.graphs import RANK, Change
+from perseid.semantics.graphs import Change, in_turn
 from perseid.semantics.model_oracle import Match, Told, ordered
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import Watched
-
-ROLES = ("change", "element", "kind", "attribute", "value", "target")
-"""What a row of changes says: what is done to which element, and what that takes."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,9 @@ class Models:
     """The column of each role."""
     observe: tuple[str, ...] = ()
     """Queries whose matches are events even where no pattern names them."""
+    idle: int | None = None
+    shards: int = 16
+    max_state: int = 1 << 28
 
     def transactions(self) -> Iterator[tuple[tuple[Any, ...], int, list[Change]]]:
         """Every transaction of every model: models as they are met, each in the order of time."""
@@ -53,14 +54,7 @@ class Models:
         for row in range(table.rows):
             models.setdefault(keys[row], []).append(row)
         for key, rows in models.items():
-            # Equal times: as order_by says, else by kind of change, else as the rows stand.
-            rows.sort(
-                key=lambda row: (
-                    times[row],
-                    *(column[row] for column in ranks),
-                    0 if ranks else RANK.get(changes[row].action, 5),
-                )
-            )
+            rows.sort(key=lambda row: (times[row], *in_turn([column[row] for column in ranks], changes[row])))
             start = 0
             for end in range(1, len(rows) + 1):
                 if end == len(rows) or times[rows[end]] != times[rows[start]]:
@@ -119,12 +113,12 @@ def events_here(models: Models, watched: Sequence[Watched]) -> list[Events]:
     table = read_table(models.data, {models.columns["element"], *models.key})
     element = _type(table, models.columns["element"])
     keys = [_type(table, name) for name in models.key]
-    return [event_stream(one.table(element, keys), models) for one in rows]
+    return [event_stream(one.table(element, keys), models, one.watched) for one in rows]
 
 
-def event_stream(data: Any, models: Models) -> Events:
+def event_stream(data: Any, models: Models, watched: Watched) -> Events:
     """A table of events as the stream that patterns are asked of."""
-    content = [name for name in data.column_names if name not in (TIME, PLACE)]
+    content = content_columns(models.queries, watched, models.key)
     return Events(data, time=TIME, type=TYPE, id=tuple(content), order_by=(PLACE,), key=models.key)
 
 

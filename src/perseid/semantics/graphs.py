@@ -55,6 +55,11 @@ class Done:
     target: Element | None = None
 
 
+def in_turn(rank: Iterable[object], change: Change) -> tuple[object, ...]:
+    """Where a change of one moment stands among the others: by what ranks it, by its kind, and by what it says."""
+    return (*((value is not None, value) for value in rank), RANK.get(change.action, len(RANK)), repr(change))
+
+
 class ChangeError(PerseidError):
     """A change that does not fit the model as it stands."""
 

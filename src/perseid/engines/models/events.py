@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from perseid.engines.sequence.schema import arrow_of
-from perseid.semantics import types as t
 from perseid.semantics.graphs import Done
 from perseid.semantics.model_oracle import Told
 from perseid.semantics.model_queries import Queries
@@ -28,7 +27,6 @@ class EventRows:
     def __init__(self, queries: Queries, watched: Watched, key: Sequence[str]) -> None:
         self.queries = queries
         self.watched = watched
-        self.types = event_columns(queries, watched)
         self.key = tuple(key)
         self.rows: list[tuple[int, str, int]] = []
         self.keys: list[tuple[Any, ...]] = []
@@ -52,24 +50,36 @@ class EventRows:
                 names = self.queries.queries[change.query].parameters
                 yield query_event(change.change, change.query), dict(zip(names, change.match, strict=True))
 
+    def columns(self, element: Any) -> dict[str, Any]:
+        """What events have beside time, type and place, as Arrow arrays; ``element`` is the type of names of nodes."""
+        kinds = arrow_columns(self.queries, self.watched, element)
+        return {name: pa.array([values.get(name) for values in self.values], kind) for name, kind in kinds.items()}
+
     def table(self, element: Any, keys: Sequence[Any]) -> pa.Table:
-        """The events; ``element`` and ``keys`` are the types of names of nodes and of the columns that tell models apart."""
+        """The events; ``keys`` are the types of the columns that tell models apart."""
         columns: dict[str, Any] = {
             TIME: pa.array([row[0] for row in self.rows], pa.timestamp("us", "UTC")),
             TYPE: pa.array([row[1] for row in self.rows], pa.string()),
             PLACE: pa.array([row[2] for row in self.rows], pa.int64()),
         }
-        for place, (name, type_) in enumerate(zip(self.key, keys, strict=True)):
-            columns[name] = pa.array([key[place] for key in self.keys], type_)
-        for name, kind in self.types.items():
-            columns[name] = pa.array([values.get(name) for values in self.values], _arrow(kind, element))
-        return pa.table(columns)
+        return pa.table({**columns, **self.key_columns(keys), **self.columns(element)})
+
+    def key_columns(self, types: Sequence[Any]) -> dict[str, Any]:
+        pairs = enumerate(zip(self.key, types, strict=True))
+        return {name: pa.array([key[place] for key in self.keys], type_) for place, (name, type_) in pairs}
+
+
+def arrow_columns(queries: Queries, watched: Watched, element: Any) -> dict[str, Any]:
+    """Arrow's types of what events have beside time, type and place."""
+    found = event_columns(queries, watched)
+    return {name: element if type_ is None else arrow_of(type_) for name, type_ in found.items()}
+
+
+def content_columns(queries: Queries, watched: Watched, key: Sequence[str]) -> list[str]:
+    """What makes an event this event, beside its time: its type, its model, and all it says."""
+    return [TYPE, *key, *event_columns(queries, watched)]
 
 
 def _of_change(done: Done) -> dict[str, Any]:
     values = (done.element, done.kind, done.attribute, done.old, done.new, done.target)
     return dict(zip(CHANGE_COLUMNS, values, strict=True))
-
-
-def _arrow(type_: t.Type | None, element: Any) -> Any:
-    return element if type_ is None else arrow_of(type_)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from perseid.engines.models.deltas import Delta
+from perseid.engines.models.deltas import Changed, Delta
 from perseid.engines.models.network import Network
-from perseid.semantics.graphs import Change, Done, Graph
+from perseid.engines.models.sources import MovingWindows
+from perseid.semantics.graphs import Change, Done, Element, Graph
 from perseid.semantics.model_oracle import Match, QueryChange, Told, applied, ordered, touched
 from perseid.semantics.model_queries import Queries
 
@@ -31,13 +32,29 @@ class LiveModel:
             told.extend(self.matches[name].changed(name, deltas[number], changed))
         return Told(done, told, refused)
 
-    def _propagate(self, time: int, done: list[Done]) -> list[Any]:
+    def restore(self, changes: Iterable[Change], past: Mapping[str, Mapping[Element, list[tuple[int, Any]]]]) -> None:
+        """A model as it was: nothing is told of what made it. ``past`` is what each moving window remembers of nodes."""
+        done, refused = applied(self.graph, changes)
+        if refused:
+            raise ValueError(refused[0][1])
+        remembered = {
+            number: operator.restore(past.get(operator.name, {}))
+            for number, operator in enumerate(self.network.operators)
+            if isinstance(operator, MovingWindows)
+        }
+        deltas = self._propagate(0, done, remembered)
+        for name, number in self.network.outputs.items():
+            for _ in self.matches[name].changed(name, deltas[number], set()):
+                pass
+
+    def _propagate(self, time: int, done: list[Done], known: Mapping[int, Changed] | None = None) -> list[Any]:
+        """What changes in every operator; of some it may be known."""
         deltas: list[Any] = []
-        for operator in self.network.operators:
+        for number, operator in enumerate(self.network.operators):
             if not operator.inputs:
-                deltas.append(operator.read(time, done))
+                deltas.append(known[number] if known and number in known else operator.read(time, done))
                 continue
-            given = [deltas[number] for number in operator.inputs]
+            given = [deltas[place] for place in operator.inputs]
             deltas.append(operator.step(*given) if any(given) else _NOTHING)
         return deltas
 

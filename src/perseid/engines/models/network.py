@@ -55,7 +55,7 @@ class Network:
     def values(self, attribute: str) -> int:
         window = self.queries.moving.get(attribute)
         return self.source(
-            ("values", attribute), lambda: Attributes(attribute) if window is None else MovingWindows(window)
+            ("values", attribute), lambda: Attributes(attribute) if window is None else MovingWindows(attribute, window)
         )
 
     def walks(self, edges: int, low: int, high: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Any
 
@@ -76,7 +77,8 @@ class MovingWindows:
 
     inputs: tuple[int, ...] = ()
 
-    def __init__(self, window: Moving) -> None:
+    def __init__(self, name: str, window: Moving) -> None:
+        self.name = name
         self.window = window
         self.past: dict[Element, deque[tuple[int, Any]]] = {}
         self.held: dict[Element, Any] = {}
@@ -102,6 +104,22 @@ class MovingWindows:
             self._make(time, element)
         return _differences(before, self.held)
 
+    def restore(self, past: Mapping[Element, list[tuple[int, Any]]]) -> Changed:
+        """Go on from what was in the windows after the last transaction."""
+        for element, values in past.items():
+            self.past[element] = deque(values, maxlen=self.window.values)
+            made = moving_value(self.window, [value for _, value in values])
+            if made is not None:
+                self.held[element] = made
+            for time, _ in values if self.window.microseconds is not None else ():
+                self._expect(time, element)
+        return {element: (None, made) for element, made in self.held.items()}
+
+    def _expect(self, time: int, element: Element) -> None:
+        assert self.window.microseconds is not None
+        self.asked += 1
+        heappush(self.due, (time + self.window.microseconds, self.asked, element))
+
     def _remember(self, time: int, element: Element, value: Any) -> None:
         past = self.past.get(element)
         if past is None:
@@ -111,8 +129,7 @@ class MovingWindows:
             past.pop()
         past.append((time, value))
         if self.window.microseconds is not None:
-            self.asked += 1
-            heappush(self.due, (time + self.window.microseconds, self.asked, element))
+            self._expect(time, element)
 
     def _make(self, time: int, element: Element) -> None:
         past = self.past.get(element)

@@ -1,0 +1,88 @@
+"""What the engine for live models is handed: queries over a metamodel, and groups of patterns over their events."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.models.events import arrow_columns
+from perseid.engines.sequence.columns import arrow_type
+from perseid.engines.sequence.engine import make_linked_plan
+from perseid.engines.sequence.plan import SequencePlan
+from perseid.engines.sequence.schema import join_schemas
+from perseid.errors import UnsupportedError
+from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_steps import Watched
+
+ROLES = ("change", "element", "kind", "attribute", "value", "target")
+"""What a row of changes says: what is done to which element, and what that takes."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Patterns that are asked of the same events of a model."""
+
+    watched: Watched
+    sequence: SequencePlan
+
+
+@dataclass(frozen=True)
+class ModelsPlan:
+    """Queries over models, and the patterns over what they find and lose."""
+
+    queries: Queries
+    key: tuple[str, ...]
+    """Columns that tell models apart."""
+    order_by: tuple[str, ...]
+    """Columns that decide among changes of one time."""
+    types: Mapping[str, Any]
+    """Arrow's types of the columns that come in: the roles of a change, and the key."""
+    asked: tuple[Asked, ...]
+    schema: Any
+    """The Arrow schema of the rows that come out."""
+    shards: int = 1
+    max_state: int = 1 << 28
+
+    @cached_property
+    def digest(self) -> str:
+        """What a state depends on: what models may contain, and what is asked of them."""
+        said = repr((self.queries.kinds.metamodel, self.queries.queries, self.queries.moving, self.key))
+        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+
+    @property
+    def element(self) -> Any:
+        return self.types["element"]
+
+    def over(self, asked: Asked) -> SequencePlan:
+        """The plan of a group, with what is said of the stream."""
+        return replace(asked.sequence, shards=self.shards, max_state=self.max_state)
+
+
+def make_plan(
+    groups: Sequence[tuple[Watched, Plan]],
+    queries: Queries,
+    types: Mapping[str, Any],
+    *,
+    key: Sequence[str] = (),
+    order_by: Sequence[str] = (),
+) -> ModelsPlan:
+    """Compiled patterns over the events of models whose changes have columns of these types."""
+    asked, schema = [], None
+    for watched, plan in groups:
+        if any(pattern.feeds_on for pattern in plan.patterns):
+            raise UnsupportedError(
+                "A pattern over a model that takes matches of another runs in one process.",
+                hint="Use match(…), or write the other pattern's steps in its place.",
+            )
+        arrow = arrow_columns(queries, watched, types["element"]) | {name: types[name] for name in key}
+        known = {name: arrow_type(kind) for name, kind in arrow.items()}
+        sequence = make_linked_plan(plan, known, arrow=arrow)
+        asked.append(Asked(watched, sequence))
+        schema = sequence.schema if schema is None else join_schemas(schema, sequence.schema)
+    return ModelsPlan(queries, tuple(key), tuple(order_by), dict(types), tuple(asked), schema or pa.schema([]))

@@ -1,0 +1,173 @@
+"""A shard of models: changes whose time has come are made, and what they bring goes to the patterns over it.
+
+A transaction is complete once the watermark is past its time. What is kept from call to call is made anew only where a
+state is not the one that was written last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Clock, Late, Rows, Step
+from perseid.engines.hashing import identities
+from perseid.engines.models.events import TYPE, EventRows, content_columns
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.plan import ROLES, Asked, ModelsPlan
+from perseid.engines.models.state import Kept, Waiting, read_state, write_state
+from perseid.engines.sequence.stream import Shard, run
+from perseid.errors import LimitError
+from perseid.semantics.graphs import Change, in_turn
+
+
+def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call of a shard."""
+    kept = _taken(plan, state)
+    late, why = _accept(plan, rows, kept, clock)
+    counted: Counter[str] = Counter(events=len(rows) - len(late), late=len(late), bad=0)
+    gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.asked]
+    for key, time, changes in _ready(kept, clock):
+        model = kept.models.get(key)
+        if model is None:
+            model = kept.models[key] = LiveModel(plan.queries)
+        told = model.transact(time, changes)
+        counted["bad"] += len(told.refused)
+        for one in gathered:
+            one.add(key, time, told)
+    if clock.now is not None and not clock.ended:
+        kept.done = clock.now if kept.done is None else max(kept.done, clock.now)
+    tables, wakes = _searched(plan, kept, gathered, rows, clock, counted)
+    written = None if clock.ended else _written(plan, kept)
+    counted["matches"] = sum(table.num_rows for table in tables)
+    counted["live_keys"] = len(kept.models)
+    counted["kept_events"] = len(kept.waiting)
+    counted["state_bytes"] = 0 if written is None else len(written)
+    wakes += [one.time for one in kept.waiting]
+    whole = pa.concat_tables([plan.schema.empty_table(), *(_in_schema(table, plan.schema) for table in tables)])
+    return Step(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
+
+
+def _accept(plan: ModelsPlan, rows: Rows, kept: Kept, clock: Clock) -> tuple[Any, Any]:
+    """New changes among those that wait; the numbers of those that came too late."""
+    times = np.asarray(rows.time)
+    behind = np.zeros(len(rows), bool) if kept.done is None else times <= kept.done
+    columns = [_values(rows.columns[role]) for role in ROLES]
+    keys = [_values(rows.columns[name]) for name in plan.key]
+    ranks = [_values(rows.columns[name]) for name in plan.order_by]
+    for row in np.flatnonzero(~behind).tolist():
+        key, rank = (tuple(column[row] for column in own) for own in (keys, ranks))
+        kept.waiting.append(Waiting(key, int(times[row]), rank, Change(*(column[row] for column in columns))))
+    late = np.flatnonzero(behind)
+    return late, np.full(len(late), Late.BEHIND_WATERMARK, np.int8)
+
+
+def _ready(kept: Kept, clock: Clock) -> Iterator[tuple[tuple[Any, ...], int, list[Change]]]:
+    """Every transaction that is complete, in the order of models and time; it waits no more."""
+    if clock.ended:
+        ready, kept.waiting = kept.waiting, []
+    elif clock.now is None:
+        return
+    else:
+        ready = [one for one in kept.waiting if one.time <= clock.now]
+        kept.waiting = [one for one in kept.waiting if one.time > clock.now]
+    ready.sort(key=lambda one: (repr(one.key), one.time, *in_turn(one.rank, one.change)))
+    start = 0
+    for end in range(1, len(ready) + 1):
+        if end == len(ready) or (ready[end].key, ready[end].time) != (ready[start].key, ready[start].time):
+            yield ready[start].key, ready[start].time, [one.change for one in ready[start:end]]
+            start = end
+
+
+def _searched(
+    plan: ModelsPlan, kept: Kept, gathered: list[EventRows], rows: Rows, clock: Clock, counted: Counter[str]
+) -> tuple[list[pa.Table], list[int]]:
+    """What the patterns of each group find in the events they are asked of."""
+    if not kept.sequences:
+        kept.sequences = [None] * len(plan.asked)
+    tables, wakes = [], []
+    for number, (asked, events) in enumerate(zip(plan.asked, gathered, strict=True)):
+        own = _rows(plan, asked, events, rows)
+        ran = run(plan.over(asked), own, kept.sequences[number], clock=clock, newest=clock.now, make=_Punctual)
+        done = ran.step
+        kept.sequences[number] = done.state
+        tables.append(done.rows)
+        counted.update(
+            {
+                name: n
+                for name, n in done.counters.items()
+                if name not in ("events", "matches", "state_bytes", "kept_events", "live_keys")
+            }
+        )
+        if done.wake is not None:
+            wakes.append(done.wake)
+    return tables, wakes
+
+
+class _Punctual(Shard):
+    """A search of events that are made when their time has come: none of them is late."""
+
+    def _behind(self, rows: Rows) -> Any:
+        return np.zeros(len(rows), np.int8)
+
+
+def _rows(plan: ModelsPlan, asked: Asked, events: EventRows, given: Rows) -> Rows:
+    """Events as the sequence engine takes them."""
+    names = list(dict.fromkeys(row[1] for row in events.rows))
+    codes = {name: i for i, name in enumerate(names)}
+    keys = events.key_columns([plan.types[name] for name in plan.key])
+    columns = {**keys, **events.columns(plan.element)}
+    content = {**columns, TYPE: pa.array([row[1] for row in events.rows], pa.string())}
+    order = content_columns(plan.queries, asked.watched, plan.key)
+    return Rows(
+        time=np.array([row[0] for row in events.rows], np.int64),
+        kinds=np.array([codes[row[1]] for row in events.rows], np.int32),
+        kind_names=names,
+        columns=columns,
+        keys={
+            route.id: dict(zip(route.columns, (columns[path[0]] for path in route.paths), strict=True))
+            for route in asked.sequence.plan.routes
+        },
+        identity=identities([content[name] for name in order], content),
+        ranks=[pa.array([row[2] for row in events.rows], pa.int64())],
+        relations=given.relations,
+    )
+
+
+def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    missing = {f.name: pa.nulls(table.num_rows, f.type) for f in schema if f.name not in table.column_names}
+    columns = [missing[f.name] if f.name in missing else table[f.name].cast(f.type) for f in schema]
+    return pa.table(columns, schema=schema)
+
+
+def _values(column: Any) -> list[Any]:
+    return column if isinstance(column, list) else column.to_pylist()
+
+
+def _written(plan: ModelsPlan, kept: Kept) -> bytes:
+    state = write_state(plan, kept)
+    if len(state) > plan.max_state:
+        raise LimitError(
+            f"The models of one shard take {len(state):,} bytes; {plan.max_state:,} are allowed.",
+            hint="Use more shards, or ps.model(…, max_state=…).",
+        )
+    _KEPT[plan.digest, state] = kept
+    while len(_KEPT) > MOST:
+        _KEPT.popitem(last=False)
+    return state
+
+
+_KEPT: OrderedDict[tuple[str, bytes], Kept] = OrderedDict()
+"""Shards that this process was asked for lately, by the state that was written of them."""
+MOST = 16
+
+
+def _taken(plan: ModelsPlan, state: bytes | None) -> Kept:
+    """A shard as a state says it is; what was kept of it is taken out, so that a call that fails leaves nothing half done."""
+    if state is None:
+        return Kept()
+    kept = _KEPT.pop((plan.digest, state), None)
+    return read_state(plan, state) if kept is None else kept

@@ -1,0 +1,234 @@
+"""What a shard of models keeps, as bytes: the models themselves, changes that wait, and the states of the patterns over them.
+
+Networks are not written: they are made again from the models. Values lie by their types, nodes by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from perseid.engines.contract import StateReport
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.plan import ROLES, ModelsPlan
+from perseid.engines.models.sources import MovingWindows
+from perseid.engines.sequence.schema import arrow_of
+from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, unseal
+from perseid.errors import StateError
+from perseid.semantics.graphs import Change, Element
+
+NAME, VERSION = "models", 1
+_SHAPE = "The state is not what one of live models should be."
+Key = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A change whose time has not come."""
+
+    key: Key
+    time: int
+    rank: tuple[Any, ...]
+    change: Change
+
+
+@dataclass(slots=True)
+class Kept:
+    """What is known between calls."""
+
+    models: dict[Key, LiveModel] = field(default_factory=dict)
+    waiting: list[Waiting] = field(default_factory=list)
+    done: int | None = None
+    """Everything up to this time was told."""
+    sequences: list[bytes | None] = field(default_factory=list)
+    """The state of each group of patterns."""
+
+
+def write_state(plan: ModelsPlan, kept: Kept) -> bytes:
+    """A shard's state as bytes."""
+    facts = {
+        "engine": NAME,
+        "version": VERSION,
+        "shards": plan.shards,
+        "models": plan.digest,
+        "done": kept.done,
+        "groups": [state is not None for state in kept.sequences],
+    }
+    tables = [
+        _keys(plan, kept.models),
+        _waiting(plan, kept.waiting),
+        _nodes(plan, kept.models),
+        _edges(plan, kept.models),
+        pa.RecordBatch.from_pydict(
+            {"state": pa.array([s for s in kept.sequences if s is not None], pa.large_binary())}
+        ),
+    ]
+    for name, held in _by_type(plan, kept.models):
+        tables.append(_values(plan, name, held))
+    return seal(facts, tuple(tables))
+
+
+def _keys(plan: ModelsPlan, models: Iterable[Key]) -> pa.RecordBatch:
+    keys = list(models)
+    columns = {f"key {i}": pa.array([key[i] for key in keys], plan.types[name]) for i, name in enumerate(plan.key)}
+    return pa.RecordBatch.from_pydict({"count": pa.array([1] * len(keys), pa.int8()), **columns})
+
+
+def _waiting(plan: ModelsPlan, waiting: list[Waiting]) -> pa.RecordBatch:
+    columns: dict[str, Any] = {
+        "time": pa.array([one.time for one in waiting], pa.int64()),
+    }
+    for i, name in enumerate(plan.order_by):
+        columns[f"rank {i}"] = pa.array([one.rank[i] for one in waiting], plan.types[name])
+    for i, name in enumerate(plan.key):
+        columns[f"key {i}"] = pa.array([one.key[i] for one in waiting], plan.types[name])
+    for role, attribute in zip(ROLES, ("action", "element", "kind", "attribute", "value", "target"), strict=True):
+        columns[role] = pa.array([getattr(one.change, attribute) for one in waiting], plan.types[role])
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _nodes(plan: ModelsPlan, models: dict[Key, LiveModel]) -> pa.RecordBatch:
+    rows = [(i, node, kind) for i, one in enumerate(models.values()) for node, kind in one.graph.nodes.items()]
+    return _batch(rows, ("model", "element", "kind"), (pa.int32(), plan.element, pa.string()))
+
+
+def _edges(plan: ModelsPlan, models: dict[Key, LiveModel]) -> pa.RecordBatch:
+    rows = [
+        (i, edge, source, target)
+        for i, one in enumerate(models.values())
+        for edge in one.graph.forth
+        for source, target in one.graph.edges(edge)
+    ]
+    names = ("model", "edge", "source", "target")
+    return _batch(rows, names, (pa.int32(), pa.string(), plan.element, plan.element))
+
+
+def _by_type(plan: ModelsPlan, models: dict[Key, LiveModel]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+    """Values and what moving windows remember, by the attribute's type: rows of model, node, attribute, time and value."""
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    types = _types(plan)
+    for i, one in enumerate(models.values()):
+        for (element, attribute), value in one.graph.values.items():
+            found.setdefault(types[attribute], []).append((i, element, attribute, None, value))
+        for operator in one.network.operators:
+            if isinstance(operator, MovingWindows):
+                name = operator.window.attribute
+                for element, past in operator.past.items():
+                    rows = found.setdefault(types[name], [])
+                    rows += [(i, element, operator.name, time, value) for time, value in past]
+    return iter(sorted(found.items()))
+
+
+def _types(plan: ModelsPlan) -> dict[str, str]:
+    """The Arrow type, as text, of every attribute of any node."""
+    carried = plan.queries.kinds.carried.values()
+    return {name: str(arrow_of(type_)) for attributes in carried for name, type_ in attributes.items()}
+
+
+def _values(plan: ModelsPlan, type_: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    kinds = {str(arrow_of(t)): arrow_of(t) for own in plan.queries.kinds.carried.values() for t in own.values()}
+    names = ("model", "element", "attribute", "time", "value")
+    return _batch(rows, names, (pa.int32(), plan.element, pa.string(), pa.int64(), kinds[type_]))
+
+
+def _batch(rows: list[tuple[Any, ...]], names: tuple[str, ...], types: tuple[Any, ...]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+
+# and back
+
+
+def read_state(plan: ModelsPlan, state: bytes) -> Kept:
+    """What bytes hold that :func:`write_state` made for this plan; a :class:`StateError` for all others."""
+    sealed = unseal(state)
+    check_owner(sealed, NAME, (VERSION,))
+    check_shards(sealed, plan.shards)
+    facts = sealed.facts
+    if facts.get("models") != plan.digest:
+        raise StateError(
+            "The state is of models that contain something else, or of other queries.",
+            hint=f"Keep the metamodel and its queries as they were. {GO_BACK}",
+        )
+    groups = facts.get("groups")
+    if not is_time(facts.get("done")) or not isinstance(groups, list) or len(groups) != len(plan.asked):
+        raise StateError(
+            "The state is of other patterns than these.", hint=f"Keep the patterns of the query as they were. {GO_BACK}"
+        )
+    try:
+        return _read(plan, sealed, groups)
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError, pa.ArrowException):
+        raise StateError(_SHAPE, hint=GO_BACK) from None
+
+
+def _read(plan: ModelsPlan, sealed: Sealed, groups: list[Any]) -> Kept:
+    keys_, waiting, nodes, edges, states, *values = sealed.tables
+    keys = _rows(keys_, [f"key {i}" for i in range(len(plan.key))]) if plan.key else [()] * keys_.num_rows
+    found = [LiveModel(plan.queries) for _ in keys]
+    changes: list[list[Change]] = [[] for _ in keys]
+    for model, element, kind in _rows(nodes, ["model", "element", "kind"]):
+        changes[_place(model, keys)].append(Change("create", element, kind))
+    past: list[tuple[int, Element, str, int, Any]] = []
+    for table in values:
+        for model, element, attribute, time, value in _rows(table, ["model", "element", "attribute", "time", "value"]):
+            if time is None:
+                changes[_place(model, keys)].append(Change("set", element, None, attribute, value))
+            else:
+                past.append((_place(model, keys), element, attribute, time, value))
+    for model, edge, source, target in _rows(edges, ["model", "edge", "source", "target"]):
+        changes[_place(model, keys)].append(Change("link", source, edge, target=target))
+    done = sealed.facts["done"]
+    remembered: list[dict[str, dict[Element, list[tuple[int, Any]]]]] = [{} for _ in keys]
+    for model, element, name, time, value in past:
+        remembered[model].setdefault(name, {}).setdefault(element, []).append((time, value))
+    for one, made, before in zip(found, changes, remembered, strict=True):
+        one.restore(made, before)
+    parts = [[f"key {i}" for i in range(len(plan.key))], [f"rank {i}" for i in range(len(plan.order_by))], list(ROLES)]
+    own = [_rows(waiting, names) if names else [()] * waiting.num_rows for names in parts]
+    times = waiting.column("time").to_pylist()
+    kept_waiting = [
+        Waiting(key, int(time), rank, Change(*change)) for time, key, rank, change in zip(times, *own, strict=True)
+    ]
+    written = iter(states.column("state").to_pylist())
+    sequences = [next(written) if there is True else None for there in groups]
+    return Kept(dict(zip(keys, found, strict=True)), kept_waiting, done, sequences)
+
+
+def _place(model: Any, keys: list[Any]) -> int:
+    if type(model) is not int or not 0 <= model < len(keys):
+        raise ValueError("no such model")
+    return model
+
+
+def _rows(table: pa.RecordBatch, names: list[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+
+
+def report(state: bytes) -> StateReport:
+    """What a state holds, for people."""
+    sealed = unseal(state)
+    check_owner(sealed, NAME, (VERSION,))
+    keys, waiting, nodes, *_ = sealed.tables
+    names = [name for name in keys.schema.names if name.startswith("key ")]
+    counts: dict[int, int] = {}
+    for model in nodes.column("model").to_pylist():
+        counts[model] = counts.get(model, 0) + 1
+    told = {
+        tuple(zip(names, row, strict=True)): counts.get(i, 0)
+        for i, row in enumerate(_rows(keys, names) if names else [()] * keys.num_rows)
+    }
+    times = waiting.column("time").to_pylist()
+    return StateReport(
+        sealed.facts["shards"],
+        sealed.facts["done"],
+        nodes.num_rows,
+        len(times),
+        min(times, default=None),
+        {},
+        told,
+        len(state),
+    )

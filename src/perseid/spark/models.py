@@ -1,0 +1,119 @@
+"""Live models on Spark: changes go by the key of their model, batch and stream through the operators that patterns have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.models.engine import MODELS
+from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
+from perseid.errors import EventDataError, UnsupportedError
+from perseid.local.models import Models
+from perseid.local.rows import Events
+from perseid.semantics.model_steps import Group
+from perseid.spark.arrow import to_arrow
+from perseid.spark.batch import observed
+from perseid.spark.inputs import Input, inputs_of, time_text
+from perseid.spark.projection import carried_schema, spark_schema
+from perseid.spark.stream import are_streams, operated, refuse_old, refuse_untimed
+from perseid.spark.stream_worker import StreamJob
+from perseid.spark.worker import IDENTITY, KIND, OURS, TIME, Job
+
+_KEY = f"{OURS}model"
+"""Columns by which rows are routed: texts of what tells models apart."""
+CHANGES = "Change"
+
+
+def detect_models(
+    groups: Sequence[tuple[Group, Plan]],
+    stream: Models,
+    relations: Mapping[str, list[tuple[Any, ...]]],
+    *,
+    rejected: bool,
+    checkpoint: str | None,
+    observation: Any,
+) -> Any:
+    """The DataFrame of matches, of a DataFrame of changes or of a streaming one."""
+    if rejected:
+        raise UnsupportedError(
+            "rejected=True is for streams of events.", hint="Late and bad changes are counted: ps.progress(query)."
+        )
+    (one,) = inputs_of(Events({CHANGES: stream.data}, time=stream.time, key=stream.key, order_by=stream.order_by))
+    streaming = are_streams([one.frame])
+    types = _types(one, stream)
+    plan = make_plan(
+        [(group.watched, own) for group, own in groups], stream.queries, types, key=stream.key, order_by=stream.order_by
+    )
+    plan = replace(plan, shards=stream.shards, max_state=stream.max_state)
+    job = Job(
+        engine=MODELS, plan=plan, kind_names=(CHANGES,), keys={}, ranks=(), predicates=(), made={},
+        columns={name: f"{OURS}column{i}" for i, name in enumerate(types)}, schema=carried_schema(plan.schema, observation is not None),
+        counted=observation is not None, relations=relations,
+    )  # fmt: skip
+    shaped = one.frame.selectExpr(*_select(one, stream, job))
+    routed = [f"{_KEY}{i}" for i in range(len(stream.key))]
+    if streaming:
+        name = ", ".join(pattern.name for group, _ in groups for pattern in group.patterns)
+        told = _stream(shaped, routed, job, stream, one, name, checkpoint)
+    else:
+        told = _batch(shaped, routed, job, observation)
+    return told.select(*job.schema.names[: len(plan.schema)]).toDF(*plan.schema.names)
+
+
+def _batch(shaped: Any, routed: Sequence[str], job: Job, observation: Any) -> Any:
+    if observation is None:
+        shaped = shaped.where(f"{TIME} is not null")
+    shaped = shaped.repartition(*routed) if routed else shaped.repartition(1)
+    told = shaped.drop(*routed).mapInArrow(job, spark_schema(job.schema))
+    return told if observation is None else observed(told, observation)
+
+
+def _stream(
+    shaped: Any, routed: Sequence[str], job: Job, stream: Models, one: Input, name: str, checkpoint: str | None
+) -> Any:
+    refuse_old()
+    refuse_untimed([one])
+    crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.drop(*routed).schema])
+    stream_job = StreamJob(job=job, crossing=crossing, shards=stream.shards, idle=stream.idle, flat=False)
+    shard = f"cast(pmod(xxhash64({', '.join(['0', *routed])}), {stream.shards}) as int)"
+    rows = Events(None, idle=stream.idle, shards=stream.shards, max_state=stream.max_state)
+    return operated(stream_job, shaped, shard, rows, name, checkpoint)
+
+
+def _types(one: Input, stream: Models) -> dict[str, Any]:
+    """What crosses, and its type: values as texts, names of nodes as they are."""
+    element = stream.columns["element"]
+    if element not in one.columns:
+        raise EventDataError(
+            f"The DataFrame of changes has no column {element!r}.", hint="Name it: ps.model(df, …, element=…)."
+        )
+    named = to_arrow(one.columns[element])
+    if not (pa.types.is_string(named) or pa.types.is_integer(named)):
+        raise EventDataError(f"Nodes are named by texts or whole numbers, and {element!r} is {named}.")
+    types: dict[str, Any] = dict.fromkeys(ROLES, pa.string())
+    types |= {"element": named, "target": named}
+    return types | {name: to_arrow(one.columns[name]) for name in (*stream.key, *stream.order_by)}
+
+
+def _select(one: Input, stream: Models, job: Job) -> list[str]:
+    """The columns as they cross, as SQL."""
+    out = []
+    plan = job.plan
+    assert isinstance(plan, ModelsPlan)
+    for name, here in job.columns.items():
+        source = stream.columns.get(name, name)
+        text = one.text(source) if source in one.columns else "null"
+        kind = _sql(plan.types[name]) if name in ROLES else None
+        out.append(f"{text} as {here}" if kind is None else f"cast({text} as {kind}) as {here}")
+    own = [f"{time_text(one)} as {TIME}", f"cast(0 as int) as {KIND}"]
+    said = ", ".join(one.text(stream.columns[role]) for role in ROLES if stream.columns[role] in one.columns)
+    own.append(f"xxhash64({said}) as {IDENTITY}")
+    return [*out, *own, *(f"cast({one.text(name)} as string) as {_KEY}{i}" for i, name in enumerate(stream.key))]
+
+
+def _sql(type_: Any) -> str:
+    return "string" if pa.types.is_string(type_) else "bigint"

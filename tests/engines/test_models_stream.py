@@ -1,0 +1,181 @@
+"""Live models on a stream: any cut, any restart and any number of shards give what finished data gives."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import perseid as ps
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.models import shard
+from perseid.engines.models.engine import MODELS, step
+from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
+from perseid.errors import StateError
+from perseid.local.rows import Events
+
+TEXT = """
+model site
+node Host (cpu bigint, load double)
+node App
+edge runs_on App -> Host one
+edge calls App -> App
+
+query hot(host)   find host: Host where moving_avg(host.load, 2) > 0.5
+query warm(host)  find host: Host where moving_max(host.load, 3 seconds) > 0.5
+query busy(host, n)
+find host: Host let n = count of on(host, _) where n >= 2
+query on(host, app)    find app -runs_on-> host
+query loop(app)        find app -calls+-> app
+query best(host)       find host: Host top 1 by host.cpu
+
+pattern heated  match found hot(host as h) a -> lost hot(host as h) b within 10 seconds partition by host
+pattern shaky   match (found warm | updated warm){2} within forever selection immediate partition by host
+pattern crowd   match found busy a -> lost busy b within 5 seconds return a.host as host, a.n as n
+pattern circle  match found loop(app as x) a -> not change set Host.cpu -> lost loop(app as x) b within 20 seconds
+pattern gone    match change delete Host a -> not found best for 3 seconds within 10 seconds return a.element as host
+"""
+TYPES = {**dict.fromkeys(ROLES, pa.string()), "site": pa.string()}
+
+
+@cache
+def plan_of(shards: int = 1) -> ModelsPlan:
+    site = ps.metamodel(TEXT)
+    stream = ps.model([], site, key="site")
+    parts = ps.patterns(site)._apart(stream)
+    groups = [(group.watched, over._plan_for(Events([], key=("site",)))) for over, group in parts]
+    return replace(make_plan(groups, site.queries, TYPES, key=("site",)), shards=shards)
+
+
+Row = tuple[int, dict[str, Any]]
+
+
+def random_rows(seed: int) -> list[Row]:
+    """Changes of two sites, dense enough that every query gains and loses matches."""
+    rng = random.Random(seed)
+    named = [(f"h{i}", "Host") for i in (1, 2, 3)] + [(f"a{i}", "App") for i in (1, 2, 3, 4)]
+    first = [{"change": "create", "element": name, "kind": kind} for name, kind in named]
+    rows: list[Row] = [(0, {"site": site, **one}) for site in ("north", "south") for one in first]
+    for second in range(rng.randint(10, 40)):
+        for _ in range(rng.randint(0, 4)):
+            rows.append((second * 500_000, _random_change(rng)))
+    return rows
+
+
+def _random_change(rng: random.Random) -> dict[str, Any]:
+    made: dict[str, Any] = {"site": rng.choice(["north", "south"])}
+    host, app = f"h{rng.randint(1, 3)}", f"a{rng.randint(1, 4)}"
+    match rng.randint(0, 9):
+        case 0:
+            return made | {"change": "create", "element": host, "kind": "Host"}
+        case 1:
+            return made | {"change": "create", "element": app, "kind": "App"}
+        case 2:
+            return made | {"change": "delete", "element": rng.choice([host, app])}
+        case 3 | 4:
+            return made | {
+                "change": "set",
+                "element": host,
+                "attribute": "load",
+                "value": str(rng.choice([0.1, 0.4, 0.9])),
+            }
+        case 5:
+            return made | {"change": "set", "element": host, "attribute": "cpu", "value": str(rng.randint(1, 3))}
+        case 6 | 7:
+            action = rng.choice(["link", "link", "unlink"])
+            return made | {"change": action, "element": app, "kind": "runs_on", "target": host}
+    action = rng.choice(["link", "link", "unlink"])
+    return made | {"change": action, "element": app, "kind": "calls", "target": f"a{rng.randint(1, 4)}"}
+
+
+def rows_of(rows: list[Row]) -> Rows:
+    columns = {name: pa.array([row.get(name) for _, row in rows], type_) for name, type_ in TYPES.items()}
+    times = np.array([time for time, _ in rows], np.int64)
+    return Rows(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
+
+
+def told(table: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted(zip(*(table[name].to_pylist() for name in ("match_id", "pattern", "site")), strict=True))
+
+
+def whole(rows: list[Row]) -> list[tuple[Any, ...]]:
+    return told(step(plan_of(), rows_of(rows), None, Clock(ended=True)).rows)
+
+
+def cut(plan: ModelsPlan, rows: list[Row], rng: random.Random, *, forget: bool) -> tuple[list[tuple[Any, ...]], int]:
+    """The same in pieces, each with the watermark of the one before it."""
+    state, before, found, largest = None, None, [], 0
+    at = 0
+    while at < len(rows):
+        end = min(len(rows), at + rng.randint(1, 12))
+        while end < len(rows) and rows[end][0] == rows[end - 1][0]:
+            end += 1
+        now = None if at == 0 else rows[at - 1][0]
+        if forget:
+            shard._KEPT.clear()
+        done = step(plan, rows_of(rows[at:end]), state, Clock(before, now))
+        assert not len(done.late)
+        found.append(done.rows)
+        state, before, at = done.state, now, end
+        largest = max(largest, len(state or b""))
+    found.append(step(plan, rows_of([]), state, Clock(before, None, ended=True)).rows)
+    return told(pa.concat_tables(found)), largest
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_cut_and_any_restart(seed: int) -> None:
+    rows = random_rows(seed)
+    rng = random.Random(seed)
+    expected = whole(rows)
+    assert cut(plan_of(), rows, rng, forget=False)[0] == expected
+    assert cut(plan_of(), rows, rng, forget=True)[0] == expected
+
+
+def test_the_cases_find_something() -> None:
+    found = [pattern for seed in range(30) for _, pattern, _ in whole(random_rows(seed))]
+    assert {name: found.count(name) > 0 for name in ("heated", "shaky", "crowd", "circle", "gone")} == dict.fromkeys(
+        ("heated", "shaky", "crowd", "circle", "gone"), True
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_one_process_as_in_a_shard(seed: int) -> None:
+    site = ps.metamodel(TEXT)
+    rows = random_rows(seed)
+    listed = [{**dict.fromkeys(ROLES), "ts": time / 1_000_000, **row} for time, row in rows]
+    with pytest.warns(ps.PerseidWarning, match="do not fit the model"):
+        found = ps.patterns(site).match(ps.model(listed, site, key="site")).to_dicts()
+    assert sorted(m["match_id"] for m in found) == [match_id for match_id, _, _ in whole(rows)]
+
+
+def test_changes_behind_the_watermark_are_late() -> None:
+    plan = plan_of()
+    first = step(plan, rows_of([(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]), None, Clock())
+    second = step(plan, rows_of([]), first.state, Clock(None, 5_000_000))
+    rows = [
+        (5_000_000, {"site": "n", "change": "delete", "element": "h"}),
+        (5_000_001, {"site": "n", "change": "delete", "element": "h"}),
+    ]
+    third = step(plan, rows_of(rows), second.state, Clock(5_000_000, 6_000_000))
+    assert list(third.late) == [0]
+    assert third.counters["bad"] == 0
+
+
+def test_states_of_other_models_and_damaged_ones_are_refused() -> None:
+    plan = plan_of()
+    state = step(plan, rows_of(random_rows(1)), None, Clock(None, 3_000_000)).state
+    assert state is not None
+    shard._KEPT.clear()
+    for wrong in (state[:-3], state[:40], b"PRSD", state[:30] + b"x" + state[31:]):
+        with pytest.raises(StateError):
+            step(plan, rows_of([]), wrong, Clock(3_000_000, 4_000_000))
+    with pytest.raises(StateError, match="shards"):
+        step(replace(plan, shards=2), rows_of([]), state, Clock(3_000_000, 4_000_000))
+    report = MODELS.report(state)  # type: ignore[misc]
+    assert report.events > 0
+    assert len(report.keys) == 2
