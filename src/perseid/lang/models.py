@@ -6,7 +6,7 @@ Nodes are frozen and compare by meaning, as those of patterns do.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from perseid.lang.ast import Pattern
@@ -118,12 +118,14 @@ class Aggregate:
     """``let n = count of fans(post, _)``, ``let total = sum(n * n) of sizes(post, n)``: over all matches of a call.
 
     Arguments that are bound elsewhere select the matches; the others are free, and ``value`` may use them.
+    ``nothing`` is what it is worth where there is no match: the checker says, as it knows the type.
     """
 
     name: str
     function: str
     value: Expr | None
     call: Call
+    nothing: object = field(default=None, compare=False, repr=False)
     span: Span | None = span_field()
 
 

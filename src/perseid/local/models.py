@@ -16,8 +16,8 @@ from perseid.errors import EventDataError, missing_column, warn
 from perseid.local.rows import Events
 from perseid.local.tables import Table, read_table, time_column
 from perseid.semantics.graphs import Change, in_turn
-from perseid.semantics.model_oracle import Match, Told, ordered
-from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_oracle import Told, ordered
+from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.model_steps import Watched
 
 

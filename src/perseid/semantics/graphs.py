@@ -73,6 +73,11 @@ def canonical(value: Value) -> Value:
     return value
 
 
+def same(left: Value, right: Value) -> bool:
+    """Are two canonical values one? NaN is NaN, and null is null."""
+    return left is right or left == right
+
+
 @dataclass(slots=True)
 class Graph:
     """Nodes by name; edges by type, forwards and backwards."""

@@ -19,11 +19,10 @@ from perseid.semantics import values as v
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.exact_sums import exact_sum
 from perseid.semantics.functions import FUNCTIONS
-from perseid.semantics.graphs import Change, Done, Element, Graph, canonical
-from perseid.semantics.model_queries import Moving, Queries
+from perseid.semantics.graphs import Change, Done, Element, Graph, canonical, same
+from perseid.semantics.model_queries import Match, Moving, Queries
 from perseid.semantics.values import Value
 
-Match: TypeAlias = "tuple[Value, ...]"
 Row: TypeAlias = "dict[str, Value]"
 
 
@@ -114,7 +113,11 @@ def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[Done], list[t
 
 
 def touched(done: Iterable[Done]) -> set[Element]:
-    """Nodes that changed: an attribute has another value, or an edge at it came or went."""
+    """Nodes that changed: an attribute has another value, or an edge at it came or went.
+
+    A node that was deleted and created again under its name is another one, and so has changed.
+    """
+    found: set[Element] = set()
     first: dict[tuple[Element, str | None], Value] = {}
     last: dict[tuple[Element, str | None], Value] = {}
     edges: dict[tuple[str, Element, Element | None], int] = {}
@@ -125,7 +128,9 @@ def touched(done: Iterable[Done]) -> set[Element]:
         elif one.action in ("link", "unlink"):
             edge = (one.kind, one.element, one.target)
             edges[edge] = edges.get(edge, 0) + (1 if one.action == "link" else -1)
-    found = {place[0] for place, new in last.items() if new != first[place]}
+        elif one.action == "delete":
+            found.add(one.element)
+    found |= {place[0] for place, new in last.items() if not same(new, first[place])}
     for (_, source, target), weight in edges.items():
         if weight and target is not None:
             found |= {source, target}
@@ -173,9 +178,11 @@ class _Reader:
         if isinstance(query.ways, m.Components):
             return self._components(query.ways)
         rows: dict[Match, Row] = {}
+        widened = self.queries.widened(query.name)
         for way in query.ways:
             for row in self._way(way):
-                match = tuple(row[name] for name in query.parameters)
+                match: Match = tuple(row[name] for name in query.parameters)
+                match = match if widened is None else widened(match)
                 rows[match] = dict(zip(query.parameters, match, strict=True))
         return set(rows) if query.top is None else self._top(query.top, rows)
 
@@ -261,7 +268,7 @@ class _Reader:
         if definition.value is None:
             return len(inside)
         values = [self._value(definition.value, one) for one in _by_match(inside)]
-        return canonical(aggregate(definition.function, values))
+        return canonical(aggregate(definition.function, values, definition.nothing))
 
     def _value(self, expr: ex.Expr, row: Row) -> Value:
         def named(parts: tuple[str, ...]) -> Value:
@@ -291,8 +298,8 @@ def _agreeing(row: Row, variables: tuple[str, ...], tuples: set[Match]) -> Itera
     """What each tuple adds to a row, for those that agree with it, and with themselves where a variable comes twice."""
     for values in tuples:
         new = dict(zip(variables, values, strict=True))
-        if all(new[name] == value for name, value in zip(variables, values, strict=True)) and all(
-            row[name] == value for name, value in new.items() if name in row
+        if all(same(new[name], value) for name, value in zip(variables, values, strict=True)) and all(
+            same(row[name], value) for name, value in new.items() if name in row
         ):
             yield new
 
@@ -302,15 +309,15 @@ def _by_match(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: _order_key([row[name] for name in sorted(row)]))
 
 
-def aggregate(function: str, values: Sequence[Value]) -> Value:
-    """The sum of nothing is 0; least, greatest and average of nothing are null.
+def aggregate(function: str, values: Sequence[Value], nothing: Value) -> Value:
+    """The sum of nothing is 0, of the type of the sum; least, greatest and average of nothing are null.
 
     A sum of doubles is the double nearest to the true sum: so it does not hang on an order, and what was added can
     be taken away again.
     """
     known = [value for value in values if value is not None]
-    if function == "sum" and not known:
-        return 0
+    if not known:
+        return nothing
     doubles = [value for value in known if isinstance(value, float)]
     if function in ("sum", "avg") and known and len(doubles) == len(known):
         total = exact_sum(doubles)

@@ -6,7 +6,7 @@ an attribute of ``hand`` with that name; oracle and engine both start from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeAlias
@@ -16,9 +16,11 @@ from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
+from perseid.semantics import values as v
 from perseid.semantics.metamodels import Kinds, unknown
 from perseid.semantics.names import rewritten
 from perseid.semantics.typing import check_condition, infer
+from perseid.semantics.values import Value
 
 MOVING = ("moving_avg", "moving_min", "moving_max", "moving_sum", "moving_count")
 MOST_VALUES = 10_000
@@ -48,6 +50,9 @@ class AValue:
 
 
 Sort: TypeAlias = "ANode | AValue"
+Match: TypeAlias = "tuple[Value, ...]"
+_WIDE = (t.Double, t.Decimal)
+"""Types that a whole number may stand in for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,15 @@ class Queries:
         sorts = self.sorts[query]
         parameters = self.queries[query].parameters
         return tuple(i for i, name in enumerate(parameters) if isinstance(sorts[name], ANode))
+
+    def widened(self, query: str) -> Callable[[Match], Match] | None:
+        """What puts the numbers of a match in the types of the parameters, where ways have narrower ones."""
+        ways = self.queries[query].ways
+        sorts = [self.sorts[query][name] for name in self.queries[query].parameters]
+        types = {i: s.type for i, s in enumerate(sorts) if isinstance(s, AValue) and isinstance(s.type, _WIDE)}
+        if not types or isinstance(ways, m.Components) or len(ways) == 1:
+            return None
+        return lambda match: tuple(v.conform(x, types[i]) if i in types else x for i, x in enumerate(match))
 
 
 def check_queries(kinds: Kinds, queries: Iterable[m.Query]) -> Queries:
@@ -104,6 +118,16 @@ def _check(name: str, given: Mapping[str, m.Query], done: Queries, on_the_way: t
     done.sorts[name] = sorts
 
 
+def bound(constraints: Iterable[m.Constraint], checked: Queries) -> dict[str, Sort]:
+    """What the variables of constraints are; those of absence bind none outside themselves."""
+    ways = _Ways(m.Query("", (), ()), checked)
+    sorts: dict[str, Sort] = {}
+    for constraint in constraints:
+        if not isinstance(constraint, m.No):
+            ways.bind(constraint, sorts)
+    return sorts
+
+
 def _components(query: m.Query, asked: m.Components, done: Queries) -> dict[str, Sort]:
     edges = done.queries[asked.edges].parameters
     nodes = None if asked.nodes is None else done.queries[asked.nodes].parameters
@@ -119,8 +143,20 @@ def _components(query: m.Query, asked: m.Components, done: Queries) -> dict[str,
         raise MeaningError(
             f"{query.name}: 'top' needs 'find'.", span=query.top.span, hint="Ask for the top in a query that calls it."
         )
-    sorts = done.sorts[asked.edges]
-    return {own: sorts[edge] for own, edge in zip(query.parameters, edges, strict=True)}
+    *groups, one, other = done.sorts[asked.edges].values()
+    alone = () if asked.nodes is None else tuple(done.sorts[asked.nodes].values())
+    ends = [sort for sort in (one, other, *alone[-1:]) if isinstance(sort, ANode)]
+    if len(ends) != 2 + len(alone[-1:]) or any(
+        isinstance(a, ANode) != isinstance(b, ANode) for a, b in zip(groups, alone, strict=False)
+    ):
+        raise MeaningError(
+            f"{query.name} asks which nodes hang together, and not all that it is given are nodes.",
+            span=asked.span,
+            hint="The last two parameters of the edges are nodes, and the last one of what stands after 'over'.",
+        )
+    # A node of a component may have come from any side.
+    node = ANode(frozenset.intersection(*(end.types for end in ends)))
+    return dict(zip(query.parameters, (*groups, node, node), strict=True))
 
 
 class _Ways:
@@ -161,7 +197,7 @@ class _Ways:
         sorts: dict[str, Sort] = {}
         for constraint in constraints:
             if not isinstance(constraint, m.No):
-                self._bind(constraint, sorts)
+                self.bind(constraint, sorts)
         if not sorts:
             raise MeaningError(
                 f"{self.query.name} asks only for what there is not.",
@@ -207,7 +243,7 @@ class _Ways:
 
     # what constraints bind
 
-    def _bind(self, constraint: m.IsNode | m.Walk | m.Call, sorts: dict[str, Sort]) -> None:
+    def bind(self, constraint: m.IsNode | m.Walk | m.Call, sorts: dict[str, Sort]) -> None:
         kinds = self.done.kinds
         match constraint:
             case m.IsNode():
@@ -251,13 +287,22 @@ class _Ways:
         elif isinstance(known, ANode) and isinstance(sort, ANode):
             sorts[variable] = ANode(known.types | sort.types)
         elif isinstance(known, ANode) or isinstance(sort, ANode):
-            raise TypeMismatchError(f"{variable!r} cannot be a node and a value.", span=span)
+            raise TypeMismatchError(
+                f"{variable!r} cannot be a node and a value.", span=span, hint="Choose another name for one of them."
+            )
+        elif _differ(known.type, sort.type):
+            # 1 and 1.0 are equal, and which of them the variable stood for would hang on the order of looking.
+            raise TypeMismatchError(
+                f"{variable!r} is {known.type} at one place and {sort.type} at another.",
+                span=span,
+                hint=f"Choose another name for one of them, and ask where {variable} = other.",
+            )
 
     def _no(self, no: m.No, sorts: dict[str, Sort]) -> m.No:
         inside = dict(sorts)
         for constraint in no.constraints:
             if not isinstance(constraint, m.No):
-                self._bind(constraint, inside)
+                self.bind(constraint, inside)
         nested = tuple(self._no(c, inside) if isinstance(c, m.No) else c for c in no.constraints)
         where = None if no.where is None else self._condition(no.where, inside)
         return replace(no, constraints=nested, where=where)
@@ -271,13 +316,15 @@ class _Ways:
             return replace(definition, value=value)
         call = self._named((definition.call,))[0]
         assert isinstance(call, m.Call)
-        self._bind(call, dict(sorts))
+        self.bind(call, dict(sorts))
         # Only what the call is asked with: so a group has one value, whatever row looks it up.
         inside: dict[str, Sort] = {}
-        self._bind(call, inside)
+        self.bind(call, inside)
         over = None if definition.value is None else self._expression(definition.value, inside)
-        sorts[definition.name] = AValue(self._aggregated(definition, over, inside))
-        return replace(definition, call=call, value=over)
+        type_ = self._aggregated(definition, over, inside)
+        sorts[definition.name] = AValue(type_)
+        nothing = v.conform(0, type_) if definition.function in ("count", "sum") else None
+        return replace(definition, call=call, value=over, nothing=nothing)
 
     def _aggregated(self, definition: m.Aggregate, value: ex.Expr | None, inside: dict[str, Sort]) -> t.Type:
         if value is None:
@@ -332,6 +379,10 @@ class _Ways:
                 raise TypeMismatchError("The top is of values that have an order.", span=order.value.span)
             by.append(replace(order, value=value))
         return replace(top, by=tuple(by))
+
+
+def _differ(left: t.Type, right: t.Type) -> bool:
+    return type(left) is not type(right) and not t.is_open(left) and not t.is_open(right)
 
 
 @dataclass(frozen=True, slots=True)

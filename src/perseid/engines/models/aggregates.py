@@ -85,13 +85,14 @@ class Count:
 class Sum:
     """Whole numbers and doubles: exact, so that what was added can be taken away."""
 
-    __slots__ = ("doubles", "others", "total", "whole")
+    __slots__ = ("doubles", "nothing", "others", "total", "whole")
 
-    def __init__(self) -> None:
+    def __init__(self, nothing: Any) -> None:
+        self.nothing = nothing
         self.total = 0
         self.whole = 0
         self.doubles = ExactSum()
-        self.others = Several("sum")
+        self.others = Several("sum", nothing)
 
     def add(self, value: Any, weight: int) -> None:
         if type(value) is int:
@@ -107,7 +108,7 @@ class Sum:
             return self.others.value()
         if self.doubles.count:
             return canonical(self.doubles.value())
-        return v.integer(self.total)
+        return v.integer(self.total) if self.whole else self.nothing
 
 
 class Extreme:
@@ -140,10 +141,11 @@ class Extreme:
 class Several:
     """Anything else: all values, gone through whenever the group changed."""
 
-    __slots__ = ("counts", "function")
+    __slots__ = ("counts", "function", "nothing")
 
-    def __init__(self, function: str) -> None:
+    def __init__(self, function: str, nothing: Any) -> None:
         self.function = function
+        self.nothing = nothing
         self.counts: dict[Any, int] = {}
 
     def add(self, value: Any, weight: int) -> None:
@@ -156,17 +158,18 @@ class Several:
             del self.counts[value]
 
     def value(self) -> Any:
-        return canonical(aggregate(self.function, [x for x, times in self.counts.items() for _ in range(times)]))
+        values = [x for x, times in self.counts.items() for _ in range(times)]
+        return canonical(aggregate(self.function, values, self.nothing))
 
 
-def accumulator(function: str) -> tuple[Callable[[], Accumulator], Any]:
-    """What keeps a group, and what a group without rows is worth."""
+def accumulator(function: str, nothing: Any) -> Callable[[], Accumulator]:
+    """What keeps a group; ``nothing`` is what one is worth that has no values."""
     match function:
         case "count":
-            return Count, 0
+            return Count
         case "sum":
-            return Sum, 0
+            return lambda: Sum(nothing)
         case "min" | "max":
             greatest = function == "max"
-            return lambda: Extreme(greatest), None
-    return lambda: Several(function), None
+            return lambda: Extreme(greatest)
+    return lambda: Several(function, nothing)

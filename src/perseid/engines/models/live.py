@@ -9,8 +9,8 @@ from perseid.engines.models.deltas import Changed, Delta
 from perseid.engines.models.network import Network
 from perseid.engines.models.sources import MovingWindows
 from perseid.semantics.graphs import Change, Done, Element, Graph
-from perseid.semantics.model_oracle import Match, QueryChange, Told, applied, ordered, touched
-from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_oracle import QueryChange, Told, applied, ordered, touched
+from perseid.semantics.model_queries import Match, Queries
 
 
 class LiveModel:

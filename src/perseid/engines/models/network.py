@@ -16,6 +16,7 @@ from perseid.engines.models.sources import Attributes, Edges, MovingWindows, Nod
 from perseid.engines.models.top import Top
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
+from perseid.semantics.graphs import same
 from perseid.semantics.model_queries import Queries
 
 Name = tuple[str, ...]
@@ -110,6 +111,9 @@ class _Compiled:
             return self.network.add(Components(self.network.outputs[ways.edges], nodes))
         found = tuple(self._way(way) for way in ways)
         union = found[0] if len(found) == 1 else self.network.add(Union(found))
+        widened = self.network.queries.widened(self.query.name)
+        if widened is not None:
+            union = self.network.add(Project(union, widened))
         distinct = self.network.add(Distinct(union))
         return distinct if self.query.top is None else self._top(self.query.top, distinct)
 
@@ -199,7 +203,7 @@ class _Compiled:
         if len(first) == len(variables):
             return _Relation(number, tuple((name,) for name in variables))
         pairs = [(place, first[name]) for place, name in enumerate(variables) if first[name] != place]
-        kept = self.network.add(Keep(number, lambda row: all(row[a] == row[b] for a, b in pairs)))
+        kept = self.network.add(Keep(number, lambda row: all(same(row[a], row[b]) for a, b in pairs)))
         projected = self.network.add(Project(kept, row_of(tuple(first.values()))))
         return _Relation(projected, tuple((name,) for name in first))
 
@@ -246,9 +250,9 @@ class _Compiled:
         for ref in _references(expr):
             if len(ref.parts) > 1 and not relation.has(ref.parts):
                 source = self.network.values(ref.parts[1])
-                held = self.network.operators[source].held
+                values = self.network.operators[source]
                 key = columns((relation.places()[ref.parts[:1]],))
-                number = self.network.add(Lookup(relation.number, source, key, held, None))
+                number = self.network.add(Lookup(relation.number, source, key, values.held, values.default))
                 relation = _Relation(number, (*relation.names, ref.parts))
         return relation
 
@@ -267,12 +271,12 @@ class _Compiled:
         inside = self._with_attributes(inside, definition.value)
         there, here = inside.places(), relation.places()
         argument = None if definition.value is None else value(definition.value, there)
-        make, default = accumulator(definition.function)
+        make = accumulator(definition.function, definition.nothing)
         key = columns(tuple(there[name] for name in bound))
-        groups = Aggregates(inside.number, key, argument, make, default)
+        groups = Aggregates(inside.number, key, argument, make, definition.nothing)
         source = self.network.add(groups)
         own = columns(tuple(here[name] for name in bound))
-        return self.network.add(Lookup(relation.number, source, own, groups.held, default))
+        return self.network.add(Lookup(relation.number, source, own, groups.held, definition.nothing))
 
     def _top(self, top: m.Top, distinct: int) -> int:
         relation = _Relation(distinct, tuple((name,) for name in self.query.parameters))

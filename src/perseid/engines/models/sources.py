@@ -55,6 +55,7 @@ class Attributes:
 
     def __init__(self, attribute: str) -> None:
         self.attribute = attribute
+        self.default = None
         self.held: dict[Element, Any] = {}
 
     def read(self, time: int, done: list[Done]) -> Changed:
@@ -80,6 +81,8 @@ class MovingWindows:
     def __init__(self, name: str, window: Moving) -> None:
         self.name = name
         self.window = window
+        self.default = moving_value(window, ())
+        """What the window of a node is worth that was given no value."""
         self.past: dict[Element, deque[tuple[int, Any]]] = {}
         self.held: dict[Element, Any] = {}
         self.due: list[tuple[int, int, Element]] = []
@@ -99,10 +102,10 @@ class MovingWindows:
             element = heappop(self.due)[2]
             if element in self.past:
                 touched[element] = None
-        before = {element: self.held.get(element) for element in touched}
+        before = {element: self.held.get(element, self.default) for element in touched}
         for element in touched:
             self._make(time, element)
-        return _differences(before, self.held)
+        return _differences(before, self.held, self.default)
 
     def restore(self, past: Mapping[Element, list[tuple[int, Any]]]) -> Changed:
         """Go on from what was in the windows after the last transaction."""
@@ -136,17 +139,16 @@ class MovingWindows:
         if past is not None and self.window.microseconds is not None:
             while past and past[0][0] <= time - self.window.microseconds:
                 past.popleft()
-        made = None if past is None else moving_value(self.window, [value for _, value in past])
-        if made is None:
+        if past is None:
             self.held.pop(element, None)
         else:
-            self.held[element] = made
+            self.held[element] = moving_value(self.window, [value for _, value in past])
 
 
-def _differences(before: dict[Element, Any], held: dict[Element, Any]) -> Changed:
+def _differences(before: dict[Element, Any], held: dict[Element, Any], default: Any = None) -> Changed:
     changed: Changed = {}
     for element, old in before.items():
-        new = held.get(element)
+        new = held.get(element, default)
         if new != old or type(new) is not type(old):
             changed[element] = (old, new)
     return changed
