@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 
 from perseid.lang import ast
@@ -53,9 +56,22 @@ _ROUNDS_WORD = {
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
+_MORE_WORDS: ContextVar[frozenset[str]] = ContextVar("_MORE_WORDS", default=frozenset())
+
+
+@contextmanager
+def quoting(words: frozenset[str]) -> Iterator[None]:
+    """For a text in which more words have a meaning: names that are one of them stand in backticks as well."""
+    token = _MORE_WORDS.set(words)
+    try:
+        yield
+    finally:
+        _MORE_WORDS.reset(token)
+
+
 def print_name(name: str, *, column: bool = False) -> str:
     """The name as written; in backticks where it would be read as something else."""
-    reserved = _WORDS_OF_EXPRESSIONS if column else KEYWORDS
+    reserved = (_WORDS_OF_EXPRESSIONS if column else KEYWORDS) | _MORE_WORDS.get()
     if _PLAIN_NAME.match(name) and name.lower() not in reserved:
         return name
     return "`" + name.replace("`", "``") + "`"
@@ -328,7 +344,8 @@ def _skip(skip: ast.Skip) -> str:
 
 
 def _word(text: str) -> str:
-    return text if _PLAIN_NAME.match(text) and text.lower() not in KEYWORDS else print_string(text)
+    reserved = KEYWORDS | _MORE_WORDS.get()
+    return text if _PLAIN_NAME.match(text) and text.lower() not in reserved else print_string(text)
 
 
 def _parameters(parameters: tuple[ast.Parameter, ...]) -> str:

@@ -1,0 +1,131 @@
+"""Models and queries back to text. ``parse_models(print_models(f)) == f`` for every tree."""
+
+from __future__ import annotations
+
+from perseid.lang import models as m
+from perseid.lang.printer import print_expr, print_name, print_pattern, quoting
+
+WORDS = frozenset(
+    (
+        "model", "node", "edge", "abstract", "one", "query", "find", "components", "over", "let", "top", "per",
+        "ascending", "descending",
+    )
+)  # fmt: skip
+"""Words with a meaning in texts about models, beside those of patterns; names that are one stand in backticks there."""
+
+
+def print_models(file: m.ModelFile) -> str:
+    """What a model may contain, then queries, then patterns; a clause a line, a blank line between any two."""
+    with quoting(WORDS):
+        parts = [] if file.metamodel is None else [_metamodel(file.metamodel)]
+        parts += [_query(query) for query in file.queries]
+        parts += [print_pattern(pattern) for pattern in file.patterns]
+    return "\n".join(parts)
+
+
+def print_query(query: m.Query) -> str:
+    """A query on its own."""
+    with quoting(WORDS):
+        return _query(query)
+
+
+# kinds of element
+
+
+def _metamodel(metamodel: m.Metamodel) -> str:
+    lines = [f"model {print_name(metamodel.name)}"]
+    lines += [_node(node) for node in metamodel.nodes]
+    lines += [_edge(edge) for edge in metamodel.edges]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _node(node: m.NodeType) -> str:
+    above = f" is {_names(node.above)}" if node.above else ""
+    carried = ", ".join(f"{print_name(attribute.name)} {attribute.type}" for attribute in node.attributes)
+    abstract = "abstract " if node.abstract else ""
+    return f"{abstract}node {print_name(node.name)}{above}" + (f" ({carried})" if carried else "")
+
+
+def _edge(edge: m.EdgeType) -> str:
+    ends = f"{print_name(edge.source)} -> {print_name(edge.target)}"
+    return f"edge {print_name(edge.name)} {ends}" + (" one" if edge.one else "")
+
+
+# queries
+
+
+def _query(query: m.Query) -> str:
+    lines = [f"query {print_name(query.name)}({_names(query.parameters)})"]
+    if isinstance(query.ways, m.Components):
+        over = "" if query.ways.nodes is None else f" over {print_name(query.ways.nodes)}"
+        lines.append(f"components of {print_name(query.ways.edges)}{over}")
+    else:
+        for word, way in zip(("find", *["or find"] * len(query.ways)), query.ways, strict=False):
+            lines += _way(word, way)
+    if query.top is not None:
+        lines.append(_top(query.top))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _way(word: str, way: m.Find) -> list[str]:
+    lines = [f"{word} {_constraints(way.constraints)}"]
+    if way.definitions:
+        lines.append("let " + ", ".join(map(_definition, way.definitions)))
+    if way.where is not None:
+        lines.append(f"where {print_expr(way.where)}")
+    return lines
+
+
+def _definition(definition: m.Definition) -> str:
+    name = print_name(definition.name)
+    if isinstance(definition, m.Let):
+        return f"{name} = {print_expr(definition.value)}"
+    of = "" if definition.value is None else f"({print_expr(definition.value)})"
+    return f"{name} = {definition.function}{of} of {_constraint(definition.call)}"
+
+
+def _top(top: m.Top) -> str:
+    per = f" per {_names(top.per)}" if top.per else ""
+    by = ", ".join(print_expr(order.value) + (" ascending" if order.ascending else "") for order in top.by)
+    return f"top {top.count}{per} by {by}"
+
+
+# constraints
+
+
+def _constraints(constraints: tuple[m.Constraint, ...]) -> str:
+    return ", ".join(map(_constraint, constraints))
+
+
+def _constraint(constraint: m.Constraint) -> str:
+    match constraint:
+        case m.IsNode():
+            return f"{print_name(constraint.variable)}: {print_name(constraint.type)}"
+        case m.Walk():
+            source, edge, target = map(print_name, (constraint.source, constraint.edge, constraint.target))
+            return f"{source} -{edge}{_steps(constraint)}-> {target}"
+        case m.Call():
+            return f"{print_name(constraint.query)}{_steps(constraint)}({_names(constraint.arguments)})"
+        case m.No(constraints=(m.IsNode() | m.Walk() | m.Call() as only,), where=None):
+            return f"not {_constraint(only)}"
+        case m.No():
+            where = "" if constraint.where is None else f" where {print_expr(constraint.where)}"
+            return f"not ({_constraints(constraint.constraints)}{where})"
+
+
+def _steps(constraint: m.Walk | m.Call) -> str:
+    match (constraint.low, constraint.high):
+        case (1, 1):
+            return ""
+        case (1, None):
+            return "+"
+        case (0, None):
+            return "*"
+        case (low, high) if low == high:
+            return f"{{{low}}}"
+        case (low, high):
+            return f"{{{low},{high}}}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(map(print_name, names))
