@@ -1,0 +1,94 @@
+"""What is printed of a model and its queries reads back as what it was."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from perseid.lang import models as m
+from perseid.lang.model_printer import WORDS, print_models, print_query
+from perseid.lang.parser import parse_models, parse_pattern
+from perseid.lang.printer import KEYWORDS, print_pattern
+from perseid.testing.model_strategies import model_files
+from perseid.testing.random_models import make_model_case
+from tests.lang.test_round_trip import spans_point_into, texts_are_plain
+
+LARGE = settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+)
+TEXT = """\
+model social
+abstract node Submission (at timestamp, words array<string>)
+node Comment is Submission (score decimal(18,2))
+node User
+edge likes User -> Comment
+edge root Comment -> Submission one
+
+query fan(comment, user)
+find user -likes-> comment, comment: Comment, not (user -likes-> other where other <> comment)
+where comment.score > 1.5 and moving_avg(comment.score, 2 seconds) > 1
+or find user -root+-> comment, fan{1,3}(_, user), not user -root*-> user
+
+query q(comment, n)
+find comment: Comment
+let n = count of fan(comment, _), total = sum(n * 2) of fan(comment, n)
+top 3 per comment by n, comment.at ascending
+
+query circle(a, b)
+components of fan over q
+
+pattern p
+match found q a -> lost q b
+within 5 seconds
+"""
+
+
+def test_the_canonical_layout() -> None:
+    file = parse_models(TEXT)
+    assert print_models(file) == TEXT
+    spans_point_into(TEXT, (file.metamodel, *file.queries))
+    texts_are_plain(file)
+
+
+def test_other_ways_of_writing_come_out_in_one() -> None:
+    text = "query q(a, b) find a: A <-e- b: B -f{2,2}-> a, not (a -e{1}-> b) top 2 by a.x descending"
+    (query,) = parse_models(text).queries
+    assert print_query(query) == (
+        "query q(a, b)\n"
+        "find a: A, b -e-> a, b: B, b -f{2}-> a, not a -e-> b\n"
+        "top 2 by a.x\n"
+    )  # fmt: skip
+
+
+@LARGE
+@given(model_files())
+def test_a_printed_text_reads_back_as_itself(file: m.ModelFile) -> None:
+    text = print_models(file)
+    again = parse_models(text)
+    assert again == file
+    assert print_models(again) == text
+    texts_are_plain(again)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_queries_that_mean_something_read_back(block: int) -> None:
+    for seed in range(block * 25, block * 25 + 25):
+        case = make_model_case(seed)
+        file = m.ModelFile(case.metamodel, case.queries)
+        assert parse_models(print_models(file)) == file
+
+
+@pytest.mark.parametrize("word", sorted(KEYWORDS | WORDS))
+def test_any_word_may_be_a_name(word: str) -> None:
+    text = TEXT.replace("social", "X").replace("fan", "X").replace("user", "X").replace("likes", "X")
+    file = parse_models(text.replace("comment", "Y").replace("score", "X").replace("X", f"`{word}`"))
+    assert parse_models(print_models(file)) == file
+
+
+def test_words_of_models_are_plain_names_in_a_pattern_alone() -> None:
+    """The identity of matches hangs on how a pattern is printed."""
+    text = "pattern query\nmatch A model\nwhere model.find = 1\nwithin 5 seconds\n"
+    assert print_pattern(parse_pattern(text)) == text
+    file = m.ModelFile(None, (), (parse_pattern(text),))
+    assert print_models(file).startswith("pattern `query`\nmatch A `model`\nwhere `model`.`find` = 1")
+    assert parse_models(print_models(file)) == file
