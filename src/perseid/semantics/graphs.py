@@ -141,7 +141,7 @@ class Graph:
         given = v.scalar(change.value)
         # A text is read as what the attribute is: rows of changes have one column for values of all types.
         new = canonical(cast(given, type_) if isinstance(given, str) else v.conform(given, type_))
-        if new is None and given is not None:
+        if new is None and not v.is_null(change.value):
             raise ChangeError(f"{change.value!r} is no {type_} and cannot be {kind}.{change.attribute}.")
         place = (change.element, str(change.attribute))
         old = self.values.get(place)

@@ -131,6 +131,15 @@ def _utc(value: datetime) -> datetime | None:
     return value if value.tzinfo is UTC else value.astimezone(UTC)
 
 
+_NULLS = ("NoneType", "NAType", "NaTType")
+
+
+def is_null(value: object) -> bool:
+    """Was null meant, and not something that cannot be read?"""
+    name = type(value).__name__
+    return name in _NULLS or (name in ("datetime64", "timedelta64") and str(value) == "NaT")
+
+
 def scalar(value: object) -> Value:
     """One value as above; the contents of lists and dicts are left as they are, for later."""
     kind = type(value)
@@ -147,7 +156,7 @@ def scalar(value: object) -> Value:
 
 def _foreign(value: Any, name: str) -> Value:
     # pandas and NumPy are known by the shape of their values, so that neither need be installed.
-    if name in ("NAType", "NaTType"):
+    if name in _NULLS:
         return None
     if name in ("datetime64", "timedelta64"):
         return scalar(value.astype(f"{name}[us]").item())

@@ -1,0 +1,413 @@
+"""What queries over a model mean: worked by hand, a construct at a time; the engine has to say the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from perseid.engines.models.live import LiveModel
+from perseid.lang.parser import parse_models
+from perseid.semantics.graphs import NAN, Change
+from perseid.semantics.metamodels import kinds_of
+from perseid.semantics.model_oracle import Match, Recomputed
+from perseid.semantics.model_queries import check_queries
+
+SECOND = 1_000_000
+SITE = """
+model site
+abstract node Thing (n bigint)
+node Host is Thing (x double, name string, at timestamp)
+node Task is Thing
+edge near Host -> Host
+edge on Task -> Host one
+"""
+
+
+class Site:
+    """A model that is changed line by line: ``+ Host a b``, ``- a``, ``a.n = 3``, ``a near b``, ``a no near b``."""
+
+    def __init__(self, queries: str) -> None:
+        file = parse_models(SITE + queries)
+        assert file.metamodel is not None
+        checked = check_queries(kinds_of(file.metamodel), file.queries)
+        self.oracle = Recomputed(checked)
+        self.engine = LiveModel(checked)
+        self.time = -SECOND
+
+    def do(self, *lines: str, seconds: int = 1, **values: object) -> list[str]:
+        """What one transaction tells of matches: ``found q a b``."""
+        self.time += seconds * SECOND
+        changes = [change for line in lines for change in changes_of(line, values)]
+        told = self.oracle.transact(self.time, changes)
+        assert not told.refused
+        assert repr(self.engine.transact(self.time, changes)) == repr(told)
+        return [" ".join((c.change, c.query, *map(str, c.match))) for c in told.changes]
+
+    def matches(self, query: str = "q") -> set[Match]:
+        assert self.engine.matches[query].standing == self.oracle.matches[query]
+        return self.oracle.matches[query]
+
+    def told(self, query: str = "q") -> set[str]:
+        return {" ".join(map(str, match)) for match in self.matches(query)}
+
+
+def changes_of(line: str, values: dict[str, object]) -> list[Change]:
+    match line.split():
+        case ["+", kind, *elements]:
+            return [Change("create", element, kind) for element in elements]
+        case ["-", *elements]:
+            return [Change("delete", element) for element in elements]
+        case [place, "=", *value]:
+            element, attribute = place.split(".")
+            text = " ".join(value)
+            return [Change("set", element, None, attribute, values[text] if text in values else eval(text))]
+        case [source, "no", edge, target]:
+            return [Change("unlink", source, edge, target=target)]
+        case [source, edge, *targets]:
+            return [Change("link", source, edge, target=target) for target in targets]
+    raise AssertionError(line)
+
+
+def of_q(told: list[str]) -> list[str]:
+    return [line for line in told if line.split()[1] == "q"]
+
+
+def site(queries: str, *lines: str) -> Site:
+    made = Site(queries)
+    made.do(*lines)
+    return made
+
+
+HOSTS = "+ Host a b c d"
+CHAIN = (HOSTS, "a near b", "b near c", "c near d")
+RING = (HOSTS, "a near b", "b near c", "c near a")
+
+
+# nodes and walks
+
+
+def test_a_type_stands_for_those_below_it() -> None:
+    made = site("query q(x) find x: Thing query hosts(x) find x: Host", "+ Host a", "+ Task t")
+    assert made.told() == {"a", "t"}
+    assert made.told("hosts") == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("walk", "wanted"),
+    [
+        ("x -near-> y", "a b, b c, c d"),
+        ("x <-near- y", "b a, c b, d c"),
+        ("x -near{2}-> y", "a c, b d"),
+        ("x -near{1,2}-> y", "a b, a c, b c, b d, c d"),
+        ("x -near{0,1}-> y", "a a, b b, c c, d d, a b, b c, c d"),
+        ("x -near+-> y", "a b, a c, a d, b c, b d, c d"),
+        ("x -near*-> y", "a a, a b, a c, a d, b b, b c, b d, c c, c d, d d"),
+        ("x -near-> z, z -near-> y", "a c, b d"),
+        ("x -near-> z -near-> y", "a c, b d"),
+        ("x -near-> y <-near- x", "a b, b c, c d"),
+    ],
+)
+def test_walks_along_a_chain(walk: str, wanted: str) -> None:
+    assert site(f"query q(x, y) find {walk}", *CHAIN).told() == set(wanted.split(", "))
+
+
+@pytest.mark.parametrize(
+    ("walk", "wanted"),
+    [
+        ("x -near+-> x", "a, b, c"),
+        ("x -near{3}-> x", "a, b, c"),
+        ("x -near{2}-> x", ""),
+        ("x -near-> x", ""),
+        ("x -near*-> x", "a, b, c, d"),
+    ],
+)
+def test_walks_that_come_back(walk: str, wanted: str) -> None:
+    assert site(f"query q(x) find {walk}", *RING).told() == set(filter(None, wanted.split(", ")))
+
+
+def test_a_loop_is_a_walk_of_any_length() -> None:
+    made = site("query q(x) find x -near{4}-> x", HOSTS, "a near a")
+    assert made.told() == {"a"}
+
+
+def test_a_ring_that_is_cut_is_no_ring() -> None:
+    """Every pair of the ring stood on the edge that goes, by way of the others too."""
+    made = site("query q(x, y) find x -near+-> y", *RING)
+    assert len(made.matches()) == 9
+    assert made.do("c no near a") == [
+        *(f"lost q {pair}" for pair in ("a a", "b a", "b b", "c a", "c b", "c c")),
+        *(f"updated q {pair}" for pair in ("a b", "a c", "b c")),
+    ]
+
+
+def test_a_walk_over_a_called_query() -> None:
+    made = site(
+        "query twice(x, y) find x -near{2}-> y query q(x, y) find twice+(x, y)",
+        "+ Host a b c d e", "a near b", "b near c", "c near d", "d near e",
+    )  # fmt: skip
+    assert made.told() == {"a c", "b d", "c e", "a e"}
+
+
+# joins
+
+
+def test_variables_join_and_nothing_shared_is_every_pair() -> None:
+    made = site(
+        "query q(x, y) find x -near-> _, y: Task query same(x) find x -near-> y, y -near-> x",
+        "+ Host a b", "+ Task t u", "a near b",
+    )  # fmt: skip
+    assert made.told() == {"a t", "a u"}
+    assert made.told("same") == set()
+
+
+def test_a_variable_that_comes_twice_in_a_call() -> None:
+    made = site("query pair(x, y) find x -near-> y query q(x) find pair(x, x)", HOSTS, "a near a", "a near b")
+    assert made.told() == {"a"}
+
+
+def test_an_underscore_is_never_the_same_twice() -> None:
+    made = site("query pair(x, y) find x -near-> y query q(x) find x: Host, pair(_, _)", HOSTS, "a near b")
+    assert made.told() == {"a", "b", "c", "d"}
+
+
+def test_a_match_found_in_two_ways_is_one() -> None:
+    made = site("query q(x) find x -near-> _ or find _ -near-> x", HOSTS, "a near b", "b near c")
+    assert made.told() == {"a", "b", "c"}
+    assert made.do("b no near c") == ["lost q c", "updated q b"]
+
+
+def test_values_join_as_equal_and_null_and_nan_equal_themselves() -> None:
+    made = Site("query of(h, x) find h: Host let x = h.x query q(a, b) find of(a, x), of(b, x) where a < b")
+    made.do("+ Host a b c d e f", "a.x = nan", "b.x = nan", "c.x = -0.0", "d.x = 0.0", nan=float("nan"))
+    assert made.told() == {"a b", "c d", "e f"}
+    assert made.matches("of") == {("a", NAN), ("b", NAN), ("c", 0.0), ("d", 0.0), ("e", None), ("f", None)}
+
+
+# absence
+
+
+@pytest.mark.parametrize(
+    ("no", "wanted"),
+    [
+        ("not x -near-> _", "d"),
+        ("not _ -near-> x", "a"),
+        ("not x -near{2}-> _", "c, d"),
+        ("not (x -near-> y, y -near-> _)", "c, d"),
+        ("not (x -near-> y where y.n > 1)", "a, d"),
+        ("not (x -near-> y where y.n > x.n)", "d"),
+        ("not (x -near-> y, not y -near-> _)", "a, b, d"),
+        ("not (not x -near-> _)", "a, b, c"),
+        ("not (x -near-> y, not (y -near-> z where z.n > 2))", "b, d"),
+        ("not x -near-> _, not _ -near-> x", ""),
+        ("not y: Task", "a, b, c, d"),
+    ],
+)
+def test_absence(no: str, wanted: str) -> None:
+    """Along a to d, n is 0 to 3."""
+    made = site(f"query q(x) find x: Host, {no}", *CHAIN, "a.n = 0", "b.n = 1", "c.n = 2", "d.n = 3")
+    expected = set(filter(None, wanted.split(", ")))
+    assert made.told() == expected
+
+
+def test_a_condition_that_is_null_excludes_nothing() -> None:
+    made = site("query q(x) find x: Host, not (x -near-> y where y.n > 1)", HOSTS, "a near b")
+    assert made.told() == {"a", "b", "c", "d"}
+
+
+# values
+
+
+def test_let_and_where() -> None:
+    made = site("query q(x, m) find x: Host let m = x.n * 2, k = m + 1 where k > 4", HOSTS, "a.n = 1", "b.n = 2")
+    assert made.matches() == {("b", 4)}
+
+
+@pytest.mark.parametrize(
+    ("made_of", "a", "d"),
+    [
+        ("count", 3, 0),
+        ("sum(y.n)", 5, 0),
+        ("min(y.n)", 2, None),
+        ("max(y.n)", 3, None),
+        ("avg(y.n)", 2.5, None),
+        ("sum(y.x)", 0.6, 0.0),
+        ("min(y.x)", 0.1, None),
+        ("max(y.x)", 0.3, None),
+        ("min(y.name)", "A", None),
+        ("max(y.name)", "b", None),
+        ("min(y.at)", datetime(2020, 1, 1, tzinfo=UTC), None),
+        ("max(y.at)", datetime(2020, 1, 3, tzinfo=UTC), None),
+    ],
+)
+def test_aggregates_pass_over_null_and_have_an_answer_to_nothing(made_of: str, a: object, d: object) -> None:
+    """a leads to b, c and d; d, which leads nowhere, has no n. 0.1 + 0.2 + 0.3 is 0.6 to the nearest double."""
+    made = site(
+        f"query pair(x, y) find x -near-> y query q(x, v) find x: Host let v = {made_of} of pair(x, y)",
+        HOSTS, "a near b c d", "b.n = 2", "c.n = 3", "b.x = 0.1", "c.x = 0.2", "d.x = 0.3", "b.name = 'b'",
+        "c.name = 'A'",
+    )  # fmt: skip
+    made.do("b.at = t1", "c.at = t3", t1=datetime(2020, 1, 1), t3=datetime(2020, 1, 3))
+    assert {match[0]: match[1] for match in made.matches() if match[0] in "ad"} == {"a": a, "d": d}
+
+
+def test_bound_arguments_choose_and_free_ones_do_not() -> None:
+    made = site(
+        "query pair(x, y) find x -near-> y query q(x, own, all) find x -near-> _ "
+        "let own = count of pair(x, _), all = count of pair(_, _)",
+        *CHAIN, "a near c",
+    )  # fmt: skip
+    assert made.matches() == {("a", 2, 4), ("b", 1, 4), ("c", 1, 4)}
+
+
+def test_arithmetic_over_counts_follows_every_change() -> None:
+    made = site(
+        "query pair(x, y) find x -near-> y query q(x, score) find x: Host "
+        "let out = count of pair(x, _), back = count of pair(_, x), score = 10 * out - back",
+        HOSTS, "a near b",
+    )  # fmt: skip
+    assert made.told() == {"a 10", "b -1", "c 0", "d 0"}
+    assert of_q(made.do("a near c", "a no near b")) == [
+        "lost q b -1", "lost q c 0", "updated q a 10", "found q b 0", "found q c -1",
+    ]  # fmt: skip
+
+
+def test_an_average_of_counts() -> None:
+    made = site(
+        "query pair(x, y) find x -near-> y query size(x, n) find x -near-> _ let n = count of pair(x, _) "
+        "query q(t, mean, all) find t: Task let mean = avg(n) of size(_, n), all = sum(n * n) of size(_, n)",
+        HOSTS, "+ Task t", "a near b c", "b near c",
+    )  # fmt: skip
+    assert made.matches() == {("t", 1.5, 5)}
+
+
+def test_numbers_of_several_ways_are_of_one_type() -> None:
+    made = site("query q(v) find h: Host let v = h.n or find h: Host let v = h.x", "+ Host a", "a.n = 2", "a.x = 2.0")
+    assert [repr(match) for match in made.matches()] == ["(2.0,)"]
+
+
+# the top
+
+
+@pytest.mark.parametrize(
+    ("top", "wanted"),
+    [
+        ("top 1 by v", "a"),
+        ("top 2 by v", "a, b, c"),
+        ("top 3 by v", "a, b, c"),
+        ("top 4 by v", "a, b, c, d"),
+        ("top 2 by v, x ascending", "a, b"),
+        ("top 2 by v, x", "a, c"),
+        ("top 1 by v ascending", "e"),
+        ("top 2 by v ascending", "d, e"),
+        ("top 1 per v by x", "a, c, d, e"),
+        ("top 9 by v", "a, b, c, d, e"),
+    ],
+)
+def test_the_top_has_those_equal_to_its_last(top: str, wanted: str) -> None:
+    """n of a is 3, of b and c 2, of d 1; e has none, and null is below everything."""
+    made = site(f"query q(x, v) find x: Host let v = x.n {top}", "+ Host a b c d e", "a.n = 3", "b.n = 2", "c.n = 2", "d.n = 1")  # fmt: skip
+    assert {str(match[0]) for match in made.matches()} == set(wanted.split(", "))
+
+
+def test_nan_is_the_top_of_doubles() -> None:
+    made = Site("query q(x, v) find x: Host let v = x.x top 1 by v")
+    made.do(HOSTS, "a.x = nan", "b.x = inf", nan=float("nan"), inf=float("inf"))
+    assert made.told() == {"a nan"}
+
+
+def test_the_top_that_goes_lets_others_in() -> None:
+    made = site("query q(x) find x: Host top 1 by x.n", HOSTS, "a.n = 3", "b.n = 2", "c.n = 2")
+    assert made.do("- a") == ["lost q a", "found q b", "found q c"]
+
+
+# components
+
+
+def test_components_and_the_least_of_each() -> None:
+    queries = "query pair(x, y) find x -near-> y query q(x, least) components of pair"
+    made = site(queries, "+ Host a b c d e", "c near b", "d near e")
+    assert made.told() == {"b b", "c b", "d d", "e d"}
+    assert of_q(made.do("c near a", "a near e")) == [
+        "lost q b b", "lost q c b", "lost q d d", "lost q e d",
+        "found q a a", "found q b a", "found q c a", "found q d a", "found q e a",
+    ]  # fmt: skip
+    made.do("- a")
+    assert made.told() == {"b b", "c b", "d d", "e d"}
+
+
+def test_components_over_nodes_have_those_that_are_alone() -> None:
+    made = site(
+        "query pair(x, y) find x -near-> y query all(x) find x: Host query q(x, least) components of pair over all",
+        HOSTS, "c near b",
+    )  # fmt: skip
+    assert made.told() == {"a a", "b b", "c b", "d d"}
+
+
+def test_components_of_each_group_apart() -> None:
+    """Tasks on a see its neighbours: what hangs together for one does not for another."""
+    made = site(
+        "query seen(t, x, y) find t -on-> h, h -near-> x, x -near-> y query q(t, x, least) components of seen",
+        "+ Host a b c d", "+ Task t u", "t on a", "u on d", "a near b", "b near c", "d near c", "c near c",
+    )  # fmt: skip
+    assert made.told() == {"t b b", "t c b", "u c c"}
+
+
+# moving windows
+
+
+def test_the_last_values_of_an_attribute() -> None:
+    made = site("query q(v, k) find h: Host let v = moving_avg(h.n, 2), k = moving_count(h.n, 2)", "+ Host a")
+    assert made.matches() == {(None, 0)}
+    made.do("a.n = 1")
+    assert made.matches() == {(1.0, 1)}
+    made.do("a.n = 4")
+    assert made.matches() == {(2.5, 2)}
+    made.do("a.n = 100", "a.n = 6")  # of one transaction the last value counts
+    assert made.matches() == {(5.0, 2)}
+    made.do("a.n = None")  # null is a value that was given, and nothing is made of it
+    assert made.matches() == {(6.0, 1)}
+    made.do("- a", "+ Host a")
+    assert made.matches() == {(None, 0)}
+
+
+def test_the_values_of_a_stretch_of_time() -> None:
+    """A window of two seconds has what was given less than two seconds ago; time goes on with every transaction."""
+    made = site("query q(v) find h: Host let v = moving_sum(h.n, 2 seconds)", "+ Host a", "a.n = 1")
+    made.do("a.n = 2")
+    assert made.matches() == {(3.0,)}
+    assert made.do() == ["lost q 3.0", "found q 2.0"]
+    made.do()
+    assert made.matches() == {(None,)}
+
+
+# what is told
+
+
+def test_found_updated_and_lost_in_this_order() -> None:
+    made = site("query q(x) find x: Host where x.n > 1", HOSTS, "a.n = 2", "b.n = 2")
+    assert made.do("c.n = 2", "b.n = 3", "a.n = 0") == ["lost q a", "updated q b", "found q c"]
+
+
+def test_what_is_as_before_is_no_update() -> None:
+    made = site("query q(x) find x: Host", "+ Host a b", "a.n = 2")
+    assert made.do("a.n = 3", "a.n = 2") == []
+    assert made.do("a near b", "a no near b") == []
+    assert made.do("a.n = 3") == ["updated q a"]
+    assert made.do("a near b") == ["updated q a", "updated q b"]
+
+
+def test_the_same_nan_again_is_no_update() -> None:
+    made = Site("query q(x) find x: Host")
+    made.do("+ Host a", "a.x = nan", nan=float("nan"))
+    assert made.do("a.x = nan", nan=float("inf") - float("inf")) == []
+
+
+def test_a_node_made_anew_has_changed() -> None:
+    made = site("query q(x) find x: Host query known(x) find x: Host where x.n is not null", "+ Host a", "a.n = 2")
+    assert made.do("- a", "+ Host a") == ["updated q a", "lost known a"]
+
+
+def test_a_match_lost_and_found_within_a_moment_is_neither() -> None:
+    made = site("query q(x, y) find x -near-> y", HOSTS, "a near b")
+    assert made.do("a no near b", "a near b") == []
