@@ -10,13 +10,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from perseid.errors import PatternSyntaxError, nearest
 from perseid.lang.first_look import LEXEME, span_at
+from perseid.lang.model_slips import in_pattern, model_slip
+from perseid.lang.spots import Slip, Spot, unclosed
 
 CLAUSE_WORDS = (
     "match", "where", "within", "holds for", "partition by", "selection", "after match skip",
@@ -70,6 +70,8 @@ _WORDS = {
     "SKIP_NONE": "'none'",
     "TIMESTAMP": "a timestamp",
     "DATE": "a date",
+    "_OR_FIND": "'or find'",
+    "DIRECTION": "'ascending' or 'descending'",
     "$END": "the end of the text",
 }
 _ATOMS = frozenset(
@@ -118,16 +120,6 @@ _UNCLOSED_SIGNS = (
 )
 
 
-class _Slip(NamedTuple):
-    """A mistake that was recognised: what to write instead and, where the parser stopped elsewhere, where."""
-
-    hint: str | None
-    message: str | None = None
-    start: int | None = None
-    width: int = 1
-    nearest: str | None = None
-
-
 def _bad_character(error: UnexpectedCharacters, text: str) -> PatternSyntaxError:
     at = error.pos_in_stream or 0
     sign = _foreign_sign(text, at)
@@ -141,16 +133,16 @@ def _bad_character(error: UnexpectedCharacters, text: str) -> PatternSyntaxError
     return PatternSyntaxError(f"{shown!r} cannot stand here.", span=span_at(text, at), source=text, hint=_clip(hint))
 
 
-def _error(slip: _Slip, text: str, message: str, at: int, width: int) -> PatternSyntaxError:
+def _error(slip: Slip, text: str, message: str, at: int, width: int) -> PatternSyntaxError:
     span = span_at(text, at, width) if slip.start is None else span_at(text, slip.start, slip.width)
     return PatternSyntaxError(slip.message or message, span=span, source=text, hint=slip.hint, nearest=slip.nearest)
 
 
-def _foreign_sign(text: str, at: int) -> _Slip | None:
+def _foreign_sign(text: str, at: int) -> Slip | None:
     """A sign of another language that starts here, or ends here."""
     for sign, message, hint in _UNCLOSED_SIGNS:
         if text.startswith(sign, at):
-            return _Slip(hint, message, at, len(sign))
+            return Slip(hint, message, at, len(sign))
     if text.startswith("@", at):
         odd = _odd_name(text, at)
         if odd is not None:
@@ -158,11 +150,11 @@ def _foreign_sign(text: str, at: int) -> _Slip | None:
     for sign, hint in _FOREIGN_SIGNS:
         for start in range(at - len(sign) + 1, at + 1):
             if start >= 0 and text.startswith(sign, start):
-                return _Slip(hint, f"{sign} has no meaning here.", start, len(sign))
+                return Slip(hint, f"{sign} has no meaning here.", start, len(sign))
     return None
 
 
-def _odd_name(text: str, at: int) -> _Slip | None:
+def _odd_name(text: str, at: int) -> Slip | None:
     """The hint on backticks, where the sign here stands in the middle or at the start of a word."""
     begun = _WORD_BEFORE.search(text[max(0, at - _LONG_NAME) : at])
     ended = _WORD_AFTER.match(text, at, at + _LONG_NAME)
@@ -175,7 +167,7 @@ def _odd_name(text: str, at: int) -> _Slip | None:
     if name[0].isdigit():
         hint = f"A name that begins with a digit stands in backticks: `{name}`."
     message = f"{name} is not a plain name."
-    return _Slip(hint, message, at + len(ended[0]) - len(name), len(name))
+    return Slip(hint, message, at + len(ended[0]) - len(name), len(name))
 
 
 _LONG_NAME = 60
@@ -183,52 +175,18 @@ _WORD_BEFORE = re.compile(r"\w++\Z")
 _WORD_AFTER = re.compile(r"(?:[.:/@-]?\w++)++")
 
 
-@dataclass(frozen=True, slots=True)
-class _Spot:
-    """Where the parser stopped, what it met there and what it could have taken."""
-
-    text: str
-    at: int
-    token: Token
-    expected: frozenset[str]
-
-    @property
-    def at_end(self) -> bool:
-        return self.token.type == "$END"
-
-    @property
-    def word(self) -> str:
-        return "" if self.at_end else str(self.token).lower()
-
-    @property
-    def before(self) -> str:
-        return self.text[: self.at].rstrip()
-
-    def behind(self, pattern: str) -> re.Match[str] | None:
-        """The pattern right before the spot; it looks back a little only, however long the text is."""
-        end = len(self.before)
-        return re.compile(f"(?:{pattern})\\Z", re.IGNORECASE).search(self.text[:end], max(0, end - _LOOK_BACK))
-
-    def ahead(self, pattern: str) -> re.Match[str] | None:
-        """The pattern from the spot on; it looks ahead a little only."""
-        return re.compile(pattern, re.IGNORECASE).match(self.text[self.at : self.at + _LOOK_BACK])
-
-    def opened(self) -> int | None:
-        return _unclosed(self.text[: self.at])
-
-
 def _bad_token(error: UnexpectedToken, text: str, start: str) -> PatternSyntaxError:
     token = error.token
     at_end = token.type == "$END"
     at = len(text.rstrip()) if at_end else (token.start_pos or 0)
-    spot = _Spot(text, at, token, frozenset(error.accepts or error.expected or ()))
+    spot = Spot(text, at, token, frozenset(error.accepts or error.expected or ()))
     width = 1 if at_end else max(1, len(token))
     message = "The text ends too early." if at_end else f"{_shown(token)} cannot stand here."
-    slip = _slip(spot)
+    slip = (model_slip(spot) or _anywhere(spot)) if start == "model_file" and not in_pattern(spot) else _slip(spot)
     if slip is None and token.type == "NAME" and spot.expected & _CLAUSE_TERMINALS:
         near = _nearest_clause(str(token))
-        slip = None if near is None else _Slip(None, f"{_shown(token)} is not a clause.", nearest=near)
-    slip = slip or _bracket(spot) or _Slip(_clip(f"Here could stand {_listing(spot.expected)}."))
+        slip = None if near is None else Slip(None, f"{_shown(token)} is not a clause.", nearest=near)
+    slip = slip or _bracket(spot) or Slip(_clip(f"Here could stand {_listing(spot.expected)}."))
     return _error(slip, text, message, at, width)
 
 
@@ -237,24 +195,23 @@ def _shown(token: Token) -> str:
     return text if text.startswith(("'", "`")) else f"'{text}'"
 
 
-def _bracket(spot: _Spot) -> _Slip | None:
+def _bracket(spot: Spot) -> Slip | None:
     if spot.word in _OPENS:
         opened = spot.opened()
         if opened is None:
-            return _Slip(f"Take it out, or write {_OPENS[spot.word]} before.", f"This {spot.word} closes nothing.")
+            return Slip(f"Take it out, or write {_OPENS[spot.word]} before.", f"This {spot.word} closes nothing.")
         bracket = spot.text[opened]
         if bracket != _OPENS[spot.word]:
-            return _Slip(f"Close it with {_CLOSES[bracket]}.", f"This {bracket} is never closed.", opened)
+            return Slip(f"Close it with {_CLOSES[bracket]}.", f"This {bracket} is never closed.", opened)
         return None
     if spot.at_end or spot.expected & {"RPAR", "RSQB"}:
-        opened = _unclosed(spot.text)
+        opened = unclosed(spot.text)
         if opened is not None:
             bracket = spot.text[opened]
-            return _Slip(f"Close it with {_CLOSES[bracket]}.", f"This {bracket} is never closed.", opened)
+            return Slip(f"Close it with {_CLOSES[bracket]}.", f"This {bracket} is never closed.", opened)
     return None
 
 
-_LOOK_BACK = 500
 _OPENS = {")": "(", "]": "[", "}": "{"}
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _UNITS = ("microseconds", "milliseconds", "seconds", "minutes", "hours", "days", "weeks")
@@ -328,7 +285,7 @@ _OPEN_LINE = rf"(->>?|,|\||&|\band|\bor)[ \t\r]*\n\s*(?:{'|'.join(_CLAUSE_FIRSTS
 """A line that ends in something to go on with, and then one that begins with a clause."""
 
 
-def _slip(spot: _Spot) -> _Slip | None:
+def _slip(spot: Spot) -> Slip | None:
     """A known slip, if this looks like one."""
     if spot.expected == {"_PATTERN"}:
         return _no_head(spot)
@@ -339,62 +296,67 @@ def _slip(spot: _Spot) -> _Slip | None:
     return None
 
 
-def _no_head(spot: _Spot) -> _Slip:
+def _anywhere(spot: Spot) -> Slip | None:
+    """A slip of expressions, which texts about models have too."""
+    return _spilt(spot) or _sign(spot) or _about_values(spot)
+
+
+def _no_head(spot: Spot) -> Slip:
     hint = "A text begins with: pattern NAME, and its clauses below it."
     if not spot.text.strip():
-        return _Slip(hint, "There is no pattern in this text.")
+        return Slip(hint, "There is no pattern in this text.")
     if nearest(spot.word, ["pattern"]) is not None:
-        return _Slip(None, nearest="pattern")
-    return _Slip(hint, "This text does not begin with 'pattern'.")
+        return Slip(None, nearest="pattern")
+    return Slip(hint, "This text does not begin with 'pattern'.")
 
 
-def _spilt(spot: _Spot) -> _Slip | None:
+def _spilt(spot: Spot) -> Slip | None:
     """Something that was left open on an earlier line has swallowed what stands here."""
     joint = spot.behind(_OPEN_LINE)
     if joint is not None:
         what = "a step" if joint[1] in ("->", "->>", "|", "&") else "something"
         message = f"Behind {joint[1]} {what} is missing."
-        return _Slip("Write what comes next, or take it out.", message, joint.start(1), len(joint[1]))
+        return Slip("Write what comes next, or take it out.", message, joint.start(1), len(joint[1]))
     if spot.before.endswith("'"):
         # The quote may be the end of a comment or of a name, and then no text ends here.
         quoted = [m for m in LEXEME.finditer(spot.before) if m.group().startswith("'")]
         last = quoted[-1] if quoted else None
         if last is not None and "\n" in last.group():
             hint = "Close it with '; a quote inside a text is written twice: 'it''s'."
-            return _Slip(hint, "This quote is not closed on its line.", last.start())
+            return Slip(hint, "This quote is not closed on its line.", last.start())
     if spot.text[: spot.at].endswith("'") and spot.token.type in ("NAME", "INTEGER"):
         hint = "A quote inside a text is written twice: 'it''s'."
-        return _Slip(hint, "The text ends at this quote.", spot.at - 1)
+        return Slip(hint, "The text ends at this quote.", spot.at - 1)
     return None
 
 
-def _misread(spot: _Spot) -> _Slip | None:
+def _misread(spot: Spot) -> Slip | None:
     """A clause word that was read as a name, because a name could stand there."""
     head = spot.behind(r"\bpattern\s+(\w+)")
     if head is not None and head[1].lower() in _CLAUSE_FIRSTS:
         hint = "Give the pattern a name: pattern fast_transfer."
-        return _Slip(hint, "The pattern has no name.", head.start(1), len(head[1]))
+        return Slip(hint, "The pattern has no name.", head.start(1), len(head[1]))
     line = spot.before.rfind("\n") + 1
     first = re.match(r"[ \t]*([A-Za-z_]+)", spot.text[line : spot.at])
     near = None if first is None or "ARROW" not in spot.expected else _nearest_clause(first[1])
     if first is None or near is None:
         return None
-    return _Slip(None, f"'{first[1]}' is not a clause.", line + first.start(1), len(first[1]), near)
+    return Slip(None, f"'{first[1]}' is not a clause.", line + first.start(1), len(first[1]), near)
 
 
-def _sign(spot: _Spot) -> _Slip | None:
+def _sign(spot: Spot) -> Slip | None:
     whole = spot.at_end or spot.token.type in ("STRING", "QUOTED", "TREE")
     return None if whole else _foreign_sign(spot.text, spot.at)
 
 
-def _about_time(spot: _Spot) -> _Slip | None:
+def _about_time(spot: Spot) -> Slip | None:
     given_later = spot.behind(r"\b(within|for|after|suppress|stays)\s+:(\w+)")
     if given_later is not None and (spot.word in _SHORT_UNITS or nearest(spot.word, _UNITS)):
         name = given_later[2][:_LONG_NAME]
         declared = f"declare it as {name} duration = 10 minutes"
-        return _Slip(f"The parameter brings its unit: {declared}, and write {given_later[1]} :{name}.")
+        return Slip(f"The parameter brings its unit: {declared}, and write {given_later[1]} :{name}.")
     if "FOREVER" in spot.expected:
-        return _Slip("Write a number and a unit: within 10 minutes, within 20 events, or within forever.")
+        return Slip("Write a number and a unit: within 10 minutes, within 20 events, or within forever.")
     number = spot.behind(r"[\d.]+")
     if "UNIT" not in spot.expected or number is None:
         return None
@@ -404,44 +366,44 @@ def _about_time(spot: _Spot) -> _Slip | None:
             return None
         window = f", {number[0]} events" if "_EVENTS" in spot.expected else ""
         hint = f"Say of what: {number[0]} minutes, {number[0]} hours{window}."
-        return _Slip(hint, f"{number[0]} has no unit.", number.start(), len(number[0]))
+        return Slip(hint, f"{number[0]} has no unit.", number.start(), len(number[0]))
     given = word[0].lower()
     for unit, length in _UNEQUAL_UNITS.items():
         if given in (unit, f"{unit}s"):
-            return _Slip(f"Not every {unit} is equally long: write {length}, for instance.")
+            return Slip(f"Not every {unit} is equally long: write {length}, for instance.")
     found = _SHORT_UNITS.get(given) or nearest(given, _UNITS)
     if found is None and "_AND" in spot.expected:
         return None
     instead = f": write {number[0]} {found}" if found else ""
-    return _Slip(f"Units of time are words{instead}. There are {', '.join(_UNITS[1:])}.")
+    return Slip(f"Units of time are words{instead}. There are {', '.join(_UNITS[1:])}.")
 
 
-def _about_steps(spot: _Spot) -> _Slip | None:
+def _about_steps(spot: Spot) -> Slip | None:
     if "ARROW" not in spot.expected:
         return None
     joined = spot.behind(r"\b(notFollowedBy|notNext|followedBy|followedByAny)")
     if joined is not None and spot.token.type == "NAME":
         hint = _BETWEEN_STEPS[joined[1].lower()]
-        return _Slip(hint, f"'{joined[1]}' cannot stand here.", joined.start(1), len(joined[1]))
+        return Slip(hint, f"'{joined[1]}' cannot stand here.", joined.start(1), len(joined[1]))
     every = spot.behind(r"\b(every)\s+\w+")
     if every is not None:
         hint = "Leave 'every' out: each event that fits the first step starts an attempt."
-        return _Slip(hint, f"'{every[1]}' has no meaning here.", every.start(1), len(every[1]))
+        return Slip(hint, f"'{every[1]}' has no meaning here.", every.start(1), len(every[1]))
     sequence = spot.behind(r"\bmatch\s+(sequence|seq|sample)(\s+by)?")
     if sequence is not None:
         message = f"'{sequence[1]}' has no meaning here."
-        return _Slip(_SEQUENCE_HINT, message, sequence.start(1), len(sequence[1]))
+        return Slip(_SEQUENCE_HINT, message, sequence.start(1), len(sequence[1]))
     for table in (_BETWEEN_STEPS, _OTHER_LANGUAGES):
         if spot.word in table:
-            return _Slip(table[spot.word])
+            return Slip(table[spot.word])
     if spot.token.type != "NAME" or _nearest_clause(spot.word) is not None:
         return None
     if spot.before.endswith("]"):
-        return _Slip("The step's name stands before its condition: Login a [ip = '10.0.0.1'].")
-    return _Slip(_ARROW_HINT + _spaced_type(spot)) if _ELEMENT_END.search(spot.before[-1:]) else None
+        return Slip("The step's name stands before its condition: Login a [ip = '10.0.0.1'].")
+    return Slip(_ARROW_HINT + _spaced_type(spot)) if _ELEMENT_END.search(spot.before[-1:]) else None
 
 
-def _spaced_type(spot: _Spot) -> str:
+def _spaced_type(spot: Spot) -> str:
     """What to add where two words and a name stand, and no further step: the two may be one type."""
     words = spot.behind(rf"{_STEP_BEGINS}([A-Za-z_]\w*[ \t]+[A-Za-z_]\w+)")
     further = spot.ahead(r"\w+[ \t]+(\w+)")
@@ -450,7 +412,7 @@ def _spaced_type(spot: _Spot) -> str:
     return f" A type with a space stands in backticks: `{words[1][:_LONG_NAME]}`."
 
 
-def _about_values(spot: _Spot) -> _Slip | None:
+def _about_values(spot: Spot) -> Slip | None:
     word, expected = spot.word, spot.expected
     if word == ">" and spot.text[: spot.at].endswith("-"):
         return _arrow_in_condition(spot)
@@ -458,43 +420,43 @@ def _about_values(spot: _Spot) -> _Slip | None:
         joined = spot.behind(r"(\|\|)[^\[\]()|]*")
         if joined is not None:
             hint = "Write 'or' between conditions; || joins texts."
-            return _Slip(hint, "|| does not mean 'or'.", joined.start(), 2)
-        return _Slip("Comparisons do not chain: write a < b and b < c, or b between a and c.")
+            return Slip(hint, "|| does not mean 'or'.", joined.start(), 2)
+        return Slip("Comparisons do not chain: write a < b and b < c, or b between a and c.")
     if word in ("*", ")") and spot.behind(r"\bcount\s*\("):
-        return _Slip("Say what is counted: count(t) is the number of events of step t.")
+        return Slip("Say what is counted: count(t) is the number of events of step t.")
     if word == "*" and spot.behind(r"\breturn(?:\s[^\[\]]*[.,])?"):
-        return _Slip(_STAR_HINT)
+        return Slip(_STAR_HINT)
     if word in ("[", "{") and spot.behind(r"\bin"):
-        return _Slip("A list stands in parentheses: x in (1, 2, 3).")
+        return Slip("A list stands in parentheses: x in (1, 2, 3).")
     if "IS_WHAT" in expected:
-        return _Slip("'is' goes with null, true and false; equal values are asked for with =.")
+        return Slip("'is' goes with null, true and false; equal values are asked for with =.")
     if "_AS" in expected and spot.behind(r"\bcast\s*\([^()]*"):
-        return _Slip("Write cast(x as string).")
+        return Slip("Write cast(x as string).")
     if "_END" in expected:
         hint = "Close it with 'end': case when x > 5 then 'big' else 'small' end."
-        return _Slip(hint, f"{_shown(spot.token)} cannot stand in a case; 'end' is missing before it.")
+        return Slip(hint, f"{_shown(spot.token)} cannot stand in a case; 'end' is missing before it.")
     if word == "=" and spot.behind(r"\bpattern\s+\w+\s*\([^()]*"):
-        return _Slip("Give the parameter a type: threshold double = 100.")
+        return Slip("Give the parameter a type: threshold double = 100.")
     if spot.before.endswith(",") and "ANY" not in expected:
         start = len(spot.before) - 1
-        return _Slip("Write what comes next, or take the comma out.", "Behind , something is missing.", start)
+        return Slip("Write what comes next, or take the comma out.", "Behind , something is missing.", start)
     return None
 
 
-def _arrow_in_condition(spot: _Spot) -> _Slip:
+def _arrow_in_condition(spot: Spot) -> Slip:
     opened = spot.opened()
     if opened is not None and spot.text[opened] == "[":
-        return _Slip("Close it with ] before the arrow.", "This [ is never closed.", opened)
+        return Slip("Close it with ] before the arrow.", "This [ is never closed.", opened)
     hint = "A condition on one step stands in square brackets behind it: Login a [ip = 'x'] -> Transfer t."
-    return _Slip(hint, "An arrow cannot stand in a condition.", spot.at - 1, 2)
+    return Slip(hint, "An arrow cannot stand in a condition.", spot.at - 1, 2)
 
 
-def _about_clauses(spot: _Spot) -> _Slip | None:
+def _about_clauses(spot: Spot) -> Slip | None:
     expected = spot.expected
     if spot.before.endswith(("->", "->>")) and "ANY" in expected:
-        return _Slip("An arrow needs a step on both sides.")
+        return Slip("An arrow needs a step on both sides.")
     if "SKIP_NONE" in expected or {"_FIRST", "_LAST"} <= expected:
-        return _Slip(_SKIP_HINT)
+        return Slip(_SKIP_HINT)
     if "SELECTION" in expected or spot.behind(r"\bselection\s+strict"):
         known = _known_selection(spot)
         if known is not None:
@@ -502,28 +464,28 @@ def _about_clauses(spot: _Spot) -> _Slip | None:
     if "SELECTION" in expected:
         message = None if spot.at_end else f"There is no selection {_shown(spot.token)}."
         hint = f"The selections are {', '.join(_SELECTIONS)}."
-        return _Slip(hint, message, nearest=nearest(spot.word, _SELECTIONS))
+        return Slip(hint, message, nearest=nearest(spot.word, _SELECTIONS))
     if "RBRACE" in expected:
-        return _Slip("Bounds of a repetition are written {2,5}, {2,}, {,5} or {3}.")
+        return Slip("Bounds of a repetition are written {2,5}, {2,}, {,5} or {3}.")
     if expected & _CLAUSE_TERMINALS and spot.word in _OTHER_LANGUAGES:
-        return _Slip(_OTHER_LANGUAGES[spot.word])
+        return Slip(_OTHER_LANGUAGES[spot.word])
     if spot.behind(r"\bby") and "NAME" in expected:
-        return _Slip("Name one or more columns: partition by user, region.")
+        return Slip("Name one or more columns: partition by user, region.")
     return None
 
 
-def _known_selection(spot: _Spot) -> _Slip | None:
+def _known_selection(spot: Spot) -> Slip | None:
     said = spot.ahead(r"-?[A-Za-z_][A-Za-z_ \t-]*")
     if said is None:
         return None
     plain = re.sub(r"[^a-z]", "", said[0].lower())
     for name, selection in _NAMED_SELECTIONS.items():
         if plain.startswith(name):
-            return _Slip(f"It is written: selection {selection}.")
+            return Slip(f"It is written: selection {selection}.")
     return None
 
 
-def _about_names(spot: _Spot) -> _Slip | None:
+def _about_names(spot: Spot) -> Slip | None:
     """A name with odd characters, a text or a number where an event type is named."""
     kind = spot.token.type
     if "TREE" in spot.expected and re.match(r"[.:/-]", spot.word) and spot.text[spot.at - 1].isalnum():
@@ -532,7 +494,7 @@ def _about_names(spot: _Spot) -> _Slip | None:
         return None
     if kind in ("INTEGER", "DECIMAL", "DOUBLE"):
         return _odd_name(spot.text, spot.at)
-    return _Slip(_unquoted(str(spot.token)[1:-1])) if kind == "STRING" else None
+    return Slip(_unquoted(str(spot.token)[1:-1])) if kind == "STRING" else None
 
 
 def _unquoted(name: str) -> str:
@@ -542,43 +504,43 @@ def _unquoted(name: str) -> str:
     return f"Names are not texts; one with odd characters stands in backticks: `{shown}`."
 
 
-def _about_foreign_clauses(spot: _Spot) -> _Slip | None:
+def _about_foreign_clauses(spot: Spot) -> Slip | None:
     """What other languages say behind a step or below the steps; its first word may have been read as a name."""
     if not spot.expected & _CLAUSE_TERMINALS:
         return None
     return _runs(spot) or _by(spot) or _skip(spot) or _unquoted_word(spot)
 
 
-def _runs(spot: _Spot) -> _Slip | None:
+def _runs(spot: Spot) -> Slip | None:
     runs = spot.ahead(r"(?:with\s+)?runs\s*=\s*(\d{1,9})")
     if runs is None:
         return None
     step = spot.behind(rf"{_STEP_BEGINS}([A-Za-z_]\w*)(?:\s+\w+)?")
     name = "Transfer" if step is None else step[1][:_LONG_NAME]
-    return _Slip(f"A repetition is written behind the event type: {name}{{{runs[1]}}}.")
+    return Slip(f"A repetition is written behind the event type: {name}{{{runs[1]}}}.")
 
 
-def _by(spot: _Spot) -> _Slip | None:
+def _by(spot: Spot) -> Slip | None:
     read = spot.behind(r"\bby") if "ARROW" in spot.expected else None
     said = spot.ahead(r"by\b\s*([\w.]*)") if spot.word == "by" else spot.ahead(r"([\w.]*)") if read else None
     if said is None or spot.behind(r"\b(?:order|(?:sequence|seq|sample)(?:\s+by)?)"):
         return None
     hint = f"Events are kept apart by a column with: partition by {said[1][:_LONG_NAME] or 'user'}."
-    return _Slip(hint) if read is None else _Slip(hint, "'by' cannot stand here.", read.start(), 2)
+    return Slip(hint) if read is None else Slip(hint, "'by' cannot stand here.", read.start(), 2)
 
 
-def _skip(spot: _Spot) -> _Slip | None:
+def _skip(spot: Spot) -> Slip | None:
     if spot.word in _NAMED_SKIPS:
-        return _Slip(f"What happens after a match is written: after match skip {_NAMED_SKIPS[spot.word]}.")
+        return Slip(f"What happens after a match is written: after match skip {_NAMED_SKIPS[spot.word]}.")
     read = spot.behind(r"\bskip") if "ARROW" in spot.expected else None
     if spot.word != "skip" and read is None:
         return None
     how = spot.ahead(r"(?:skip\s+)?(none|to\s+next|past\s+last|to\s+(?:first|last)\s+\w{1,60})\b")
     hint = f"What happens after a match is written: after match skip {how[1] if how else 'past last'}."
-    return _Slip(hint) if read is None else _Slip(hint, "'skip' cannot stand here.", read.start(), 4)
+    return Slip(hint) if read is None else Slip(hint, "'skip' cannot stand here.", read.start(), 4)
 
 
-def _unquoted_word(spot: _Spot) -> _Slip | None:
+def _unquoted_word(spot: Spot) -> Slip | None:
     """The part of a word that is no name: tags T1059.001."""
     begun = spot.behind(r"\b(severity|owner|tags)\s+(?:[^\n]*,\s*)?(\w+)")
     ended = spot.ahead(r"[.:/-]\w[\w.:/-]*")
@@ -587,7 +549,7 @@ def _unquoted_word(spot: _Spot) -> _Slip | None:
     return _quote_it(begun[1], begun[2] + ended[0])
 
 
-def _about_labels(spot: _Spot) -> _Slip | None:
+def _about_labels(spot: Spot) -> Slip | None:
     """A number where a name or a text says how grave something is, whose it is, or what it is about."""
     if not spot.expected <= {"NAME", "QUOTED", "STRING"}:
         return None
@@ -596,18 +558,18 @@ def _about_labels(spot: _Spot) -> _Slip | None:
     return None if clause is None or said is None else _quote_it(clause[1], said[0])
 
 
-def _quote_it(clause: str, word: str) -> _Slip:
-    return _Slip(f"What is not a plain name stands in quotes: {clause.lower()} '{word[:_LONG_NAME]}'.")
+def _quote_it(clause: str, word: str) -> Slip:
+    return Slip(f"What is not a plain name stands in quotes: {clause.lower()} '{word[:_LONG_NAME]}'.")
 
 
-def _about_conditions(spot: _Spot) -> _Slip | None:
+def _about_conditions(spot: Spot) -> Slip | None:
     """Comparisons of texts in other languages, names as bounds, conditions in parentheses behind the type."""
     if "_LIKE" in spot.expected and spot.word in _LIKE_WORDS:
         left = spot.behind(r"(?<![\w.])[A-Za-z_][\w.]{0,40}")
         x = "x" if left is None else left[0]
-        return _Slip(f"Write {x} like 'a%' or contains({x}, 'a'); lower({x}) like 'a%' leaves case aside.")
+        return Slip(f"Write {x} like 'a%' or contains({x}, 'a'); lower({x}) like 'a%' leaves case aside.")
     if spot.token.type in ("PARAM", "NAME") and spot.behind(r"\{[\d,\s]*"):
-        return _Slip("A repetition's bounds are numbers: {2,5}, {2,}, {,5} or {3}." + _counted(spot))
+        return Slip("A repetition's bounds are numbers: {2,5}, {2,}, {,5} or {3}." + _counted(spot))
     bracketed = "_AS" in spot.expected and spot.expected <= {"_AS", "DOT"}
     if not bracketed or spot.at_end or spot.token.type in ("RPAR", "COMMA"):
         return None
@@ -617,10 +579,10 @@ def _about_conditions(spot: _Spot) -> _Slip | None:
     if begun is not None and ended is not None:
         name = ended[1] if ended[1] and ended[1].lower() not in _CLAUSE_FIRSTS else begun[1][0].lower()
         shown = f"{begun[1]} {name} [{begun[2].strip()} {ended[0].strip()}]"
-    return _Slip(f"Conditions stand in square brackets behind the step: {shown}.")
+    return Slip(f"Conditions stand in square brackets behind the step: {shown}.")
 
 
-def _counted(spot: _Spot) -> str:
+def _counted(spot: Spot) -> str:
     """A parameter as the lower bound; as the upper one a condition means something else."""
     step = spot.behind(r"(?:\b([A-Za-z_]\w{0,40}))?\s*\{\s*")
     if spot.token.type != "PARAM" or step is None:
@@ -639,17 +601,6 @@ def _nearest_clause(word: str) -> str | None:
     """The clause a word was probably meant to begin; a step's name is rarely so like one."""
     found = difflib.get_close_matches(word.lower()[:40], _CLAUSE_FIRSTS, n=1, cutoff=0.75)
     return _CLAUSE_FIRSTS[found[0]] if found and word.lower() not in _CLAUSE_FIRSTS else None
-
-
-def _unclosed(text: str) -> int | None:
-    stack: list[int] = []
-    for found in LEXEME.finditer(text):
-        lexeme = found.group()
-        if lexeme in "([{":
-            stack.append(found.start())
-        elif lexeme in ")]}" and stack:
-            stack.pop()
-    return stack[-1] if stack else None
 
 
 def _listing(terminals: Iterable[str]) -> str:

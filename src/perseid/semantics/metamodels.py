@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from perseid.errors import PatternError, Place, UnknownNameError, nearest
+from perseid.errors import LimitError, PatternError, Place, UnknownNameError, nearest
+from perseid.lang.limits import MAX_DEPTH
 from perseid.lang.models import EdgeType, Metamodel, NodeType
 from perseid.semantics import types as t
 
@@ -71,20 +72,27 @@ def kinds_of(metamodel: Metamodel) -> Kinds:
                 raise unknown("node type", end, list(kinds.nodes), edge.span)
         kinds.edges[edge.name] = edge
     for node in metamodel.nodes:
-        kinds.above[node.name] = frozenset(_above(kinds, node, ()))
+        _above(kinds, node, ())
     for node in metamodel.nodes:
         kinds.carried[node.name] = _carried(kinds, node)
     return kinds
 
 
-def _above(kinds: Kinds, node: NodeType, on_the_way: tuple[str, ...]) -> set[str]:
+def _above(kinds: Kinds, node: NodeType, on_the_way: tuple[str, ...]) -> frozenset[str]:
+    if node.name in kinds.above:
+        return kinds.above[node.name]
     if node.name in on_the_way:
         raise PatternError(f"{node.name} is above itself.", span=node.span, hint="Take one 'is' of the circle away.")
-    found = {node.name}
+    if len(on_the_way) > MAX_DEPTH:
+        raise LimitError(
+            f"Types lie more than {MAX_DEPTH} deep below one another.", span=node.span, hint="Leave some between out."
+        )
+    found = frozenset({node.name})
     for name in node.above:
         if name not in kinds.nodes:
             raise unknown("node type", name, list(kinds.nodes), node.span)
         found |= _above(kinds, kinds.nodes[name], (*on_the_way, node.name))
+    kinds.above[node.name] = found
     return found
 
 
@@ -105,7 +113,7 @@ def _carried(kinds: Kinds, node: NodeType) -> dict[str, t.Type]:
 def unknown(what: str, name: str | None, known: list[str], span: Place | None = None) -> UnknownNameError:
     """Nothing has this name: what could have been meant, or what there is."""
     close = nearest(str(name), known)
-    hint = f"Did you mean {close}?" if close else f"There are: {_listing(known)}" if known else "There are none."
+    hint = None if close else f"There are: {_listing(known)}" if known else "There are none."
     return UnknownNameError(f"There is no {what} called {name!r}.", span=span, hint=hint, nearest=close)
 
 

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeAlias
 
-from perseid.errors import LimitError, MeaningError, Place, ScopeError, TypeMismatchError
+from perseid.errors import LimitError, MeaningError, Place, ScopeError, TypeMismatchError, UnknownNameError
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
+from perseid.lang.limits import MAX_DEPTH
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
 from perseid.semantics import values as v
+from perseid.semantics.functions import FUNCTIONS
 from perseid.semantics.metamodels import Kinds, unknown
 from perseid.semantics.names import rewritten
 from perseid.semantics.typing import check_condition, infer
@@ -102,13 +104,21 @@ def _check(name: str, given: Mapping[str, m.Query], done: Queries, on_the_way: t
             span=query.span,
             hint="What leads on and on is a closure: near+(a, b), a -next+-> b.",
         )
+    if len(on_the_way) > MAX_DEPTH:
+        raise LimitError(
+            f"Queries call one another more than {MAX_DEPTH} deep.", span=query.span, hint="Write some of them as one."
+        )
     for other in m.called(query):
         if other not in given:
-            raise unknown("query", other, list(given), query.span)
+            raise unknown("query", other, list(given), _place_of(other, query))
         _check(other, given, done, (*on_the_way, name))
     doubled = next((p for p in query.parameters if query.parameters.count(p) > 1 or p == m.ANYTHING), None)
     if doubled is not None:
-        raise ScopeError(f"{name} has the parameter {doubled!r} twice or without a name.", span=query.span)
+        raise ScopeError(
+            f"{name} has the parameter {doubled!r} twice or without a name.",
+            span=query.span,
+            hint="Give each parameter a name of its own; what does not matter is left out.",
+        )
     if isinstance(query.ways, m.Components):
         sorts = _components(query, query.ways, done)
         ready = query
@@ -116,6 +126,13 @@ def _check(name: str, given: Mapping[str, m.Query], done: Queries, on_the_way: t
         ready, sorts = _Ways(query, done).check()
     done.queries[name] = ready
     done.sorts[name] = sorts
+
+
+def _place_of(name: str, query: m.Query) -> Place | None:
+    """Where a query asks another one."""
+    if isinstance(query.ways, m.Components):
+        return query.ways.span
+    return next((call.span for call in m.calls(query) if call.query == name), query.span)
 
 
 def bound(constraints: Iterable[m.Constraint], checked: Queries) -> dict[str, Sort]:
@@ -180,7 +197,9 @@ class _Ways:
         nodes = [s for s in sorts if isinstance(s, ANode)]
         if nodes and len(nodes) != len(sorts):
             raise TypeMismatchError(
-                f"{name!r} of {self.query.name} is a node in one way and a value in another.", span=self.query.span
+                f"{name!r} of {self.query.name} is a node in one way and a value in another.",
+                span=self.query.span,
+                hint="Make two queries of them, or choose another name in one way.",
             )
         if nodes:
             return ANode(frozenset.intersection(*(s.types for s in nodes)))
@@ -188,7 +207,9 @@ class _Ways:
         widest = t.widest(types) if len(types) > 1 else types[0]
         if widest is None:
             raise TypeMismatchError(
-                f"{name!r} of {self.query.name} has values of different kinds.", span=self.query.span
+                f"{name!r} of {self.query.name} has values of different kinds.",
+                span=self.query.span,
+                hint="Bring them to one type, as in: let text = cast(n as string).",
             )
         return AValue(widest)
 
@@ -341,6 +362,12 @@ class _Ways:
         def change(part: ex.Expr) -> ex.Expr | None:
             if isinstance(part, ex.Call) and part.name in MOVING:
                 return self._moving(part, sorts)
+            if isinstance(part, ex.Call) and part.name in self.done.queries and part.name not in FUNCTIONS:
+                raise MeaningError(
+                    f"{part.name} is a query, and no function.",
+                    span=part.span,
+                    hint=f"Its matches are asked for after 'find', and counted so: let n = count of {part.name}(…).",
+                )
             return None
 
         return rewritten(expr, change)
@@ -396,10 +423,22 @@ class _Names:
         variable, *path = ref.parts
         sort = self.sorts.get(variable)
         if sort is None:
-            raise unknown("variable", variable, [s for s in self.sorts if not s.endswith("?")], ref.span)
+            raise self._unknown(ref)
         if isinstance(sort, AValue):
             return sort.type if not path else t.Unknown()
         return self._attribute(ref, sort, path[0]) if path else t.Unknown()
+
+    def _unknown(self, ref: ex.Ref) -> UnknownNameError:
+        """No such variable; it may be an attribute of one."""
+        name = ref.parts[0]
+        for variable, sort in self.sorts.items():
+            if isinstance(sort, ANode) and any(name in self.done.kinds.carried[kind] for kind in sort.types):
+                message, hint = (
+                    f"{name!r} is no variable.",
+                    f"An attribute is written with its node: {variable}.{name}.",
+                )
+                return UnknownNameError(message, span=ref.span, hint=hint)
+        return unknown("variable", name, [s for s in self.sorts if not s.endswith("?")], ref.span)
 
     def _attribute(self, ref: ex.Ref, sort: ANode, attribute: str) -> t.Type:
         window = self.done.moving.get(attribute)
@@ -413,14 +452,26 @@ class _Names:
         if window.function == "moving_count":
             return t.Integer()
         if not t.is_number(carried[name]) and window.function in ("moving_avg", "moving_sum"):
-            raise TypeMismatchError(f"{window.function} is of numbers, and {name} is none.", span=ref.span)
+            raise TypeMismatchError(
+                f"{window.function} is of numbers, and {name} is none.",
+                span=ref.span,
+                hint="moving_min, moving_max and moving_count take any value.",
+            )
         return t.Double() if window.function in ("moving_avg", "moving_sum") else carried[name]
 
     def param(self, param: ex.Param) -> t.Type:
-        raise unknown("parameter", f":{param.name}", [], param.span)
+        raise UnknownNameError(
+            f"A query takes no values from outside, as :{param.name} would be.",
+            span=param.span,
+            hint="Write the value itself, or keep it as an attribute of a node.",
+        )
 
     def relation(self, expr: ex.InRelation) -> tuple[t.Type, ...] | None:
-        raise unknown("relation", expr.relation, [], expr.span)
+        raise UnknownNameError(
+            f"A query takes no tables from outside, as {expr.relation} would be.",
+            span=expr.span,
+            hint=f"A match of a query is asked for after 'find': {expr.relation}(a, b).",
+        )
 
     def is_step(self, name: str) -> bool:
         return False

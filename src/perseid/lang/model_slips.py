@@ -1,0 +1,216 @@
+"""What people write in texts about models when they mean something else, and what to write instead."""
+
+from __future__ import annotations
+
+import re
+
+from perseid.lang.first_look import LEXEME
+from perseid.lang.spots import Slip, Spot
+
+_HEADS = frozenset({"_MODEL", "_QUERY", "_PATTERN"})
+_TYPES = frozenset({"_NODE", "_EDGE", "ABSTRACT"})
+_SHORT = 40
+
+_BEGIN = "A text about a model holds: model NAME with its nodes and edges, query NAME(…), pattern NAME."
+_NODE = "A type of nodes is written: node User (name string, age bigint)."
+_EDGE = "An edge has a name, and then what it leads from and to: edge likes User -> Comment."
+_FIND = "What a query asks for stands after 'find': find a: User, a -likes-> b."
+_HEAD = "A query says what a match of it gives: query fans(post, user)."
+_WALK = "An edge is written a -likes-> b, or the other way round b <-likes- a."
+_COMMAS = "What must hold together is joined by commas: find a -likes-> b, b: Comment."
+_WAYS = "Another way to match is written: or find b -likes-> a."
+_TOP = "The greatest are asked for with: top 3 by a.score; for each group: top 3 per b by a.score."
+_BOUNDS = "So many edges in a row are written {1,3} or {2}; + is one or more, * is any number of them."
+_ABSENT = "What there must not be is written: not a -likes-> _."
+_COUNT = "All matches of a query are counted so: let n = count of fans(post, _); sum(x), min, max and avg likewise."
+_ARGUMENTS = "A query is asked with variables: fans(post, age) where age = 3; _ stands for what does not matter."
+_ORDER = "The clauses of a query come in this order, each once: find, let, where, or find, top."
+
+_IN_QUERIES = {
+    "match": _FIND,
+    "select": "What a match gives are the parameters of its query: query fans(post, user) find user -likes-> post.",
+    "return": "What a match gives are the parameters of its query: query fans(post, user) find user -likes-> post.",
+    "from": _FIND,
+    "optional": "What may be absent is counted, or asked for in another way to match: or find a: User.",
+    "unwind": _COUNT,
+    "with": "What one query finds, another one asks for: find fans(post, user).",
+    "join": _COMMAS,
+    "and": _COMMAS,
+    "&": _COMMAS,
+    "or": _WAYS,
+    "union": _WAYS,
+    "|": _WAYS,
+    "find": _WAYS,
+    "order": _TOP,
+    "limit": _TOP,
+    "skip": _TOP,
+    "group": _COUNT,
+    "having": "Conditions on what was counted stand after 'where' too: let n = count of fans(post, _) where n > 3.",
+    "count": _COUNT,
+    "delete": "A query changes nothing: changes of a model are rows of their own.",
+    "create": "A query changes nothing: changes of a model are rows of their own.",
+    "set": "A query changes nothing: changes of a model are rows of their own.",
+    "=": "Values are named after 'let' and compared after 'where': let n = a.age where n = 3.",
+    "<>": "Nodes and values are compared after 'where': where a <> b.",
+    ".": "Attributes stand after 'let' and 'where': where a.age > 3. " + _WALK,
+    "->": _WALK,
+    "->>": _WALK,
+    "->[": _WALK,
+    "where": _ORDER,
+    "let": _ORDER,
+    "top": _ORDER,
+    "rule": _BEGIN,
+    "node": "Nodes and edges of a model stand together, before the queries. " + _NODE,
+    "edge": "Nodes and edges of a model stand together, before the queries. " + _EDGE,
+}  # fmt: skip
+_ABSENCE_WORDS = r"\b(no|neg|neg\s+find|without|exists|not\s+exists|none|never)"
+_TYPE_WORDS = {"class": _NODE, "entity": _NODE, "type": _NODE, "vertex": _NODE, "table": _NODE, "relation": _EDGE}
+_CYPHER = re.compile(
+    r"\(\s*(?P<a>\w{0,40})\s*(?::\s*(?P<A>\w{1,40})\s*)?\)\s*"
+    r"(?:(?P<back><)?-\s*\[\s*\w{0,40}\s*:?\s*(?P<e>\w{1,40})[^\]\n]{0,40}\]\s*-(?P<forth>>)?\s*"
+    r"\(\s*(?P<b>\w{0,40})\s*(?::\s*(?P<B>\w{1,40})\s*)?\))?"
+)
+
+
+def in_pattern(spot: Spot) -> bool:
+    """Does the spot lie in a pattern, and not in a model or a query?"""
+    last = ""
+    for found in LEXEME.finditer(spot.text, 0, spot.at):
+        word = found.group().lower()
+        if word in ("pattern", "query", "model"):
+            last = word
+    return last == "pattern"
+
+
+def model_slip(spot: Spot) -> Slip | None:
+    """A known slip in a text about a model, if this looks like one."""
+    for recognise in (_begin, _about_kinds, _head, _other_languages, _bounds, _walks, _arguments, _values, _clauses):
+        found = recognise(spot)
+        if found is not None:
+            return found
+    return None
+
+
+def _begin(spot: Spot) -> Slip | None:
+    if spot.expected != _HEADS:
+        return None
+    if not spot.text.strip():
+        return Slip(_BEGIN, "There is nothing in this text.")
+    hint = _FIND + " Before it: query NAME(a, b)." if spot.word in ("match", "select", "find") else _BEGIN
+    return Slip(hint, f"A text about a model does not begin with '{spot.word[:_SHORT]}'.")
+
+
+# kinds of element
+
+
+def _about_kinds(spot: Spot) -> Slip | None:
+    if spot.behind(r"\bedge(?:\s+[^\n()]*)?") and not spot.expected & _TYPES:
+        return Slip(_EDGE)
+    if spot.word == ":" and spot.behind(r"\(\s*(?:[^()\n]*,\s*)?[\w`]+") and spot.behind(r"\bnode\b[^\n]*"):
+        return Slip("An attribute is its name and then its type, with nothing between: name string.")
+    if not spot.expected & _TYPES:
+        return Slip(_NODE) if spot.behind(r"\bnode(?:\s[^\n]*)?") and spot.at_end else None
+    if spot.word in _TYPE_WORDS:
+        return Slip(_TYPE_WORDS[spot.word])
+    if spot.word in ("extends", "isa", ":", "<", "implements", "below"):
+        return Slip("What a type is below stands after 'is': node Comment is Submission (text string).")
+    if spot.word in ("{", "[") or (spot.token.type == "NAME" and spot.behind(r"\bnode\s+[\w`]+")):
+        return Slip("Attributes stand in parentheses: node User (name string, age bigint).")
+    return Slip(f"{_NODE} {_EDGE}")
+
+
+# queries
+
+
+def _head(spot: Spot) -> Slip | None:
+    if spot.behind(r"\bquery(?:\s+[\w`]+)?") and not spot.expected & {"_FIND", "_LET"}:
+        return Slip(_HEAD)
+    if spot.word == ":" and spot.behind(r"\bquery\s+[\w`]+\s*\([\w\s,`]*"):
+        return Slip("What a parameter is stands after 'find': query q(a) find a: User.", "A parameter is a name alone.")
+    if spot.expected != {"_FIND", "_COMPONENTS"}:
+        return None
+    if spot.at_end or spot.word in _IN_QUERIES or spot.token.type != "NAME":
+        return Slip(_FIND)
+    return Slip(_FIND, "'find' is missing before this.")
+
+
+def _other_languages(spot: Spot) -> Slip | None:
+    """Nodes in parentheses and edges in brackets, as Cypher and SQL/PGQ have them."""
+    if spot.word == "(" and spot.expected >= {"NAME", "_NOT"}:
+        found = _CYPHER.match(spot.text, spot.at, spot.at + 300)
+        return Slip(f"Nodes stand without parentheses: {_from_cypher(found)}.")
+    if spot.word == "[" and spot.before.endswith("-"):
+        edge = spot.ahead(r"\[\s*\w*\s*:?\s*(\w{1,40})")
+        return Slip(f"An edge stands without brackets: a -{edge[1] if edge else 'likes'}-> b.")
+    absent = spot.behind(_ABSENCE_WORDS)
+    if absent is not None and spot.token.type in ("NAME", "_FIND", "LPAR", "_NOT"):
+        return Slip(_ABSENT, f"'{absent[1]}' cannot stand here.", absent.start(1), len(absent[1]))
+    return None
+
+
+def _from_cypher(found: re.Match[str] | None) -> str:
+    if found is None or not found["a"] or (found["e"] and not found["b"]):
+        return "a: User -likes-> b"
+    first = found["a"] + (f": {found['A']}" if found["A"] else "")
+    if not found["e"]:
+        return first if found["A"] else f"{first}: User"
+    arrow = f"<-{found['e']}-" if found["back"] else f"-{found['e']}->"
+    return f"{first} {arrow} {found['b']}" + (f": {found['B']}" if found["B"] else "")
+
+
+def _bounds(spot: Spot) -> Slip | None:
+    if spot.behind(r"[-\w`]\s*\{[\d,\s]*") or (spot.token.type in ("INTEGER", "DECIMAL") and spot.behind(r"-\w+[*+]")):
+        return Slip(_BOUNDS)
+    return None
+
+
+def _walks(spot: Spot) -> Slip | None:
+    """An edge without its dashes, its name or its direction."""
+    if spot.expected & {"ARROW"} and spot.behind(r"-\s*[\w`]+\s*[+*]?"):
+        return Slip("An edge has a direction. " + _WALK)
+    begun = "COLON" in spot.expected or {"MINUS", "LPAR"} <= spot.expected
+    if not begun or spot.token.type != "NAME" or spot.word in _IN_QUERIES:
+        return None
+    left, right = spot.behind(r"\b([A-Za-z_]\w{0,40})"), spot.ahead(r"([A-Za-z_]\w{0,40})[ \t]+([A-Za-z_]\w{0,40})")
+    if left is None or right is None:
+        return None
+    return Slip(f"An edge stands between dashes: {left[1]} -{right[1]}-> {right[2]}.")
+
+
+def _arguments(spot: Spot) -> Slip | None:
+    """Something else than a variable among those a query is asked with."""
+    called = spot.behind(r"(?<![\w.])[A-Za-z_]\w*[+*]?\s*\((?:\s*[\w`]+\s*,)*\s*[\w`]*")
+    if (
+        called is None
+        or spot.at_end
+        or spot.word in (")", ",")
+        or not spot.expected <= {"NAME", "QUOTED", "COMMA", "RPAR"}
+    ):
+        return None
+    return Slip(_ARGUMENTS)
+
+
+def _values(spot: Spot) -> Slip | None:
+    if "_OF" in spot.expected and spot.behind(r"\b(?:count|(?:sum|min|max|avg)\s*\([^()]*\))"):
+        return Slip(_COUNT)
+    if spot.expected == {"_OF"}:
+        return Slip("What hangs together is written: components of pals, or components of pals over users.")
+    if "DIRECTION" in spot.expected and spot.word in ("asc", "desc"):
+        return Slip("The greatest come first; 'ascending' behind a value turns it round.")
+    if spot.expected & {"_BY", "_PER"} or spot.behind(r"\btop(?:\s+\d+)?"):
+        return Slip(_TOP)
+    return None
+
+
+def _clauses(spot: Spot) -> Slip | None:
+    """What may not go on here: a word of another language, a clause out of its place, or an end."""
+    if spot.expected & {"_QUERY", "_LET", "_OR_FIND"} or spot.expected >= {"NAME", "_NOT"}:
+        if spot.word in _IN_QUERIES:
+            return Slip(_IN_QUERIES[spot.word])
+        if spot.at_end and spot.behind(r"\b(?:find|not)"):
+            return Slip(_FIND)
+        if spot.at_end and spot.behind(r"\b(?:where|let)"):
+            return Slip("Say what must hold: where a.age > 3, or what has a name: let n = a.age * 2.")
+        if spot.token.type == "NAME" and "_LET" in spot.expected:
+            return Slip(f"{_COMMAS} {_ORDER}")
+    return None
