@@ -11,7 +11,6 @@ ours to ship: it is read in place.
 
 from __future__ import annotations
 
-import os
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-DATA = Path(os.environ.get("PERSEID_DATA") or Path(__file__).parents[3] / "shared" / "data")
-"""Where real data is: beside the project, or where the variable says."""
+from bench.real_data import DATA
+
 WALKS = DATA / "indoor" / "wifine_40.tar.gz"
 MISSING = -100.0
 """The strength, in dBm, of what is not heard: weaker than all that is."""
