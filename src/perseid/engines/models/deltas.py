@@ -7,6 +7,7 @@ too, in which weights may be negative. Everything below is written for changes, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 Row: TypeAlias = "tuple[Any, ...]"
@@ -53,18 +54,17 @@ class Index:
             held = rows.get(at)
             if held is None:
                 rows[at] = {row: weight}
-                continue
-            add(held, row, weight)
-            if not held:
-                del rows[at]
+            elif row not in held:
+                held[row] = weight
+            else:
+                add(held, row, weight)
+                if not held:
+                    del rows[at]
 
 
 def columns(places: tuple[int, ...]) -> Key:
     """The values at some places of a row: the value itself where there is one place."""
-    if len(places) == 1:
-        place = places[0]
-        return lambda row: row[place]
-    return lambda row: tuple(row[place] for place in places)
+    return itemgetter(*places) if places else _nothing
 
 
 def row_of(places: tuple[int, ...]) -> Callable[[Row], Row]:
@@ -72,4 +72,8 @@ def row_of(places: tuple[int, ...]) -> Callable[[Row], Row]:
     if len(places) == 1:
         place = places[0]
         return lambda row: (row[place],)
-    return lambda row: tuple(row[place] for place in places)
+    return columns(places)
+
+
+def _nothing(row: Row) -> Row:
+    return ()

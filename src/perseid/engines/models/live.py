@@ -7,29 +7,39 @@ from typing import Any
 
 from perseid.engines.models.deltas import Changed, Delta
 from perseid.engines.models.network import Network
+from perseid.engines.models.ranks import in_order
 from perseid.engines.models.sources import MovingWindows
-from perseid.semantics.graphs import Change, Done, Element, Graph
-from perseid.semantics.model_oracle import QueryChange, Told, applied, ordered, touched
+from perseid.semantics.graphs import Change, Element, Graph
+from perseid.semantics.metamodels import unknown as unknown_name
+from perseid.semantics.model_oracle import QueryChange, Told, applied, touched
 from perseid.semantics.model_queries import Match, Queries
 
 
 class LiveModel:
     """Answers as :class:`perseid.semantics.model_oracle.Recomputed` does, at the cost of what changed."""
 
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: Queries, tell: Iterable[str] | None = None) -> None:
+        """``tell`` names the queries whose matches are wanted, all of them if nothing is said.
+
+        Of the others only what the named ones stand on is kept: who asks for a score need not hear of each like.
+        """
         self.queries = queries
         self.graph = Graph(queries.kinds)
         self.network = Network(queries)
-        self.matches = {name: _Matches(queries.node_parameters(name)) for name in queries.queries}
+        told = tuple(queries.queries if tell is None else tell)
+        if unknown := [name for name in told if name not in queries.queries]:
+            raise unknown_name("query", unknown[0], list(queries.queries))
+        self.matches = {name: _Matches(queries.node_parameters(name)) for name in queries.queries if name in told}
 
     def transact(self, time: int, changes: Iterable[Change]) -> Told:
         """All changes of one moment, in order."""
         done, refused = applied(self.graph, changes)
-        deltas = self._propagate(time, done)
-        changed = touched(done)
+        deltas = self.network.propagate(time, done)
+        # Where there are no matches yet none can be touched: the first load is the largest transaction of all.
+        changed = touched(done) if any(matches.at for matches in self.matches.values()) else set()
         told: list[QueryChange] = []
-        for name, number in self.network.outputs.items():
-            told.extend(self.matches[name].changed(name, deltas[number], changed))
+        for name, matches in self.matches.items():
+            told.extend(matches.changed(name, deltas.get(self.network.outputs[name], _NOTHING), changed))
         return Told(done, told, refused)
 
     def restore(self, changes: Iterable[Change], past: Mapping[str, Mapping[Element, list[tuple[int, Any]]]]) -> None:
@@ -42,21 +52,10 @@ class LiveModel:
             for number, operator in enumerate(self.network.operators)
             if isinstance(operator, MovingWindows)
         }
-        deltas = self._propagate(0, done, remembered)
-        for name, number in self.network.outputs.items():
-            for _ in self.matches[name].changed(name, deltas[number], set()):
+        deltas = self.network.propagate(0, done, remembered)
+        for name, matches in self.matches.items():
+            for _ in matches.changed(name, deltas.get(self.network.outputs[name], _NOTHING), set()):
                 pass
-
-    def _propagate(self, time: int, done: list[Done], known: Mapping[int, Changed] | None = None) -> list[Any]:
-        """What changes in every operator; of some it may be known."""
-        deltas: list[Any] = []
-        for number, operator in enumerate(self.network.operators):
-            if not operator.inputs:
-                deltas.append(known[number] if known and number in known else operator.read(time, done))
-                continue
-            given = [deltas[place] for place in operator.inputs]
-            deltas.append(operator.step(*given) if any(given) else _NOTHING)
-        return deltas
 
 
 class _Matches:
@@ -76,7 +75,7 @@ class _Matches:
         updated = {match for node in touched for match in self.at.get(node, ())}
         self._remember(found)
         for change, matches in (("lost", lost), ("updated", updated), ("found", found)):
-            for match in ordered(matches) if len(matches) > 1 else matches:
+            for match in in_order(matches):
                 yield QueryChange(change, name, match)
 
     def _remember(self, matches: set[Match]) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
 from typing import Any
 
 from perseid.engines.models.aggregates import Aggregates, accumulator
 from perseid.engines.models.closure import Closure
 from perseid.engines.models.components import Components
-from perseid.engines.models.deltas import columns, row_of
+from perseid.engines.models.deltas import Delta, columns, row_of
 from perseid.engines.models.expressions import condition, value
 from perseid.engines.models.operators import Distinct, Join, Keep, Lookup, Operator, Product, Project, Union, Without
 from perseid.engines.models.ranks import downwards, rank
-from perseid.engines.models.sources import Attributes, Edges, MovingWindows, Nodes
+from perseid.engines.models.sources import Attributes, Edges, MovingWindows, Nodes, Place, place_of
 from perseid.engines.models.top import Top
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
-from perseid.semantics.graphs import same
-from perseid.semantics.model_queries import Queries
+from perseid.semantics.graphs import Done, same
+from perseid.semantics.model_queries import Moving, Queries
 
 Name = tuple[str, ...]
 """A variable, or an attribute of one: what a column of a relation holds."""
@@ -33,6 +34,46 @@ class Network:
         self.shared: dict[object, int] = {}
         for name, query in queries.queries.items():
             self.outputs[name] = _Compiled(self, query).output()
+        self.followers: list[list[int]] = [[] for _ in self.operators]
+        """By operator, those that stand on it."""
+        self.listeners: dict[Place, list[int]] = {}
+        self.clocks: list[int] = []
+        """Operators that may have something to say when nothing happens but time."""
+        for number, operator in enumerate(self.operators):
+            for other in dict.fromkeys(operator.inputs):
+                self.followers[other].append(number)
+            for place in () if operator.inputs else operator.listens():
+                self.listeners.setdefault(place, []).append(number)
+            if isinstance(operator, MovingWindows):
+                self.clocks.append(number)
+
+    def propagate(self, time: int, done: list[Done], known: Mapping[int, Changed] | None = None) -> dict[int, Any]:
+        """What changes in each operator, by number; what nothing happened to is not asked, nor what is ``known``."""
+        known = known or {}
+        heard: dict[int, list[Done]] = {number: [] for number in self.clocks if self.operators[number].wakes(time)}
+        for one in done:
+            for number in self.listeners.get(place_of(one), ()):
+                heard.setdefault(number, []).append(one)
+        deltas: dict[int, Any] = {}
+        waiting = sorted(heard.keys() | known.keys())
+        queued = set(waiting)
+        while waiting:
+            number = heappop(waiting)
+            operator = self.operators[number]
+            delta: Any
+            if number in known:
+                delta = known[number]
+            elif number in heard:
+                delta = operator.read(time, heard[number])
+            else:
+                delta = operator.step(*[deltas.get(other, _NOTHING) for other in operator.inputs])
+            if delta:
+                deltas[number] = delta
+                for other in self.followers[number]:
+                    if other not in queued:
+                        queued.add(other)
+                        heappush(waiting, other)
+        return deltas
 
     def add(self, operator: Operator | Any, share: object = None) -> int:
         """The number of an operator; of one that is there already, where two that ``share`` are the same."""
@@ -55,9 +96,11 @@ class Network:
 
     def values(self, attribute: str) -> int:
         window = self.queries.moving.get(attribute)
-        return self.source(
-            ("values", attribute), lambda: Attributes(attribute) if window is None else MovingWindows(attribute, window)
-        )
+        return self.source(("values", attribute), lambda: self._values(attribute, window))
+
+    def _values(self, attribute: str, window: Moving | None) -> Attributes | MovingWindows:
+        kinds = self.queries.kinds
+        return Attributes(kinds, attribute) if window is None else MovingWindows(kinds, attribute, window)
 
     def walks(self, edges: int, low: int, high: int | None) -> int:
         """Pairs joined by a walk of so many edges."""
@@ -307,3 +350,6 @@ def _variables(constraint: m.IsNode | m.Walk | m.Call) -> tuple[str, ...]:
 
 def _references(expr: ex.Expr | None) -> list[ex.Ref]:
     return [] if expr is None else [e for e in ex.walk(expr) if isinstance(e, ex.Ref)]
+
+
+_NOTHING: Delta = {}

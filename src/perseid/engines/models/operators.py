@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from perseid.engines.models.deltas import Changed, Delta, Index, Key, Row, add, columns, merged
+from perseid.engines.models.deltas import Changed, Delta, Index, Key, Row, add, columns, merged, row_of
 
 
 class Operator(Protocol):
@@ -31,7 +31,11 @@ class Project:
         out: Delta = {}
         make = self.make
         for row, weight in delta.items():
-            add(out, make(row), weight)
+            made = make(row)
+            if made in out:
+                add(out, made, weight)
+            else:
+                out[made] = weight
         return out
 
 
@@ -48,13 +52,16 @@ class Keep:
 
 
 class Join:
-    """Rows of two relations that agree in their keys; the right one adds the columns at ``adds``."""
+    """Rows of two relations that agree in their keys; the right one adds the columns at ``adds``.
+
+    The key and ``adds`` are all columns of the right relation, so a row of the result has one row on each side.
+    """
 
     def __init__(self, left: int, right: int, left_key: Key, right_key: Key, adds: tuple[int, ...]) -> None:
         self.inputs = (left, right)
         self.left = Index(left_key)
         self.right = Index(right_key)
-        self.adds = adds
+        self.adds = row_of(adds)
 
     def step(self, left: Delta, right: Delta) -> Delta:
         out: Delta = {}
@@ -63,13 +70,13 @@ class Join:
             key, rows = self.left.key, self.right.rows
             for row, weight in left.items():
                 for other, times in rows.get(key(row), _NONE).items():
-                    add(out, row + tuple([other[place] for place in adds]), weight * times)
+                    out[row + adds(other)] = weight * times
             self.left.update(left)
         if right:
             # Behind the update: new rows of both sides meet here, and only here.
             key, rows = self.right.key, self.left.rows
             for other, times in right.items():
-                new = tuple([other[place] for place in adds])
+                new = adds(other)
                 for row, weight in rows.get(key(other), _NONE).items():
                     add(out, row + new, weight * times)
             self.right.update(right)
@@ -162,8 +169,8 @@ class Lookup:
                 add(out, (*row, new), weight)
         if left:
             key, held, default = self.left.key, self.held, self.default
-            for row, weight in left.items():
-                add(out, (*row, held.get(key(row), default)), weight)
+            valued = {(*row, held.get(key(row), default)): weight for row, weight in left.items()}
+            out = merged((out, valued))
             self.left.update(left)
         return out
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from perseid.semantics.model_oracle import Match, ordered
 from perseid.semantics.values import EPOCH, midnight
 
 
@@ -18,6 +20,16 @@ def rank(value: Any) -> Any:
     if isinstance(value, date):
         return (1, (midnight(value) - EPOCH) // _MICRO)
     return (1, value)
+
+
+def in_order(matches: Collection[Match]) -> Iterable[Match]:
+    """Matches as the oracle orders them; whole numbers and texts have that order by themselves."""
+    if len(matches) < 2:
+        return matches
+    kinds = [set(map(type, column)) for column in zip(*matches, strict=True)]
+    if all(len(kind) == 1 and kind <= _PLAIN for kind in kinds):
+        return sorted(matches)
+    return ordered(matches)
 
 
 class Backwards:
@@ -52,3 +64,4 @@ def downwards(value: Any) -> Any:
 
 
 _MICRO = timedelta(microseconds=1)
+_PLAIN = frozenset({int, str})

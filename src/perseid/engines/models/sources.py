@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, TypeAlias
 
 from perseid.engines.models.deltas import Changed, Delta, add
 from perseid.semantics.graphs import Done, Element
 from perseid.semantics.metamodels import Kinds
 from perseid.semantics.model_oracle import moving_value
 from perseid.semantics.model_queries import Moving
+
+Place: TypeAlias = "tuple[str, str | None]"
+"""An action, with the type of node or edge, or the attribute, that it is about: what a source listens to."""
+
+
+def place_of(one: Done) -> Place:
+    return one.action, one.attribute if one.action == "set" else one.kind
+
+
+def _of_attribute(kinds: Kinds, attribute: str) -> Iterator[Place]:
+    """A node that goes takes its values with it."""
+    yield "set", attribute
+    for kind, carried in kinds.carried.items():
+        if attribute in carried:
+            yield "delete", kind
 
 
 class Nodes:
@@ -22,13 +37,15 @@ class Nodes:
     def __init__(self, kinds: Kinds, type_: str | None) -> None:
         self.kinds = frozenset(kinds.nodes if type_ is None else kinds.below(type_))
 
+    def listens(self) -> Iterator[Place]:
+        for kind in self.kinds:
+            yield "create", kind
+            yield "delete", kind
+
     def read(self, time: int, done: list[Done]) -> Delta:
         out: Delta = {}
         for one in done:
-            if one.action == "create" and one.kind in self.kinds:
-                add(out, (one.element,), 1)
-            elif one.action == "delete" and one.kind in self.kinds:
-                add(out, (one.element,), -1)
+            add(out, (one.element,), 1 if one.action == "create" else -1)
         return out
 
 
@@ -40,11 +57,14 @@ class Edges:
     def __init__(self, edge: str) -> None:
         self.edge = edge
 
+    def listens(self) -> Iterator[Place]:
+        yield "link", self.edge
+        yield "unlink", self.edge
+
     def read(self, time: int, done: list[Done]) -> Delta:
         out: Delta = {}
         for one in done:
-            if one.kind == self.edge and one.action in ("link", "unlink"):
-                add(out, (one.element, one.target), 1 if one.action == "link" else -1)
+            add(out, (one.element, one.target), 1 if one.action == "link" else -1)
         return out
 
 
@@ -53,22 +73,26 @@ class Attributes:
 
     inputs: tuple[int, ...] = ()
 
-    def __init__(self, attribute: str) -> None:
+    def __init__(self, kinds: Kinds, attribute: str) -> None:
+        self.kinds = kinds
         self.attribute = attribute
         self.default = None
         self.held: dict[Element, Any] = {}
+
+    def listens(self) -> Iterator[Place]:
+        return _of_attribute(self.kinds, self.attribute)
 
     def read(self, time: int, done: list[Done]) -> Changed:
         before: dict[Element, Any] = {}
         held = self.held
         for one in done:
-            if one.action == "set" and one.attribute == self.attribute:
+            if one.action == "set":
                 before.setdefault(one.element, held.get(one.element))
                 if one.new is None:
                     held.pop(one.element, None)
                 else:
                     held[one.element] = one.new
-            elif one.action == "delete" and one.element in held:
+            elif one.element in held:
                 before.setdefault(one.element, held.pop(one.element))
         return _differences(before, held)
 
@@ -78,7 +102,8 @@ class MovingWindows:
 
     inputs: tuple[int, ...] = ()
 
-    def __init__(self, name: str, window: Moving) -> None:
+    def __init__(self, kinds: Kinds, name: str, window: Moving) -> None:
+        self.kinds = kinds
         self.name = name
         self.window = window
         self.default = moving_value(window, ())
@@ -89,13 +114,20 @@ class MovingWindows:
         """When a value leaves a window of time, and of which node; the second number keeps nodes from being compared."""
         self.asked = 0
 
+    def listens(self) -> Iterator[Place]:
+        return _of_attribute(self.kinds, self.window.attribute)
+
+    def wakes(self, time: int) -> bool:
+        """Does a value leave a window now, whatever else happens?"""
+        return bool(self.due) and self.due[0][0] <= time
+
     def read(self, time: int, done: list[Done]) -> Changed:
         touched: dict[Element, None] = {}
         for one in done:
-            if one.action == "set" and one.attribute == self.window.attribute:
+            if one.action == "set":
                 self._remember(time, one.element, one.new)
                 touched[one.element] = None
-            elif one.action == "delete" and one.element in self.past:
+            elif one.element in self.past:
                 del self.past[one.element]
                 touched[one.element] = None
         while self.due and self.due[0][0] <= time:
@@ -111,12 +143,10 @@ class MovingWindows:
         """Go on from what was in the windows after the last transaction."""
         for element, values in past.items():
             self.past[element] = deque(values, maxlen=self.window.values)
-            made = moving_value(self.window, [value for _, value in values])
-            if made is not None:
-                self.held[element] = made
+            self.held[element] = moving_value(self.window, [value for _, value in values])
             for time, _ in values if self.window.microseconds is not None else ():
                 self._expect(time, element)
-        return {element: (None, made) for element, made in self.held.items()}
+        return _differences(dict.fromkeys(past, self.default), self.held, self.default)
 
     def _expect(self, time: int, element: Element) -> None:
         assert self.window.microseconds is not None

@@ -24,13 +24,13 @@ class Top:
         self.groups: dict[Any, _Group] = {}
 
     def step(self, delta: Delta) -> Delta:
-        touched: dict[Any, None] = {}
+        touched: dict[Any, Delta] = {}
         for row, weight in delta.items():
-            at = self.group(row)
+            touched.setdefault(self.group(row), {})[row] = weight
+        for at, rows in touched.items():
             if at not in self.groups:
                 self.groups[at] = _Group()
-            self.groups[at].change(self.rank(row), row[: self.width], weight)
-            touched[at] = None
+            self.groups[at].change([(self.rank(row), row[: self.width], weight) for row, weight in rows.items()])
         out: Delta = {}
         for at in touched:
             group = self.groups[at]
@@ -44,6 +44,10 @@ class Top:
         return out
 
 
+FEW = 64
+"""Up to so many new ranks are put in their places one by one; more of them and the list is sorted anew."""
+
+
 class _Group:
     __slots__ = ("ranks", "rows", "standing")
 
@@ -52,15 +56,27 @@ class _Group:
         self.rows: dict[Any, Delta] = {}
         self.standing: set[Row] = set()
 
-    def change(self, rank: Any, row: Row, weight: int) -> None:
-        held = self.rows.get(rank)
-        if held is None:
-            held = self.rows[rank] = {}
-            insort(self.ranks, rank)
-        add(held, row, weight)
-        if not held:
-            del self.rows[rank]
-            self.ranks.pop(bisect_left(self.ranks, rank))
+    def change(self, changes: list[tuple[Any, Row, int]]) -> None:
+        new: set[Any] = set()
+        for rank, row, weight in changes:
+            held = self.rows.get(rank)
+            if held is None:
+                self.rows[rank] = {row: weight}
+                new.add(rank)
+                continue
+            add(held, row, weight)
+            if not held:
+                del self.rows[rank]
+                if rank in new:
+                    new.discard(rank)
+                else:
+                    self.ranks.pop(bisect_left(self.ranks, rank))
+        if len(new) > FEW:
+            self.ranks.extend(new)
+            self.ranks.sort()
+        else:
+            for rank in new:
+                insort(self.ranks, rank)
 
     def first(self, count: int) -> set[Row]:
         found: set[Row] = set()

@@ -1,0 +1,75 @@
+"""What a transaction costs follows what changed: operators that nothing happened to are not asked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from bench.models import ttc
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.ranks import in_order
+from perseid.errors import UnknownNameError
+from perseid.semantics.graphs import Change
+from perseid.semantics.model_oracle import Recomputed, ordered
+
+LOAD = [
+    Change("create", 1, "User"),
+    Change("create", 2, "User"),
+    Change("create", 10, "Post"),
+    Change("create", 20, "Comment"),
+    Change("link", 20, "root", target=10),
+    Change("link", 1, "likes", target=20),
+]
+
+
+def test_only_what_is_wanted_is_told() -> None:
+    queries = ttc.queries("Q1 and Q2")
+    all_of_them, some, oracle = LiveModel(queries), LiveModel(queries, ["q2", "q1"]), Recomputed(queries)
+    more = [Change("link", 2, "likes", target=20), Change("set", 10, attribute="at", value=datetime(2020, 1, 1))]
+    for time, changes in enumerate((LOAD, more, [Change("delete", 2)])):
+        everything = all_of_them.transact(time, changes).changes
+        assert everything == oracle.transact(time, changes).changes
+        told = some.transact(time, changes).changes
+        assert told == [change for change in everything if change.query in ("q1", "q2")]
+        assert told
+    assert set(some.matches) == {"q1", "q2"}
+
+
+def test_a_query_that_is_not_there_cannot_be_wanted() -> None:
+    with pytest.raises(UnknownNameError, match="q3"):
+        LiveModel(ttc.queries("Q1"), ["q3"])
+
+
+def noted(own: Any, kind: str, asked: list[str]) -> Any:
+    def run(*given: Any) -> Any:
+        asked.append(kind)
+        return own(*given)
+
+    return run
+
+
+def test_operators_are_asked_only_if_something_reaches_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = LiveModel(ttc.queries("Q1 and Q2"))
+    model.transact(0, LOAD)
+    asked: list[str] = []
+    for operator in model.network.operators:
+        name = "step" if operator.inputs else "read"
+        monkeypatch.setattr(operator, name, noted(getattr(operator, name), type(operator).__name__, asked))
+    model.transact(1, [])
+    model.transact(2, [Change("set", 1, attribute="name", value="no query asks for names")])
+    assert asked == []
+    model.transact(3, [Change("link", 1, "friends", target=2)])
+    # The join that finds friends among those who like a comment; nobody else likes this one.
+    assert asked == ["Edges", "Join"]
+
+
+def test_matches_are_told_in_the_order_of_the_oracle() -> None:
+    for matches in (
+        {(3, "b"), (3, "a"), (-1, "z")},
+        {(None, 2), (1, 2), (None, 1)},
+        {(1.5, True), (float("-inf"), False), (2.0, True)},
+        {(10**15,), (9,)},
+    ):
+        assert list(in_order(matches)) == ordered(matches)
