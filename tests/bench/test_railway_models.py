@@ -1,0 +1,86 @@
+"""Railways as in the Train Benchmark: what the generator makes, and six queries kept right as errors come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from bench.models.by_hand import BY_HAND, Tables
+from bench.models.railway import QUERIES, Shape, of_size, queries, railway
+from bench.models.railway_changes import Engineer, NothingToBreakError
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.ranks import in_order
+from perseid.semantics.graphs import Change
+from perseid.semantics.model_oracle import Recomputed
+
+SMALL = Shape(routes=3, positions=2, sensors=2, segments=5)
+NARROW = Shape(routes=6, positions=1, sensors=2, segments=3)
+"""Where one route is soon behind the other."""
+
+
+def elements(changes: list[Change]) -> int:
+    return sum(change.action == "create" for change in changes)
+
+
+def test_models_grow_with_their_size_and_are_the_same_again() -> None:
+    assert of_size(1) == of_size(1)
+    assert railway(SMALL, seed=1) != railway(SMALL, seed=2)
+    assert 1_000 <= elements(of_size(1)) <= 2_000
+    assert elements(of_size(16)) == pytest.approx(16 * 1_300, rel=0.2)
+    assert elements(of_size(32)) == pytest.approx(32 * 1_300, rel=0.2)
+
+
+def test_every_query_has_matches_in_the_smallest_model() -> None:
+    model = LiveModel(queries(*QUERIES))
+    told = model.transact(0, of_size(1))
+    assert not told.refused
+    counts = Counter(change.query for change in told.changes)
+    assert all(counts[name] for name in QUERIES), counts
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_that_come_and_go_are_told_as_the_oracle_tells_them(name: str, seed: int) -> None:
+    engine, oracle = LiveModel(queries(name)), Recomputed(queries(name))
+    changes, repaired = railway(NARROW if name == "SemaphoreNeighbor" else SMALL, seed), 0
+    for time in range(13):
+        told, right = engine.transact(time, changes), oracle.transact(time, changes)
+        assert not told.refused
+        assert (told.done, told.changes) == (right.done, right.changes)
+        standing = engine.matches[name].standing
+        assert BY_HAND[name](Tables(engine.graph)) == standing == oracle.matches[name]
+        engineer = Engineer(engine.graph, seed + time)
+        if standing and time % 2 == 0:
+            changes = engineer.repair(name, next(iter(in_order(standing))))
+            repaired += 1
+        else:
+            try:
+                changes = engineer.inject(name)
+            except NothingToBreakError:
+                break
+    assert repaired
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_repair_takes_its_match_away(name: str) -> None:
+    model = LiveModel(queries(name), [name])
+    model.transact(0, of_size(1))
+    engineer = Engineer(model.graph)
+    time = 0
+    while (standing := model.matches[name].standing) and time < 40:
+        time += 1
+        match = next(iter(in_order(standing)))
+        assert not model.transact(time, engineer.repair(name, match)).refused
+        assert match not in model.matches[name].standing
+        assert BY_HAND[name](Tables(model.graph)) == model.matches[name].standing
+    assert time
+    for _ in range(20):
+        time += 1
+        try:
+            changes = engineer.inject(name)
+        except NothingToBreakError:
+            assert name == "SemaphoreNeighbor", "there are only five routes"
+            break
+        assert not model.transact(time, changes).refused
+        assert BY_HAND[name](Tables(model.graph)) == model.matches[name].standing
