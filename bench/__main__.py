@@ -73,6 +73,13 @@ def _joins(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, args.out)
 
 
+def _models(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.models.contest import run
+
+    del data
+    return run(args.size, args.out)
+
+
 def _uncertain(args: argparse.Namespace, data: Path) -> harness.Report:
     from bench.uncertain.contest import run
 
@@ -102,6 +109,7 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
         _joins_stream,
     ),
     "uncertain": ("paper 5's experiments: how good and how fast answers over uncertain streams are", _uncertain),
+    "models": ("paper 2's live models: updates as models grow, beside asking everything anew", _models),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
     "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
     "uncertain-stream": (

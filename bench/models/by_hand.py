@@ -1,8 +1,7 @@
-"""The same queries as one would write them by hand, all anew: what an update is compared with.
+"""The same queries as one would write them by hand, all anew: the hardest thing that an update can be compared with.
 
-They read tables that suit them, each edge as a dict of lists and each attribute as a dict, made outside the time; so the
-time is that of the question alone, without reading or building a model. Each is a few loops over whole tables, in the order
-that makes least, with nothing kept from one call to the next.
+Each is a program for its one question, over the graph as it stands with its edges by both ends: a few loops in the order
+that makes least, nothing kept from one call to the next, nothing told of what came and went.
 """
 
 from __future__ import annotations
@@ -14,124 +13,123 @@ from typing import Any
 from perseid.semantics.graphs import Graph
 from perseid.semantics.model_oracle import Match
 
+_NO_EDGES: dict[Any, set[Any]] = {}
 
-class Tables:
-    """A graph as plain dicts."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.nodes: dict[str, list[Any]] = {}
-        for element, kind in graph.nodes.items():
-            self.nodes.setdefault(kind, []).append(element)
-        self.forth: dict[str, dict[Any, list[Any]]] = {}
-        self.back: dict[str, dict[Any, list[Any]]] = {}
-        for kept, given in ((self.forth, graph.forth), (self.back, graph.back)):
-            for edge in graph.kinds.edges:
-                kept[edge] = {one: list(others) for one, others in given.get(edge, {}).items()}
-        self.values: dict[str, dict[Any, Any]] = {}
-        for (element, attribute), value in graph.values.items():
-            self.values.setdefault(attribute, {})[element] = value
+def _forth(graph: Graph, edge: str) -> dict[Any, set[Any]]:
+    return graph.forth.get(edge, _NO_EDGES)
+
+
+def _back(graph: Graph, edge: str) -> dict[Any, set[Any]]:
+    return graph.back.get(edge, _NO_EDGES)
 
 
 # the social media case
 
 
-def q1(tables: Tables) -> set[Match]:
-    scores = dict.fromkeys(tables.nodes["Post"], 0)
-    fans = tables.back["likes"]
-    for post, comments in tables.back["root"].items():
-        scores[post] = 10 * len(comments) + sum([len(fans[comment]) for comment in comments if comment in fans])
-    return _first_three(scores, tables)
+def q1(graph: Graph) -> set[Match]:
+    fans = _back(graph, "likes")
+    scores = {
+        post: 10 * len(comments) + sum([len(fans[comment]) for comment in comments if comment in fans])
+        for post, comments in _back(graph, "root").items()
+    }
+    return _first_three(scores, graph, "Post")
 
 
-def q2(tables: Tables) -> set[Match]:
-    scores = dict.fromkeys(tables.nodes["Comment"], 0)
-    friends = tables.forth["friends"]
-    for comment, users in tables.back["likes"].items():
+def q2(graph: Graph) -> set[Match]:
+    friends = _forth(graph, "friends")
+    scores = {}
+    for comment, users in _back(graph, "likes").items():
         left, score = set(users), 0
         while left:
             todo = [left.pop()]
             size = 0
             while todo:
                 size += 1
-                near = left.intersection(friends.get(todo.pop(), ()))
+                near = left & friends.get(todo.pop(), _NOBODY)
                 left -= near
                 todo.extend(near)
             score += size * size
         scores[comment] = score
-    return _first_three(scores, tables)
+    return _first_three(scores, graph, "Comment")
 
 
-def _first_three(scores: dict[Any, int], tables: Tables) -> set[Match]:
-    """With those that are equal to the third."""
-    times = tables.values["at"]
-    ranks = {element: (score, times[element]) for element, score in scores.items()}
-    third = heapq.nlargest(3, ranks.values())[-1]
-    return {(element, rank[0]) for element, rank in ranks.items() if rank >= third}
+def _first_three(scores: dict[Any, int], graph: Graph, kind: str) -> set[Match]:
+    """With those that are equal to the third; those without a score only where fewer than three have one."""
+    if len(scores) < 3:
+        scores = {element: 0 for element, own in graph.nodes.items() if own == kind} | scores
+    least = heapq.nlargest(3, scores.values())[-1]
+    ranks = {element: (score, graph.values[element, "at"]) for element, score in scores.items() if score >= least}
+    third = heapq.nlargest(3, ranks.values())[-1]  # type: ignore[type-var]
+    return {(element, rank[0]) for element, rank in ranks.items() if rank >= third}  # type: ignore[operator]
 
 
 # the railway
 
 
-def pos_length(tables: Tables) -> set[Match]:
-    return {(segment,) for segment, length in tables.values["length"].items() if length <= 0}
+def pos_length(graph: Graph) -> set[Match]:
+    values: dict[Any, Any] = graph.values
+    return {(element,) for element, kind in graph.nodes.items() if kind == "Segment" and values[element, "length"] <= 0}
 
 
-def switch_monitored(tables: Tables) -> set[Match]:
-    monitored = tables.forth["monitoredBy"]
-    return {(switch,) for switch in tables.nodes["Switch"] if switch not in monitored}
+def switch_monitored(graph: Graph) -> set[Match]:
+    monitored = _forth(graph, "monitoredBy")
+    return {(element,) for element, kind in graph.nodes.items() if kind == "Switch" and element not in monitored}
 
 
-def route_sensor(tables: Tables) -> set[Match]:
-    targets, monitored = tables.forth["target"], tables.forth["monitoredBy"]
+def route_sensor(graph: Graph) -> set[Match]:
+    targets, monitored, requires = (_forth(graph, edge) for edge in ("target", "monitoredBy", "requires"))
     found = set()
-    for route, positions in tables.forth["follows"].items():
-        required = set(tables.forth["requires"].get(route, ()))
+    for route, positions in _forth(graph, "follows").items():
+        required = requires.get(route, _NOBODY)
         for position in positions:
             for switch in targets.get(position, ()):
-                for sensor in monitored.get(switch, ()):
-                    if sensor not in required:
-                        found.add((route, sensor, position, switch))
+                for sensor in monitored.get(switch, _NOBODY) - required:
+                    found.add((route, sensor, position, switch))
     return found
 
 
-def switch_set(tables: Tables) -> set[Match]:
-    targets, signals = tables.forth["target"], tables.values["signal"]
-    current, wanted, active = (tables.values[name] for name in ("currentPosition", "position", "active"))
+def switch_set(graph: Graph) -> set[Match]:
+    targets, follows, values = _forth(graph, "target"), _forth(graph, "follows"), graph.values
     found = set()
-    for route, semaphores in tables.forth["entry"].items():
-        if not active[route] or signals[semaphores[0]] != "GO":
+    for route, semaphores in _forth(graph, "entry").items():
+        (semaphore,) = semaphores
+        if not values[route, "active"] or values[semaphore, "signal"] != "GO":
             continue
-        for position in tables.forth["follows"].get(route, ()):
+        for position in follows.get(route, ()):
+            wanted = values[position, "position"]
             for switch in targets.get(position, ()):
-                if current[switch] != wanted[position]:
-                    found.add((semaphores[0], route, position, switch))
+                if values[switch, "currentPosition"] != wanted:
+                    found.add((semaphore, route, position, switch))
     return found
 
 
-def _may_return(elements: set[Any], connected: dict[Any, list[Any]]) -> bool:
-    """Could a walk come back to where it was? Then it leads from some element to one that is not greater."""
-    return any(other <= one and other in elements for one in elements for other in connected.get(one, ()))
-
-
-def connected_segments(tables: Tables) -> set[Match]:
-    connected, segments = tables.forth["connectsTo"], tables.values["length"]
+def connected_segments(graph: Graph) -> set[Match]:
+    connected, nodes = _forth(graph, "connectsTo"), graph.nodes
     found = set()
-    for sensor, elements in tables.back["monitoredBy"].items():
-        watched = {element for element in elements if element in segments}
-        if len(watched) < 6 and not _may_return(watched, connected):
+    for sensor, elements in _back(graph, "monitoredBy").items():
+        if len(elements) < 6 and not _may_return(elements, connected):
             continue
-        rows: list[tuple[Any, ...]] = [(segment,) for segment in watched]
+        rows: list[tuple[Any, ...]] = [(element,) for element in elements if nodes[element] == "Segment"]
+        watched = {row[0] for row in rows}
         for _ in range(5):
-            rows = [(*row, behind) for row in rows for behind in connected.get(row[-1], ()) if behind in watched]
+            rows = [(*row, behind) for row in rows for behind in connected.get(row[-1], _NOBODY) & watched]
         found.update((sensor, *row) for row in rows)
     return found
 
 
-def semaphore_neighbor(tables: Tables) -> set[Match]:
-    requiring, monitored, watching = tables.back["requires"], tables.forth["monitoredBy"], tables.back["monitoredBy"]
-    entries, exits, connected = tables.forth["entry"], tables.forth["exit"], tables.forth["connectsTo"]
+def _may_return(elements: set[Any], connected: dict[Any, set[Any]]) -> bool:
+    """Could a walk come back to where it was? Then it leads from some element to one that is not greater."""
+    return any(other <= one and other in elements for one in elements for other in connected.get(one, ()))
+
+
+def semaphore_neighbor(graph: Graph) -> set[Match]:
+    requiring, watching = _back(graph, "requires"), _back(graph, "monitoredBy")
+    entries, exits, connected, monitored = (
+        _forth(graph, edge) for edge in ("entry", "exit", "connectsTo", "monitoredBy")
+    )
     found = set()
-    for route, sensors in tables.forth["requires"].items():
+    for route, sensors in _forth(graph, "requires").items():
         for semaphore in exits.get(route, ()):
             for sensor in sensors:
                 for element in watching.get(sensor, ()):
@@ -143,7 +141,8 @@ def semaphore_neighbor(tables: Tables) -> set[Match]:
     return found
 
 
-BY_HAND: dict[str, Callable[[Tables], set[Match]]] = {
+_NOBODY: frozenset[Any] = frozenset()
+BY_HAND: dict[str, Callable[[Graph], set[Match]]] = {
     "q1": q1,
     "q2": q2,
     "PosLength": pos_length,

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from bench.models.by_hand import BY_HAND, Tables
+from bench.models.by_hand import BY_HAND
 from bench.models.railway import QUERIES, Shape, of_size, queries, railway
 from bench.models.railway_changes import Engineer, NothingToBreakError
 from perseid.engines.models.live import LiveModel
@@ -49,7 +49,7 @@ def test_errors_that_come_and_go_are_told_as_the_oracle_tells_them(name: str, se
         assert not told.refused
         assert (told.done, told.changes) == (right.done, right.changes)
         standing = engine.matches[name].standing
-        assert BY_HAND[name](Tables(engine.graph)) == standing == oracle.matches[name]
+        assert BY_HAND[name](engine.graph) == standing == oracle.matches[name]
         engineer = Engineer(engine.graph, seed + time)
         if standing and time % 2 == 0:
             changes = engineer.repair(name, next(iter(in_order(standing))))
@@ -73,7 +73,7 @@ def test_a_repair_takes_its_match_away(name: str) -> None:
         match = next(iter(in_order(standing)))
         assert not model.transact(time, engineer.repair(name, match)).refused
         assert match not in model.matches[name].standing
-        assert BY_HAND[name](Tables(model.graph)) == model.matches[name].standing
+        assert BY_HAND[name](model.graph) == model.matches[name].standing
     assert time
     for _ in range(20):
         time += 1
@@ -83,4 +83,4 @@ def test_a_repair_takes_its_match_away(name: str) -> None:
             assert name == "SemaphoreNeighbor", "there are only five routes"
             break
         assert not model.transact(time, changes).refused
-        assert BY_HAND[name](Tables(model.graph)) == model.matches[name].standing
+        assert BY_HAND[name](model.graph) == model.matches[name].standing
