@@ -52,7 +52,7 @@ def _draw(points: Sequence[Point], path: Path) -> None:
                 "milliseconds:Q",
                 title="milliseconds",
                 scale=alt.Scale(type="log", domain=[min(milliseconds) / 2, max(milliseconds) * 2]),
-                axis=alt.Axis(tickCount=6, format="~g"),
+                axis=alt.Axis(values=[10.0**power for power in range(-3, 6)], format="~g"),
             ),
             color=alt.Color("who:N", scale=alt.Scale(domain=who, range=[COLOURS[name] for name in who]), legend=legend),
             shape=alt.Shape("who:N", scale=alt.Scale(domain=who), legend=legend),

@@ -51,7 +51,7 @@ Q2 = """
 query fan(comment, user) find user -likes-> comment
 query pals(comment, one, other) find fan(comment, one), fan(comment, other), one -friends-> other
 query circle(comment, user, first) components of pals over fan
-query size(comment, first, users) find circle(comment, _, first) let users = count of circle(comment, _, first)
+query size(comment, first, users) find circle(comment, first, first) let users = count of circle(comment, _, first)
 query q2(comment, score)
 find comment: Comment let score = sum(users * users) of size(comment, _, users)
 top 3 by score, comment.at

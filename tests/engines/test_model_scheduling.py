@@ -10,9 +10,13 @@ import pytest
 from bench.models import ttc
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.ranks import in_order
+from perseid.engines.models.top import Top
 from perseid.errors import UnknownNameError
+from perseid.lang.parser import parse_models
 from perseid.semantics.graphs import Change
+from perseid.semantics.metamodels import kinds_of
 from perseid.semantics.model_oracle import Recomputed, ordered
+from perseid.semantics.model_queries import check_queries
 
 LOAD = [
     Change("create", 1, "User"),
@@ -73,3 +77,19 @@ def test_matches_are_told_in_the_order_of_the_oracle() -> None:
         {(10**15,), (9,)},
     ):
         assert list(in_order(matches)) == ordered(matches)
+
+
+def test_what_comes_and_goes_below_the_top_leaves_nothing_behind() -> None:
+    text = "model m node Player (points bigint) query best(player) find player: Player top 2 by player.points"
+    file = parse_models(text)
+    assert file.metamodel is not None
+    model = LiveModel(check_queries(kinds_of(file.metamodel), file.queries))
+    model.transact(0, [Change("create", player, "Player") for player in (1, 2, 3)])
+    model.transact(1, [Change("set", player, attribute="points", value=10_000) for player in (1, 2)])
+    for time in range(2, 500):
+        assert not model.transact(time, [Change("set", 3, attribute="points", value=time)]).changes[1:]
+    (top,) = (operator for operator in model.network.operators if isinstance(operator, Top))
+    assert len(top.groups[()].heap) < 100
+    assert model.matches["best"].standing == {(1,), (2,)}
+    told = model.transact(500, [Change("set", 2, attribute="points", value=0)])
+    assert [(change.change, change.match) for change in told.changes] == [("lost", (2,)), ("found", (3,))]

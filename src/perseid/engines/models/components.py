@@ -11,8 +11,8 @@ from perseid.engines.models.ranks import rank
 class Components:
     """Rows (group, node, least node of its component); edges are rows (group, one end, other end).
 
-    What changed is walked again, component by component: the cost is the size of the components that edges came to
-    or went from, and no others.
+    What comes joins components: the cost is that of telling who has another least node now. Where something goes, the
+    components it was in are walked again, and no others.
     """
 
     def __init__(self, edges: int, nodes: int | None) -> None:
@@ -24,22 +24,53 @@ class Components:
         """Nodes of a component, by its group and least node."""
 
     def step(self, edges: Delta, nodes: Delta | None = None) -> Delta:
-        touched: set[Row] = set()
+        joined: list[tuple[Row, Row]] = []
+        cut: set[Row] = set()
         for row, weight in edges.items():
             one, other = row[:-1], (*row[:-2], row[-1])
+            was = other in self.near.get(one, _NOWHERE)
             self._near(one, other, weight)
             self._near(other, one, weight)
-            touched |= {one, other}
+            now = other in self.near.get(one, _NOWHERE)
+            if now and not was:
+                joined.append((one, other))
+            elif was and not now:
+                cut |= {one, other}
         for node, weight in (nodes or {}).items():
+            was = node in self.alone
             add(self.alone, node, weight)
-            touched.add(node)
-        return self._again(touched)
+            if not was:
+                joined.append((node, node))
+            elif node not in self.alone:
+                cut.add(node)
+        if cut:
+            return self._again(cut.union(*joined))
+        return self._join(joined)
 
     def _near(self, one: Row, other: Row, weight: int) -> None:
         near = self.near.setdefault(one, {})
         add(near, other, weight)
         if not near:
             del self.near[one]
+
+    def _join(self, joined: list[tuple[Row, Row]]) -> Delta:
+        """Where nothing goes, components only grow into one another."""
+        before: dict[Row, Any] = {}
+        for pair in joined:
+            for node in pair:
+                if node not in self.least:
+                    before[node] = None
+                    self.least[node] = node[-1]
+                    self.members[node] = {node}
+            ends = {(*node[:-1], self.least[node]) for node in pair}
+            if len(ends) == 2:
+                stays, goes = sorted(ends, key=lambda end: rank(end[-1]))
+                moved = self.members.pop(goes)
+                self.members[stays] |= moved
+                for node in moved:
+                    before.setdefault(node, self.least[node])
+                    self.least[node] = stays[-1]
+        return self._told(before)
 
     def _again(self, touched: set[Row]) -> Delta:
         """Every component that a touched node was or is in, walked anew."""
@@ -48,7 +79,6 @@ class Components:
             if node in self.least:
                 old |= self.members.pop((*node[:-1], self.least[node]), set())
         before = {node: self.least.pop(node) for node in old if node in self.least}
-        out: Delta = {}
         # An edge touches both its ends, so whatever a walk finds was in one of the old components.
         todo = set(old)
         while todo:
@@ -61,8 +91,13 @@ class Components:
             self.members[(*start[:-1], least)] = found
             for node in found:
                 self.least[node] = least
-        for node in old:
-            then, now = before.get(node), self.least.get(node)
+        return self._told({node: before.get(node) for node in old})
+
+    def _told(self, before: dict[Row, Any]) -> Delta:
+        """Rows of nodes whose least node is another one now; null stands for no row."""
+        out: Delta = {}
+        for node, then in before.items():
+            now = self.least.get(node)
             if then != now:
                 if then is not None:
                     add(out, (*node, then), -1)
@@ -78,3 +113,6 @@ class Components:
                     found.add(node)
                     todo.append(node)
         return found
+
+
+_NOWHERE: dict[Row, int] = {}

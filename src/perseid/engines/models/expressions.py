@@ -29,7 +29,7 @@ def function(expr: ex.Expr, places: Mapping[tuple[str, ...], int]) -> Function:
             return _junction(expr, places)
         case ex.Binary(op="=" | "<>" | "<" | "<=" | ">" | ">="):
             return _comparison(expr, places)
-        case ex.Binary(op="+" | "-" | "*") if not _has_literal_decimal(expr):
+        case ex.Binary(op="+" | "-" | "*"):
             return _arithmetic(expr, places)
         case ex.Unary(op="not"):
             inner = function(expr.operand, places)
@@ -79,19 +79,17 @@ def _comparison(expr: ex.Binary, places: Mapping[tuple[str, ...], int]) -> Funct
 def _arithmetic(expr: ex.Binary, places: Mapping[tuple[str, ...], int]) -> Function:
     left, right, op = function(expr.left, places), function(expr.right, places), expr.op
     quick = _QUICKLY[op]
+    # Beside a decimal a written number has the digits it was written with: the evaluator knows.
+    written = any(isinstance(side, ex.Literal) for side in (expr.left, expr.right))
+    evaluated = _evaluated(expr, places) if written else None
 
     def run(row: Row) -> Any:
         a, b = left(row), right(row)
         if type(a) is int and type(b) is int:
             return v.integer(quick(a, b))
-        return v.arithmetic(op, a, b)
+        return v.arithmetic(op, a, b) if evaluated is None else evaluated(row)
 
     return run
-
-
-def _has_literal_decimal(expr: ex.Binary) -> bool:
-    """Beside a decimal a written number has the digits it was written with: the evaluator knows."""
-    return any(isinstance(side, ex.Literal) for side in (expr.left, expr.right))
 
 
 def _evaluated(expr: ex.Expr, places: Mapping[tuple[str, ...], int]) -> Function:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from perseid.engines.models.deltas import Delta, Key, Row, add
@@ -12,7 +12,7 @@ from perseid.engines.models.deltas import Delta, Key, Row, add
 class Top:
     """Rows by rank in each group: the first ``count`` of them, ties with the last among them.
 
-    Ranks lie in a sorted list, each once: what enters or leaves far from the top costs a search, not a sort.
+    Ranks lie in a heap: what enters or leaves below the last that stands costs next to nothing, however many there are.
     """
 
     def __init__(self, source: int, count: int, group: Key, rank: Callable[[Row], Any], width: int) -> None:
@@ -24,64 +24,69 @@ class Top:
         self.groups: dict[Any, _Group] = {}
 
     def step(self, delta: Delta) -> Delta:
-        touched: dict[Any, Delta] = {}
+        moved: dict[Any, None] = {}
         for row, weight in delta.items():
-            touched.setdefault(self.group(row), {})[row] = weight
-        for at, rows in touched.items():
-            if at not in self.groups:
-                self.groups[at] = _Group()
-            self.groups[at].change([(self.rank(row), row[: self.width], weight) for row, weight in rows.items()])
+            at = self.group(row)
+            group = self.groups.get(at)
+            if group is None:
+                group = self.groups[at] = _Group()
+            if group.change(self.rank(row), row[: self.width], weight):
+                moved[at] = None
         out: Delta = {}
-        for at in touched:
+        for at in moved:
             group = self.groups[at]
-            before, group.standing = group.standing, group.first(self.count)
+            before = group.standing
+            group.stand(self.count)
             for row in before - group.standing:
                 add(out, row, -1)
             for row in group.standing - before:
                 add(out, row, 1)
-            if not group.ranks:
+            if not group.rows:
                 del self.groups[at]
         return out
 
 
-FEW = 64
-"""Up to so many new ranks are put in their places one by one; more of them and the list is sorted anew."""
-
-
 class _Group:
-    __slots__ = ("ranks", "rows", "standing")
+    __slots__ = ("heap", "last", "rows", "standing")
 
     def __init__(self) -> None:
-        self.ranks: list[Any] = []
         self.rows: dict[Any, Delta] = {}
+        self.heap: list[Any] = []
+        """Every rank that has rows, and some that had: those are left out when they come up."""
         self.standing: set[Row] = set()
+        self.last: Any = None
+        """The rank of the last that stands; nothing while all there are stand."""
 
-    def change(self, changes: list[tuple[Any, Row, int]]) -> None:
-        new: set[Any] = set()
-        for rank, row, weight in changes:
-            held = self.rows.get(rank)
-            if held is None:
-                self.rows[rank] = {row: weight}
-                new.add(rank)
-                continue
+    def change(self, rank: Any, row: Row, weight: int) -> bool:
+        """Can what stands be something else by this?"""
+        held = self.rows.get(rank)
+        if held is None:
+            self.rows[rank] = {row: weight}
+            heappush(self.heap, rank)
+        else:
             add(held, row, weight)
             if not held:
                 del self.rows[rank]
-                if rank in new:
-                    new.discard(rank)
-                else:
-                    self.ranks.pop(bisect_left(self.ranks, rank))
-        if len(new) > FEW:
-            self.ranks.extend(new)
-            self.ranks.sort()
-        else:
-            for rank in new:
-                insort(self.ranks, rank)
+                self._tidy()
+        return self.last is None or not self.last < rank
 
-    def first(self, count: int) -> set[Row]:
-        found: set[Row] = set()
-        for rank in self.ranks:
-            if len(found) >= count:
-                break
-            found.update(self.rows[rank])
-        return found
+    def stand(self, count: int) -> None:
+        self.standing = set()
+        seen: list[Any] = []
+        while self.heap and len(self.standing) < count:
+            rank = heappop(self.heap)
+            if rank in self.rows and not (seen and seen[-1] == rank):
+                seen.append(rank)
+                self.standing.update(self.rows[rank])
+        self.last = seen[-1] if len(self.standing) >= count else None
+        for rank in seen:
+            heappush(self.heap, rank)
+
+    def _tidy(self) -> None:
+        """Ranks without rows are never more than half of the heap, or a few."""
+        if len(self.heap) > 2 * len(self.rows) + FEW:
+            self.heap = list(self.rows)
+            heapify(self.heap)
+
+
+FEW = 64
