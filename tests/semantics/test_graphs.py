@@ -74,7 +74,7 @@ def snapshot(made: Graph) -> tuple[Any, ...]:
         (put("a", "n", True), "True is no bigint and cannot be Host.n."),
         (put("a", "n", 2**63), "9223372036854775808 is no bigint and cannot be Host.n."),
         (put("a", "n", Graph), f"{Graph!r} is no bigint and cannot be Host.n."),
-        (put("a", "at", "2020-01-01"), "'2020-01-01' is no timestamp and cannot be Host.at."),
+        (put("a", "at", "once"), "'once' is no timestamp and cannot be Host.at."),
         (put("a", "on", 1), "1 is no boolean and cannot be Host.on."),
         (link("a", "near", "b"), "'a' -near-> 'b' is there already."),
         (link("a", "neer", "b"), "There is no edge called 'neer'."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,12 +61,14 @@ class Models:
                     yield key, int(times[rows[start]]), [changes[row] for row in rows[start:end]]
                     start = end
 
-    def told(self, live: dict[tuple[Any, ...], LiveModel] | None = None) -> Iterator[tuple[tuple[Any, ...], int, Told]]:
-        """What every transaction brought; ``live`` is filled with the models as they go."""
+    def told(
+        self, live: dict[tuple[Any, ...], LiveModel] | None = None, queries: Iterable[str] | None = None
+    ) -> Iterator[tuple[tuple[Any, ...], int, Told]]:
+        """What every transaction brought, of all queries or of some; ``live`` is filled with the models as they go."""
         live = {} if live is None else live
         for key, time, changes in self.transactions():
             if key not in live:
-                live[key] = LiveModel(self.queries)
+                live[key] = LiveModel(self.queries, queries)
             yield key, time, live[key].transact(time, changes)
 
     def events(self, *queries: str) -> pa.Table:
@@ -104,7 +106,8 @@ def events_here(models: Models, watched: Sequence[Watched]) -> list[Events]:
     """The events of models in this process, for each that watches them; the changes are gone through once."""
     rows = [EventRows(models.queries, one, models.key) for one in watched]
     refused: list[str] = []
-    for key, time, told in models.told():
+    queries = dict.fromkeys(name for one in watched for name in one.queries)
+    for key, time, told in models.told(queries=queries):
         for one in rows:
             one.add(key, time, told)
         refused += [why for _, why in told.refused]

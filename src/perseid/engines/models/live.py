@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from perseid.engines.models.deltas import Changed, Delta
+from perseid.engines.models.deltas import Delta
 from perseid.engines.models.network import Network
 from perseid.engines.models.ranks import in_order
 from perseid.engines.models.sources import MovingWindows

@@ -9,7 +9,7 @@ from typing import Any
 from perseid.engines.models.aggregates import Aggregates, accumulator
 from perseid.engines.models.closure import Closure
 from perseid.engines.models.components import Components
-from perseid.engines.models.deltas import Delta, columns, row_of
+from perseid.engines.models.deltas import Changed, Delta, columns, row_of
 from perseid.engines.models.expressions import condition, value
 from perseid.engines.models.operators import Distinct, Join, Keep, Lookup, Operator, Product, Project, Union, Without
 from perseid.engines.models.ranks import downwards, rank

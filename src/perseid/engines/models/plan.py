@@ -55,6 +55,11 @@ class ModelsPlan:
         said = repr((self.queries.kinds.metamodel, self.queries.queries, self.queries.moving, self.key))
         return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
 
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """The queries whose matches are events of some pattern; the others only help these."""
+        return tuple(dict.fromkeys(name for one in self.asked for name in one.watched.queries))
+
     @property
     def element(self) -> Any:
         return self.types["element"]

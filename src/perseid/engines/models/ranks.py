@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from perseid.semantics.model_oracle import Match, ordered
+from perseid.semantics.model_oracle import ordered
+from perseid.semantics.model_queries import Match
 from perseid.semantics.values import EPOCH, midnight
 
 

@@ -33,7 +33,7 @@ def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> 
     for key, time, changes in _ready(kept, clock):
         model = kept.models.get(key)
         if model is None:
-            model = kept.models[key] = LiveModel(plan.queries)
+            model = kept.models[key] = LiveModel(plan.queries, plan.told)
         told = model.transact(time, changes)
         counted["bad"] += len(told.refused)
         for one in gathered:

@@ -18,7 +18,7 @@ from perseid.engines.models.sources import MovingWindows
 from perseid.engines.sequence.schema import arrow_of
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
-from perseid.semantics.graphs import Change, Element
+from perseid.semantics.graphs import Change, Element, canonical
 
 NAME, VERSION = "models", 1
 _SHAPE = "The state is not what one of live models should be."
@@ -168,7 +168,7 @@ def read_state(plan: ModelsPlan, state: bytes) -> Kept:
 def _read(plan: ModelsPlan, sealed: Sealed, groups: list[Any]) -> Kept:
     keys_, waiting, nodes, edges, states, *values = sealed.tables
     keys = _rows(keys_, [f"key {i}" for i in range(len(plan.key))]) if plan.key else [()] * keys_.num_rows
-    found = [LiveModel(plan.queries) for _ in keys]
+    found = [LiveModel(plan.queries, plan.told) for _ in keys]
     changes: list[list[Change]] = [[] for _ in keys]
     for model, element, kind in _rows(nodes, ["model", "element", "kind"]):
         changes[_place(model, keys)].append(Change("create", element, kind))
@@ -184,7 +184,7 @@ def _read(plan: ModelsPlan, sealed: Sealed, groups: list[Any]) -> Kept:
     done = sealed.facts["done"]
     remembered: list[dict[str, dict[Element, list[tuple[int, Any]]]]] = [{} for _ in keys]
     for model, element, name, time, value in past:
-        remembered[model].setdefault(name, {}).setdefault(element, []).append((time, value))
+        remembered[model].setdefault(name, {}).setdefault(element, []).append((time, canonical(value)))
     for one, made, before in zip(found, changes, remembered, strict=True):
         one.restore(made, before)
     parts = [[f"key {i}" for i in range(len(plan.key))], [f"rank {i}" for i in range(len(plan.order_by))], list(ROLES)]
