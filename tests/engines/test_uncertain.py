@@ -141,17 +141,11 @@ def due(case: Uncertain) -> dict[tuple[Any, int], float]:
     return {key: answer.probability for key, answer in answers(case.pattern, case.chains, case.certain).items()}
 
 
-def flawed(case: Uncertain) -> bool:
-    """Cases that are answered otherwise than worlds are; tests/test_beliefs.py has one."""
-    read = [part for part in case.streams.parts if part.known is Known.READ]
-    return case.impossible > 0 and any(part.inference.name == "lag" for part in read)
-
-
 def cases(first: int, kinds: tuple[QueryClass, ...] = EXACT) -> Iterator[tuple[int, Uncertain]]:
     """Cases of some classes, from a seed on."""
     for seed in count(first):
         case = make_uncertain(seed)
-        if ask(case.pattern, case.streams).classified.kind in kinds and not flawed(case):
+        if ask(case.pattern, case.streams).classified.kind in kinds:
             yield seed, case
 
 

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.codes import key_codes
+from perseid.engines.codes import key_codes, read_only
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.uncertain.inference import chain_of, likeliest_each, likeliest_path, particle_filter, smoothed
-from perseid.engines.uncertain.kernel import look_ahead
-from perseid.engines.uncertain.passes import filter_on
+from perseid.engines.uncertain.passes import Evidence, filter_on, look_ahead_all, weigh_all
 from perseid.engines.uncertain.reading import Units, taken
 from perseid.engines.uncertain.streams import LIKELIHOOD, READING, Stream
 from perseid.errors import EventDataError
@@ -62,7 +61,7 @@ class Lives:
     last: Any
     done: Any
     belief: Any
-    """By chain and value; without columns where only patterns know it."""
+    """By chain and value; without columns where only patterns ask for it."""
 
     def __len__(self) -> int:
         return len(self.last)
@@ -245,9 +244,8 @@ def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tupl
     model, way = stream.model, stream.inference
     assert model is not None
     seen = chains.likelihood[chains.reading]
-    known, passed_over = _filtered(model, chains, kept, seen)
-    last = chains.offsets[:-1] + np.maximum(chains.told, 1) - 1
-    belief = known[last] if len(last) else known
+    known, impossible = _filtered(model, chains, kept)
+    passed_over, belief = int(impossible.sum()), _last(chains, known)
     if way.name == "particles":
         shares = particle_filter(model, seen, chains.offsets, way.number, chains.hashes ^ np.int64(seed))
         return shares.marginals, belief, int(shares.impossible.sum())
@@ -256,11 +254,7 @@ def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tupl
         return _chosen(path.path, len(model.values)), belief, int(path.impossible.sum())
     found = known
     if way.name == "lag":
-        graph = model.starts, model.targets, model.weights
-        ahead = look_ahead(*graph, chains.likelihood, chains.reading, chains.offsets, way.number)
-        found = known * ahead
-        whole = found.sum(axis=1, keepdims=True)
-        found = np.where(whole > 0, found / np.where(whole > 0, whole, 1.0), known)
+        weigh_all(found, _ahead(stream, chains, known, impossible))
     elif way.name == "smooth":
         found = smoothed(model, seen, chains.offsets).marginals
     elif way.name == "likeliest":
@@ -268,17 +262,38 @@ def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tupl
     return found, belief, passed_over
 
 
-def _filtered(model: HiddenMarkov, chains: Chains, kept: Lives, seen: Any) -> tuple[Any, int]:
-    """What is known at each step by the readings up to it, going on from what was known before."""
-    chain = chain_of(model)
+def looked_ahead(stream: Stream, chains: Chains, kept: Lives) -> tuple[Any, Any]:
+    """By step and value: how probable it makes what is read in the steps that are waited for, up to a factor; and what is known
+    at the last step of each chain that counts. Readings that cannot be say nothing."""
+    assert stream.model is not None
+    known, impossible = _filtered(stream.model, chains, kept)
+    return _ahead(stream, chains, known, impossible), _last(chains, known)
+
+
+def _ahead(stream: Stream, chains: Chains, known: Any, impossible: Any) -> Any:
+    assert stream.model is not None
+    weights = np.empty_like(known)
+    said = Evidence(read_only(chains.likelihood), chains.reading, chains.offsets)
+    look_ahead_all(chain_of(stream.model), said, known, impossible, stream.inference.number, weights)
+    return weights
+
+
+def _last(chains: Chains, known: Any) -> Any:
+    """What is known at the last step of each chain that counts."""
+    last = chains.offsets[:-1] + np.maximum(chains.told, 1) - 1
+    return known[last].copy() if len(last) else known
+
+
+def _filtered(model: HiddenMarkov, chains: Chains, kept: Lives) -> tuple[Any, Any]:
+    """What is known at each step by the readings up to it, going on from what was known before; and which of them cannot be."""
     begin = np.zeros((len(chains.afresh), len(model.values)))
-    for i, before in enumerate(chains.before):
-        if before >= 0:
-            begin[i] = kept.belief[before]
+    goes_on = chains.before >= 0
+    begin[goes_on] = kept.belief[chains.before[goes_on]] if len(kept) else 0.0
     marginals = np.empty((len(chains.step), len(model.values)))
     impossible = np.zeros(len(chains.step), np.bool_)
-    filter_on(chain, np.ascontiguousarray(seen), chains.offsets, chains.afresh, begin, marginals, impossible)
-    return marginals, int(impossible.sum())
+    seen = np.ascontiguousarray(chains.likelihood[chains.reading])
+    filter_on(chain_of(model), seen, chains.offsets, chains.afresh, begin, marginals, impossible)
+    return marginals, impossible
 
 
 def _chosen(path: Any, values: int) -> Any:

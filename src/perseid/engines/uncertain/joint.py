@@ -62,8 +62,11 @@ def joint_lot(found: Material, last: Any, numbered: bool, automaton: Automaton) 
     for entries in found.entries:
         for unit, chain in _of_tables(entries):
             chains[unit].append(chain)
+    wrong = 0
     for read in found.read:
-        for unit, chain in _of_readings(read):
+        made, impossible = _of_readings(read)
+        wrong += impossible
+        for unit, chain in made:
             chains[unit].append(chain)
     places = [(unit, step) for unit, own in enumerate(chains) for chain in own for step in chain.steps(numbered)]
     given = np.array(places, np.int64).reshape(-1, 2)
@@ -73,7 +76,6 @@ def joint_lot(found: Material, last: Any, numbered: bool, automaton: Automaton) 
     units = np.flatnonzero(there)
     layout = laid_out(units, last[units], numbered, found.others, places=(given[:, 0], given[:, 1]))
     largest = max((_size(chains[unit]) for unit in units), default=1)
-    wrong = sum(_impossible(read) for read in found.read)
     return Lot(k.JOINT, units, layout.step, *_laid(layout, chains, automaton, largest), largest - 1, impossible=wrong)
 
 
@@ -160,24 +162,16 @@ def _of_tables(entries: Entries) -> list[tuple[int, OneChain]]:
     return made
 
 
-def _impossible(read: Read) -> int:
-    model, chains = read.stream.model, read.chains
-    assert model is not None
-    return int(filtered(model, chains.likelihood[chains.reading], chains.offsets).impossible.sum())
-
-
-def _of_readings(read: Read) -> list[tuple[int, OneChain]]:
+def _of_readings(read: Read) -> tuple[list[tuple[int, OneChain]], int]:
+    """The chains behind readings, by group; and how many readings cannot be."""
     model, chains, way = read.stream.model, read.chains, read.stream.inference
     assert model is not None
     values = len(model.values)
     source = np.repeat(np.arange(values), np.diff(model.starts))
     seen = chains.likelihood[chains.reading]
-    seen = np.where(filtered(model, seen, chains.offsets).impossible[:, None], 1.0, seen)
+    impossible = filtered(model, seen, chains.offsets).impossible
+    seen = np.where(impossible[:, None], 1.0, seen)
     smooth = smoothed_tables(model, seen, chains.offsets) if way.name == "smooth" else None
-    ahead = None
-    if way.name == "lag":
-        graph = model.starts, model.targets, model.weights
-        ahead = k.look_ahead(*graph, seen, np.arange(len(seen)), chains.offsets, way.number)
     made: dict[tuple[int, int], OneChain] = {}
     for number, unit in enumerate(read.unit):
         key = int(unit), int(chains.hashes[number])
@@ -193,6 +187,6 @@ def _of_readings(read: Read) -> list[tuple[int, OneChain]]:
             else:
                 old, new = source, model.targets
                 weight = model.weights * seen[at][new] if smooth is None else smooth.weights[at]
-            later = None if ahead is None else np.append(ahead[at], 1.0)
+            later = None if read.ahead is None else np.append(read.ahead[at], 1.0)
             chain.tables[int(chains.step[at])] = Table(old, new, letters[new], weight, later)
-    return [(unit, chain) for (unit, _), chain in made.items()]
+    return [(unit, chain) for (unit, _), chain in made.items()], int(impossible.sum())

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from perseid.engines.jit import jit
 
 ALONE, TABLES, JOINT, MODEL, SMOOTHED = range(5)
@@ -294,32 +292,6 @@ def move(
         fresh = 0
     sums[0], sums[1], sums[2], sums[3], sums[4] = completed, whole, ahead, fresh, gone
     return status
-
-
-@jit
-def look_ahead(
-    starts: Any, targets: Any, weights: Any, likelihood: Any, reading: Any, offsets: Any, lag: int
-) -> Any:  # fmt: skip
-    """By step and value: how probable it makes the next ``lag`` readings, up to a factor; from these alone."""
-    values = len(starts) - 1
-    out = np.ones((len(reading), values))
-    after = np.empty(values)
-    for chain in range(len(offsets) - 1):
-        for step in range(offsets[chain], offsets[chain + 1]):
-            now = out[step]
-            for later in range(min(step + lag, offsets[chain + 1] - 1), step, -1):
-                largest = 0.0
-                for x in range(values):
-                    after[x] = now[x] * likelihood[reading[later], x]
-                for x in range(values):
-                    sum_ = 0.0
-                    for e in range(starts[x], starts[x + 1]):
-                        sum_ += weights[e] * after[targets[e]]
-                    now[x] = sum_
-                    largest = max(largest, sum_)
-                for x in range(values):
-                    now[x] = now[x] / largest if largest > 0.0 else 1.0
-    return out
 
 
 @jit

@@ -17,7 +17,7 @@ from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.uncertain.answers import Answers, combined, told_of
 from perseid.engines.uncertain.automaton import TooManyStates
-from perseid.engines.uncertain.chains import Chains, Lives, chains_of, marginals_of, no_lives
+from perseid.engines.uncertain.chains import Chains, Lives, chains_of, looked_ahead, marginals_of, no_lives
 from perseid.engines.uncertain.exact import Weights, count_steps, move
 from perseid.engines.uncertain.memory import OFF, Kept, Memory, begun, is_plain, no_memory, nothing
 from perseid.engines.uncertain.output import apart_schema, apart_table, told_table
@@ -108,7 +108,7 @@ class Shard:
         own = step[counts]
         bad = unsound(self.streams, ready, own)
         self.counters["bad"] += len(bad)
-        chains, beliefs = {}, {}
+        chains, beliefs, ahead = {}, {}, {}
         numbered = self.every is not None
         for part, chosen in parts_of(self.streams, self.rows):
             if part.known is not Known.READ:
@@ -124,8 +124,10 @@ class Shard:
             if not part.hidden:
                 beliefs[part.type], belief, impossible = marginals_of(part, found, kept, self.streams.sampling.seed)
                 self.counters["impossible"] += impossible
+            elif part.keeps_belief:
+                ahead[part.type], belief = looked_ahead(part, found, kept)
             self.lives[part.type] = self._lived(part, found, kept, belief)
-        return Given(ready, own, chains, beliefs, bad, numbered)
+        return Given(ready, own, chains, beliefs, ahead, bad, numbered)
 
     def _lived(self, part: Stream, chains: Chains, kept: Lives, belief: Any) -> Lives:
         """What is kept of chains that may go on: the newest of each key of which a step counted."""

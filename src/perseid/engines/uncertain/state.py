@@ -164,7 +164,7 @@ def read_state(plan: UncertainPlan, rows: Rows, state: bytes) -> Kept:
         part = plan.streams.part(type_)
         if part is None or part.known is not Known.READ or part.model is None:
             raise StateError(_SHAPE)
-        lives[type_] = _read_lives(next(tables), part.of, 0 if part.hidden else len(part.model.values))
+        lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.keeps_belief else 0)
     asked = {one.pattern.semantic_hash: one for one in plan.asked}
     memories: dict[str, Memory] = {}
     for written in facts["patterns"]:

@@ -70,6 +70,12 @@ class Stream:
         return Keys(None if self.known is Known.CERTAIN else self.of, self.about)
 
     @property
+    def keeps_belief(self) -> bool:
+        """Whether what is known of its chains is kept, and not only what patterns know of them: which readings ahead cannot be
+        depends on it."""
+        return self.known is Known.READ and (not self.hidden or self.inference.name == "lag")
+
+    @property
     def hidden(self) -> bool:
         """Whether what happens at a step depends on what happened at the one before."""
         if self.known is Known.LINKED:

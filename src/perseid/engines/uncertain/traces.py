@@ -18,7 +18,7 @@ from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.uncertain import kernel as k
-from perseid.engines.uncertain.chains import Chains, chains_of, marginals_of, no_lives, owner_hashes
+from perseid.engines.uncertain.chains import Chains, chains_of, looked_ahead, marginals_of, no_lives, owner_hashes
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Reader, Units, taken, unit_columns
@@ -74,6 +74,8 @@ class Read:
     """By chain."""
     letters: Any
     """By chain and value."""
+    ahead: Any
+    """By step and value: how probable it makes later readings; None where these do not count."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Given:
     """By type of event that is read."""
     beliefs: Mapping[str, Any]
     """Of those of them that are taken step by step: by step and value, its probability."""
+    ahead: Mapping[str, Any]
+    """Of those of them whose beliefs wait for later readings: by step and value, how probable it makes these."""
     bad: Any
     """Rows of steps whose probabilities add up to more than 1, which are left out."""
     numbered: bool
@@ -114,7 +118,7 @@ def gather(streams: Streams, rows: Rows) -> tuple[Given, int]:
     step = steps_of(rows, streams.every)
     bad = unsound(streams, rows, step)
     numbered = streams.every is not None
-    chains, beliefs, impossible = {}, {}, 0
+    chains, beliefs, ahead, impossible = {}, {}, {}, 0
     for part, chosen in parts_of(streams, rows):
         if part.known is Known.READ:
             kept = no_lives(part, rows)
@@ -122,7 +126,9 @@ def gather(streams: Streams, rows: Rows) -> tuple[Given, int]:
             if not part.hidden:
                 beliefs[part.type], _, passed_over = marginals_of(part, own, kept, streams.sampling.seed)
                 impossible += passed_over
-    return Given(rows, step, chains, beliefs, bad, numbered), impossible
+            elif part.keeps_belief:
+                ahead[part.type], _ = looked_ahead(part, own, kept)
+    return Given(rows, step, chains, beliefs, ahead, bad, numbered), impossible
 
 
 def parts_of(streams: Streams, rows: Rows) -> Iterator[tuple[Stream, Any]]:
@@ -168,7 +174,7 @@ def material(
         assert part.model is not None
         letters = reader.value_letters(part.type, chains.keys, len(chains.afresh), part.model, part.about)
         if part.hidden:
-            read.append(Read(part, chains, own, letters))
+            read.append(Read(part, chains, own, letters, given.ahead.get(part.type)))
         else:
             others.append(_believed(chains, own, letters, given.beliefs[part.type]))
     for part, there in parts_of(streams, rows):
@@ -448,11 +454,9 @@ def _read(found: Material, read: Read, units: Any, last: Any, numbered: bool) ->
         reading=reading,
         ahead=np.zeros((0, 0)),
     )
-    if way.name == "lag":
+    if read.ahead is not None:
         ahead = np.ones((count, values + 1))
-        graph = model.starts, model.targets, model.weights
-        seen = k.look_ahead(*graph, chains.likelihood, chains.reading, chains.offsets, way.number)
-        ahead[at, :-1] = seen[counted]
+        ahead[at, :-1] = read.ahead[counted]
         return Lot(k.MODEL, units, layout.step, steps, hidden._replace(ahead=ahead), values)
     if way.name == "smooth":
         tables = smoothed_tables(model, chains.likelihood[chains.reading], chains.offsets)
