@@ -65,12 +65,14 @@ def move(
     left, left_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
     left_offsets = np.zeros(groups + 1, np.int64)
     work = _room(automaton, values + 1, None)
-    sums = np.zeros(5)
+    sums = np.zeros(k.S_SIZE)
+    steps = steps._replace(afresh=_bytes(steps.afresh), still=_bytes(steps.still), ends=_bytes(steps.ends))
     while True:
-        absorbed = automaton.done if absorbing is None else absorbing(automaton)
+        done = _bytes(automaton.done)
+        absorbed = done if absorbing is None else _bytes(absorbing(automaton))
         with np.errstate(all="ignore"):
             status = k.advance(
-                mode, steps, hidden, automaton.next, automaton.done, absorbed, automaton.join, longest, prune,
+                mode, steps, hidden, automaton.next, done, absorbed, automaton.join, longest, prune,
                 given.pairs, given.weight, given.offsets, work, sums, told, gone, lost, left, left_weight, left_offsets,
             )  # fmt: skip
         first, second = int(work.cursor[k.C_FIRST]), int(work.cursor[k.C_SECOND])
@@ -87,6 +89,10 @@ def move(
         else:
             automaton.joined(first, second)
         work = _room(automaton, values + 1, work)
+
+
+def _bytes(truths: Any) -> Any:
+    return truths.view(np.uint8)
 
 
 def count_steps(micros: int, elapsed: int) -> int:

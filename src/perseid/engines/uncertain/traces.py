@@ -445,6 +445,7 @@ def _read(found: Material, read: Read, units: Any, last: Any, numbered: bool) ->
     reading = np.full(count, len(chains.likelihood) - 1, np.int64)
     reading[at] = chains.reading[counted]
     source = np.repeat(np.arange(values), np.diff(model.starts))
+    steps = steps._replace(entries_end=np.where(steps.still, 0, len(source) + values))
     hidden = k.Hidden(
         old=np.concatenate([source, np.full(values, values)]),
         new=np.concatenate([model.targets, np.arange(values)]),
