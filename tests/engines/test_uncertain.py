@@ -24,7 +24,7 @@ from perseid.engines.uncertain.plan import Asked, ask
 from perseid.engines.uncertain.reading import Reader
 from perseid.engines.uncertain.sampling import refuse_unsampled, sampled
 from perseid.engines.uncertain.streams import Known, Sampling, Streams
-from perseid.engines.uncertain.symbols import symbol_of
+from perseid.engines.uncertain.symbols import Symbols
 from perseid.engines.uncertain.traces import Given, gather
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
@@ -61,7 +61,7 @@ def check_ways(seed: int) -> bool:
         letter = automaton.letter(())
         for event in events:
             if event.time == time:
-                letter = automaton.joined(letter, automaton.letter((symbol_of(pattern, event, {}),)))
+                letter = automaton.joined(letter, automaton.letter((Symbols(pattern, {}).of(event),)))
         begun, done = automaton.begin(letter)
         after = Counter(begun)
         for situation, many in situations.items():
@@ -76,7 +76,7 @@ def check_ways(seed: int) -> bool:
             completed.add(time)
         state = int(automaton.next[state, letter])
     assert set(ways) == completed == set(due), f"seed {seed}"
-    apart = {(event.time, symbol_of(pattern, event, {}) if automaton.meaning.looks_back else ()) for event in events}
+    apart = {(event.time, Symbols(pattern, {}).of(event) if automaton.meaning.looks_back else ()) for event in events}
     if len(apart) == len(events):  # Events of one time that the pattern cannot tell apart are one.
         assert ways == due, f"seed {seed}"
     return bool(due)

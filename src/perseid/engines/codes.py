@@ -60,6 +60,17 @@ def key_codes(keys: Sequence[Column], rows: int) -> tuple[Codes, int]:
     return codes.astype(kind, copy=False), size
 
 
+def numbered(keys: Sequence[Column], rows: int) -> tuple[Ints, Ints]:
+    """The first row of each distinct key, and by row the number of its key among them."""
+    codes, size = key_codes(keys, rows)
+    first = np.full(size, -1, np.int64)
+    first[codes[::-1]] = np.arange(rows - 1, -1, -1)  # of several rows the one that is written last stays
+    there = first >= 0
+    if there.all():
+        return first, codes.astype(np.int64)
+    return first[there], (np.cumsum(there) - 1)[codes]
+
+
 def distinct(keys: Sequence[Column], rows: int) -> int:
     """How many different keys there are."""
     codes, size = key_codes(keys, rows)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.codes import key_codes
+from perseid.engines.codes import numbered
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
@@ -19,66 +19,123 @@ from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.automaton import MOST_LETTERS, MOST_STATES, Automaton
 from perseid.engines.uncertain.plan import Asked, Component
-from perseid.engines.uncertain.situations import THERE
-from perseid.engines.uncertain.symbols import asked_columns, symbol_of
-from perseid.lang import expressions as ex
-from perseid.semantics import core as c
+from perseid.engines.uncertain.situations import THERE, Symbol, chooses, passes
+from perseid.engines.uncertain.symbols import Symbols, Test
 from perseid.semantics import values as v
 from perseid.semantics.classes import is_strict
 from perseid.semantics.events import Event
 from perseid.semantics.hidden import HiddenMarkov
 
+MOST_KNOWN = 100_000
+"""Of how many values a reader remembers what conditions say of them."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Events of one type, column by column."""
+
+    columns: Mapping[str, Any]
+    count: int
+    time: Any = None
+    _known: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
+
+    def distinct(self, test: Test) -> tuple[Any, Any]:
+        """The first event of each kind that a condition can tell from others, and by event its kind."""
+        key = test.columns, test.timed, test.only_null
+        if key not in self._known:
+            self._known[key] = self._distinct(test)
+        return self._known[key]
+
+    def _distinct(self, test: Test) -> tuple[Any, Any]:
+        asked = [comparable(self.columns[name]) for name in test.columns if name in self.columns]
+        if test.only_null:
+            asked = [
+                pa.array([one is None for one in key]) if isinstance(key, list) else key.is_null() for key in asked
+            ]
+        if test.timed and self.time is not None:
+            asked.append(pa.array(self.time))
+        return numbered(asked, self.count)
+
+    def event(self, type_: str, names: Iterable[str], row: int, more: Mapping[str, Any]) -> Event:
+        attributes = {name: value_at(self.columns[name], row) for name in names if name in self.columns}
+        return Event(type_, 0 if self.time is None else int(self.time[row]), {**attributes, **more}, "")
+
 
 class Reader:
-    """What a pattern can tell of rows; letters of rows that it has seen are known."""
+    """What a pattern can tell of rows. A condition is asked once of all that look the same to it."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.pattern = automaton.pattern
-        self.columns = sorted(asked_columns(self.pattern))
-        self.timed = _asks_time(self.pattern)
+        self.symbols = Symbols(self.pattern, automaton.meaning.relations)
         self.strict = is_strict(self.pattern)
-        self._known: dict[Any, int] = {}
-
-    def letter(self, type_: str, time: int, attributes: Mapping[str, Any]) -> int:
-        """The letter of one event; 0 where the pattern could as well not see it."""
-        key = (type_, time if self.timed else 0, tuple(v.identity(attributes.get(name)) for name in self.columns))
-        if key not in self._known:
-            event = Event(type_, time, attributes, "")
-            symbol = symbol_of(self.pattern, event, self.automaton.meaning.relations)
-            matters = self.strict or symbol[0] & ~THERE
-            self._known[key] = self.automaton.letter((symbol,)) if matters else 0
-        return self._known[key]
+        self._known: dict[Any, bool] = {}
 
     def letters(self, rows: Rows, type_: str, chosen: Any) -> Any:
-        """The letters of some rows, all of one type."""
-        there = [name for name in self.columns if name in rows.columns]
-        columns = [taken(rows.columns[name], chosen) for name in there]
-        asked = [comparable(column) for column in columns]
-        if self.timed:
-            asked.append(pa.array(rows.time[chosen]))
-        codes, _ = key_codes(asked, len(chosen))
-        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-        found = np.empty(len(first), np.int64)
-        for i, row in enumerate(first):
-            attributes = {name: value_at(column, int(row)) for name, column in zip(there, columns, strict=True)}
-            found[i] = self.letter(type_, int(rows.time[chosen[row]]), attributes)
-        return found[which] if len(which) else np.zeros(0, np.int64)
+        """The letters of some rows, all of one type; 0 where the pattern could as well not see it."""
+        there = {name: taken(rows.columns[name], chosen) for name in self.symbols.columns if name in rows.columns}
+        return self._letters(type_, Columns(there, len(chosen), rows.time[chosen]), [{}])[:, 0]
 
     def value_letters(
         self, type_: str, keys: Mapping[str, Any], count: int, model: HiddenMarkov, about: Sequence[str]
     ) -> Any:
         """By chain and hidden value: the letter of an event of the chain's key with that value; the last is no event."""
-        there = [name for name in self.columns if name in keys]
-        codes, _ = key_codes([comparable(keys[name]) for name in there], count)
-        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-        found = np.zeros((len(first), len(model.values) + 1), np.int64)
+        several = [value if len(about) > 1 and isinstance(value, tuple) else (value,) for value in model.values]
+        values = [dict(zip(about, own, strict=True)) for own in several]
+        found = self._letters(type_, Columns(keys, count), values)
+        return np.concatenate([found, np.zeros((count, 1), np.int64)], axis=1)
+
+    def _letters(self, type_: str, events: Columns, values: Sequence[Mapping[str, Any]]) -> Any:
+        """By event and what it is besides: its letter."""
+        which = np.zeros((events.count, len(values)), np.int64)
+        bits = [THERE]
+        for step in self.symbols.steps(type_):
+            fits = self._hold(step.choose, type_, events, values)
+            which, bits = _told_apart(which, bits, fits, chooses(step.id))
+            which, bits = _told_apart(which, bits, fits & self._hold(step.must, type_, events, values), passes(step.id))
+        if not self.symbols.looks_back:
+            return np.array([self._letter((one, ())) for one in bits], np.int64)[which]
+        first, kind = events.distinct(Test(tuple(self.symbols.columns)))
+        found = np.zeros((len(first), len(values)), np.int64)
         for i, row in enumerate(first):
-            attributes = {name: value_at(keys[name], int(row)) for name in there}
-            for x, value in enumerate(model.values):
-                own = value if len(about) > 1 and isinstance(value, tuple) else (value,)
-                found[i, x] = self.letter(type_, 0, {**attributes, **dict(zip(about, own, strict=True))})
-        return found[which] if count else found
+            for x, value in enumerate(values):
+                event = events.event(type_, self.symbols.columns, int(row), value)
+                found[i, x] = self._letter((bits[which[row, x]], self.symbols.seen(event)))
+        return found[kind]
+
+    def _letter(self, symbol: Symbol) -> int:
+        return self.automaton.letter((symbol,)) if self.strict or symbol[0] & ~THERE else 0
+
+    def _hold(self, tests: Sequence[Test], type_: str, events: Columns, values: Sequence[Mapping[str, Any]]) -> Any:
+        """By event and what it is besides, or once where that makes no difference: whether all conditions hold."""
+        out = np.ones((1, 1), bool)
+        for test in tests:
+            own = values if any(name in values[0] for name in test.columns) else [{}]
+            first, which = events.distinct(test)
+            rows = [
+                [self._holds(test, events.event(type_, test.columns, int(row), more)) for more in own] for row in first
+            ]
+            found = np.array(rows, bool).reshape(len(first), len(own))
+            out = out & (found if len(first) == 1 else found[which])
+        return out
+
+    def _holds(self, test: Test, event: Event) -> bool:
+        seen = tuple(v.identity(event.attributes.get(name)) for name in test.columns)
+        key = id(test), event.type, event.time if test.timed else 0, seen
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            known = self._known[key] = self.symbols.holds(test, event)
+        return known
+
+
+def _told_apart(which: Any, bits: list[int], truth: Any, bit: int) -> tuple[Any, list[int]]:
+    """Events by number of what is known of them, once more is known of some."""
+    mixed = 2 * which + truth
+    there = np.bincount(mixed.reshape(-1), minlength=2 * len(bits)) > 0
+    made = [bits[number // 2] | (bit if number % 2 else 0) for number in np.flatnonzero(there)]
+    return (np.cumsum(there) - 1)[mixed], made
 
 
 def reader_of(one: Asked, every: int | None, relations: Mapping[str, v.Relation]) -> Reader:
@@ -124,8 +181,16 @@ def _reader(meant: _Meant, every: int, named: _Named) -> Reader:
     return Reader(Automaton(meant.one.pattern, named.relations, elapsed=every))
 
 
+def hashed(columns: Sequence[Any], rows: int, leading: int | None = None) -> tuple[Any, Any]:
+    """By row the number of what columns say together; and by that number a hash of it."""
+    first, which = numbered([comparable(column) for column in columns], rows)
+    return which, hash_columns([taken(column, first) for column in columns], leading=leading, rows=len(first))
+
+
 def taken(column: Any, chosen: Any) -> Any:
     """Some values of a column."""
+    if len(chosen) == len(column) and np.array_equal(chosen, np.arange(len(column))):
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(column, list):
         return [column[i] for i in chosen]
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -140,9 +205,8 @@ class Units:
         width = len(sources[0])
         self._keys = [_below([source[i] for source in sources]) for i in range(width)]
         total = sum(sizes)
-        codes, _ = key_codes([comparable(key) for key in self._keys], total)
-        _, self.first, unit = np.unique(codes, return_index=True, return_inverse=True)
-        self.of = np.split(unit.reshape(-1).astype(np.int64), np.cumsum(sizes)[:-1])
+        self.first, unit = numbered([comparable(key) for key in self._keys], total)
+        self.of = np.split(unit, np.cumsum(sizes)[:-1])
         """By source and row: the group it is of."""
         self.keys = [key.take(pa.array(self.first)) for key in self._keys]
         self.hashes = hash_columns(self.keys, rows=len(self.first))
@@ -159,7 +223,8 @@ def _below(columns: Sequence[Any]) -> Any:
     if not kinds:
         return pa.nulls(sum(map(len, whole)))
     kind = kinds.pop() if len(kinds) == 1 else functools.reduce(common_type, sorted(kinds, key=str))
-    return pa.concat_arrays([column.cast(kind) for column in whole])
+    some = [column.cast(kind) for column in whole if len(column)]
+    return some[0] if len(some) == 1 else pa.concat_arrays(some) if some else pa.array([], kind)
 
 
 def unit_columns(rows: Rows, unit: Sequence[Component]) -> list[Any]:
@@ -181,12 +246,3 @@ def unit_columns(rows: Rows, unit: Sequence[Component]) -> list[Any]:
             whole = pc.if_else(of_type, own, pa.nulls(len(rows), own.type) if whole is None else whole.cast(own.type))
         out.append(pa.nulls(len(rows)) if whole is None else whole)
     return out
-
-
-def _asks_time(pattern: c.CorePattern) -> bool:
-    return any(
-        isinstance(part, ex.Call) and part.name == "time"
-        for step in pattern.steps
-        for expr in (*(k.expr for k in step.choose), *step.must)
-        for part in ex.walk(expr)
-    )

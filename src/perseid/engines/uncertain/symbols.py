@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from perseid.engines.uncertain.situations import THERE, Symbol, chooses, looks_back, passes
+from perseid.lang import ast
+from perseid.lang import expressions as ex
 from perseid.semantics import core as c
 from perseid.semantics import values as v
 from perseid.semantics.events import Event
@@ -17,34 +20,97 @@ from perseid.semantics.values import Relation
 
 def asked_columns(pattern: c.CorePattern) -> frozenset[str]:
     """The columns that any condition reads, bare or behind the name of a step."""
-    names = {step.name for step in pattern.steps if step.name is not None}
     found: set[str] = set()
     for step in pattern.steps:
         for expr in (*(k.expr for k in step.choose), *step.must):
-            for ref in references(expr).plain:
-                head = ref.parts[0]
-                if head in names:
-                    found.update(ref.parts[1:2])
-                elif head not in pattern.unified:
-                    found.add(head)
+            found.update(_columns(expr, pattern))
         found.update(path.parts[0] for path, _ in step.unify)
     return frozenset(found)
 
 
-def symbol_of(pattern: c.CorePattern, event: Event, relations: Mapping[str, Relation]) -> Symbol:
-    """What the pattern can tell of an event."""
-    names = frozenset(step.name for step in pattern.steps if step.name is not None)
-    bits = THERE
-    for step in pattern.steps:
-        if not of_kind(step.kind, event):
-            continue
-        own = {} if step.name is None else {step.name: event}
-        scope = MatchScope(names, Bindings({}, own, {}), event, relations)
-        if all(holds(k.expr, scope) for k in step.choose if event_local(k.expr, step, pattern)):
-            bits |= chooses(step.id)
-            if all(holds(test, scope) for test in step.must if event_local(test, step, pattern)):
-                bits |= passes(step.id)
-    if not looks_back(pattern):
-        return bits, ()
-    asked = sorted(asked_columns(pattern) & event.attributes.keys())
-    return bits, tuple((name, v.plain(event.attributes[name])) for name in asked)
+def _columns(expr: ex.Expr, pattern: c.CorePattern) -> Iterator[str]:
+    names = {step.name for step in pattern.steps if step.name is not None}
+    for ref in references(expr).plain:
+        head = ref.parts[0]
+        if head in names:
+            yield from ref.parts[1:2]
+        elif head not in pattern.unified:
+            yield head
+
+
+@dataclass(frozen=True)
+class Test:
+    """A condition that one event decides, and what it reads of it."""
+
+    columns: tuple[str, ...]
+    expr: ex.Expr | None = None
+    step: str | None = None
+    """The name of the step it is a condition of."""
+    timed: bool = False
+    only_null: bool = False
+    """Whether it asks of its column only if there is something."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A step, and the conditions of it that one event decides."""
+
+    id: int
+    kind: ast.StepKind
+    choose: tuple[Test, ...]
+    must: tuple[Test, ...]
+
+
+class Symbols:
+    """What one pattern can tell of events."""
+
+    def __init__(self, pattern: c.CorePattern, relations: Mapping[str, Relation]) -> None:
+        self.relations = relations
+        self.columns = sorted(asked_columns(pattern))
+        self.looks_back = looks_back(pattern)
+        self._names = frozenset(step.name for step in pattern.steps if step.name is not None)
+        self._steps = [
+            Tested(
+                step.id,
+                step.kind,
+                tuple(_test(k.expr, step, pattern) for k in step.choose if event_local(k.expr, step, pattern)),
+                tuple(_test(test, step, pattern) for test in step.must if event_local(test, step, pattern)),
+            )
+            for step in pattern.steps
+        ]
+
+    def steps(self, type_: str | None) -> Iterator[Tested]:
+        """The steps that take events of a type."""
+        event = Event(type_, 0, {}, "")
+        return (step for step in self._steps if of_kind(step.kind, event))
+
+    def holds(self, test: Test, event: Event) -> bool:
+        """Does a condition hold of an event?"""
+        assert test.expr is not None
+        own = {} if test.step is None else {test.step: event}
+        return holds(test.expr, MatchScope(self._names, Bindings({}, own, {}), event, self.relations))
+
+    def seen(self, event: Event) -> tuple[tuple[str, object], ...]:
+        """What conditions of other steps may ask of an event."""
+        if not self.looks_back:
+            return ()
+        return tuple((name, v.plain(event.attributes[name])) for name in self.columns if name in event.attributes)
+
+    def of(self, event: Event) -> Symbol:
+        """All that the pattern can tell of an event."""
+        bits = THERE
+        for step in self.steps(event.type):
+            if all(self.holds(test, event) for test in step.choose):
+                bits |= chooses(step.id)
+                if all(self.holds(test, event) for test in step.must):
+                    bits |= passes(step.id)
+        return bits, self.seen(event)
+
+
+def _test(expr: ex.Expr, step: c.CoreStep, pattern: c.CorePattern) -> Test:
+    timed = any(isinstance(part, ex.Call) and part.name == "time" for part in ex.walk(expr))
+    only_null = False
+    if isinstance(expr, ex.Is) and expr.what == "null" and isinstance(expr.value, ex.Ref):
+        parts = expr.value.parts
+        only_null = len(parts[1:] if parts[0] == step.name else parts) == 1
+    return Test(tuple(sorted(set(_columns(expr, pattern)))), expr, step.name, timed, only_null)
