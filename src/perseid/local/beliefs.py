@@ -120,7 +120,12 @@ def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.R
     whole = _stacked(tables)
     columns = {name: whole[name].combine_chunks() for name in whole.column_names if name != _HIDDEN}
     time = np.concatenate(times)
-    identity = hash_columns([pa.array(time), *(columns[name] for name in sorted(columns))])
+    # Only certain events are told apart by what they are: all others have their key.
+    identity = (
+        hash_columns([pa.array(time), *(columns[name] for name in sorted(columns))])
+        if stream.certain
+        else np.zeros(len(time), np.int64)
+    )
     return Rows(time, np.concatenate(kinds), names, columns, {}, identity, relations=dict(relations))
 
 

@@ -7,19 +7,20 @@ After a longer one the chain begins anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.codes import key_codes, read_only
+from perseid.engines.codes import numbered, read_only
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.uncertain.inference import chain_of, likeliest_each, likeliest_path, particle_filter, smoothed
+from perseid.engines.uncertain.ordering import begins, by_step, ordered
 from perseid.engines.uncertain.passes import Evidence, filter_on, look_ahead_all, weigh_all
-from perseid.engines.uncertain.reading import Units, taken
+from perseid.engines.uncertain.reading import Units, hashed, taken
 from perseid.engines.uncertain.streams import LIKELIHOOD, READING, Stream
 from perseid.errors import EventDataError
 from perseid.semantics import values as v
@@ -88,97 +89,95 @@ def chains_of(
     codes, old = units.of
     said, likelihood, quiet = _said(stream, model, rows, chosen)
     # Several readings of one step are one: what they say is multiplied, in the order of what was read.
-    order = np.lexsort((said, step, codes))
-    codes, steps, said = codes[order], step[order], said[order]
-    new_step = np.ones(len(order), bool)
-    new_step[1:] = (codes[1:] != codes[:-1]) | (steps[1:] != steps[:-1])
-    at = np.flatnonzero(new_step)
-    likelihood, said = _together(likelihood, said, at)
-    codes, steps = codes[at], steps[at]
+    which, at = by_step(codes, step)
+    likelihood, said = _together(likelihood, said[ordered([which, said], np.zeros(len(which)))], begins(which, len(at)))
     silence = len(likelihood) - 1 if quiet is None else quiet
-    by_key = np.append(np.searchsorted(codes, np.arange(len(units))), len(codes))
     places = np.full(len(units), -1, np.int64)
     places[old] = np.arange(len(kept))
-    patience = stream.patience if numbered else 0
-    pieces = _Pieces()
-    for key in range(len(units)):
-        low, high = by_key[key], by_key[key + 1]
-        place = int(places[key])
-        last = int(kept.last[place]) if place >= 0 else None
-        done = int(kept.done[place]) if place >= 0 else None
-        pieces.add(key, place, last, done, steps[low:high], said[low:high], patience, upto, known, silence, numbered)
-    of = np.array(pieces.keys, np.int64)
-    lengths = np.array([len(one) for one in pieces.steps], np.int64)
+    lives = _lives(codes[at], step[at], kept, places, stream.patience if numbered else 0, known, numbered)
+    lives = lives.some(lives.lengths > 0)
+    offsets = np.append(0, np.cumsum(lives.lengths))
+    inside = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lives.lengths)
+    whole = np.repeat(lives.first, lives.lengths) + inside if numbered else step[at]
+    # Where the steps that have a row come to lie; all others are silent.
+    owner = np.repeat(np.arange(len(lives.key)), lives.end - lives.begin)
+    own = step[at]
+    place = offsets[owner] + own - lives.first[owner] if numbered else np.arange(len(own))
+    reading, there = np.full(len(whole), silence, np.int64), np.zeros(len(whole), bool)
+    reading[place], there[place] = said, True
+    told = lives.lengths
+    if upto is not None:
+        told = np.diff(np.append(0, np.cumsum(whole <= upto))[offsets])
     return Chains(
-        keys={name: column.take(pa.array(of)) for name, column in zip(stream.of, units.keys, strict=True)},
-        hashes=hash_columns(
-            [key.take(pa.array(of)) for key in units.keys], leading=hash_values([stream.type]), rows=len(of)
-        ),
-        offsets=np.append(0, np.cumsum(lengths)),
-        step=np.concatenate([np.zeros(0, np.int64), *pieces.steps]),
-        reading=np.concatenate([np.zeros(0, np.int64), *pieces.said]),
-        rows=np.concatenate([np.zeros(0, bool), *pieces.rows]),
+        keys={name: column.take(pa.array(lives.key)) for name, column in zip(stream.of, units.keys, strict=True)},
+        hashes=hash_columns(units.keys, leading=hash_values([stream.type]), rows=len(units))[lives.key],
+        offsets=offsets,
+        step=whole,
+        reading=reading,
+        rows=there,
         likelihood=likelihood,
-        afresh=np.array(pieces.afresh, bool),
-        told=np.array(pieces.told, np.int64),
-        before=np.array(pieces.before, np.int64),
+        afresh=lives.kept < 0,
+        told=told,
+        before=lives.kept,
     )
 
 
-class _Pieces:
-    """Chains as they are put together, one key after the other."""
+@dataclass(frozen=True)
+class _Spans:
+    """Chains as spans of steps, key by key: what goes on from what is kept, and what begins after too long a silence."""
 
-    def __init__(self) -> None:
-        self.keys: list[int] = []
-        self.steps: list[Any] = []
-        self.said: list[Any] = []
-        self.rows: list[Any] = []
-        self.afresh: list[bool] = []
-        self.told: list[int] = []
-        self.before: list[int] = []
+    key: Any
+    kept: Any
+    """Where what is kept of it is, or -1."""
+    begin: Any
+    end: Any
+    """Its rows: from which to before which."""
+    first: Any
+    lengths: Any
+    """Its first step, and how many steps it has, silent ones too."""
 
-    def add(
-        self, key: int, place: int, last: int | None, done: int | None, steps: Any, said: Any, patience: int,
-        upto: int | None, known: int | None, silence: int, numbered: bool,
-    ) -> None:  # fmt: skip
-        """The chains of one key: what goes on from what is kept, and what begins after a silence that was too long."""
-        gap = np.diff(steps) - 1 if numbered else np.zeros(max(len(steps) - 1, 0), np.int64)
-        cuts = np.flatnonzero(gap > patience) + 1
-        runs = list(zip(np.split(steps, cuts), np.split(said, cuts), strict=True)) if len(steps) else []
-        if last is not None:
-            goes_on = bool(runs) and (not numbered or int(runs[0][0][0]) - last - 1 <= patience)
-            if not goes_on:
-                runs.insert(0, (steps[:0], said[:0]))
-        for number, (own, read) in enumerate(runs):
-            kept = number == 0 and last is not None
-            first = (done if kept and done is not None else int(own[0]) - 1) + 1
-            newest = int(own[-1]) if len(own) else last
-            assert newest is not None
-            final = newest + patience
-            final = final if known is None else max(newest, min(final, known))
-            if numbered:
-                whole = np.arange(first, final + 1)
-                filled = np.full(len(whole), silence, np.int64)
-                filled[own - first] = read
-            else:
-                whole, filled = own, read
-            there = np.isin(whole, own)
-            counted = len(whole) if upto is None else int(np.searchsorted(whole, upto, side="right"))
-            if not len(whole):
-                continue
-            self.keys.append(key)
-            self.steps.append(whole)
-            self.said.append(filled)
-            self.rows.append(there)
-            self.afresh.append(not kept)
-            self.told.append(counted)
-            self.before.append(place if kept else -1)
+    def some(self, chosen: Any) -> _Spans:
+        return self if chosen.all() else _Spans(*(getattr(self, one.name)[chosen] for one in fields(self)))
 
 
-def owner_hashes(stream: Stream, rows: Rows, chosen: Any) -> Any:
-    """By row a hash of whose it is, the same in every call."""
+def _lives(
+    codes: Any, steps: Any, kept: Lives, places: Any, patience: int, known: int | None, numbered: bool
+) -> _Spans:
+    """The chains of rows that are in the order of keys and steps; ``places`` say, by key, where what is kept of it is, or -1."""
+    first_row = np.ones(len(codes), bool)
+    first_row[1:] = np.diff(codes) != 0
+    new = first_row.copy()
+    if numbered:
+        new[1:] |= np.diff(steps) - 1 > patience
+    begin = np.flatnonzero(new)
+    end = np.append(begin, len(codes))[1:]
+    key = codes[begin]
+    place = np.where(first_row[begin], places[key], -1)
+    if numbered and len(kept):
+        place[steps[begin] - kept.last[place] - 1 > patience] = -1
+    # What is kept of a key goes on in silence where none of its rows do.
+    alone = np.setdiff1d(np.flatnonzero(places >= 0), key[place >= 0], assume_unique=True)
+    where = np.searchsorted(key, alone)
+    row = np.append(begin, len(codes))[where]
+    key, place = np.insert(key, where, alone), np.insert(place, where, places[alone])
+    begin, end = np.insert(begin, where, row), np.insert(end, where, row)
+    if not numbered:
+        return _Spans(key, place, begin, end, np.zeros(len(key), np.int64), end - begin)
+    empty = begin == end
+    done, last = (np.append(one, 0)[place] for one in (kept.done, kept.last))
+    rows = np.append(steps, 0)
+    newest = np.where(empty, last, rows[end - 1])
+    final = newest + patience
+    if known is not None:
+        final = np.maximum(newest, np.minimum(final, known))
+    first = np.where(place >= 0, done + 1, rows[begin])
+    return _Spans(key, place, begin, end, first, np.maximum(final - first + 1, 0))
+
+
+def owners_of(stream: Stream, rows: Rows, chosen: Any) -> tuple[Any, Any]:
+    """By row a number for whose it is; and by that number a hash, the same in every call."""
     own = [taken(rows.columns[name], chosen) for name in stream.of]
-    return hash_columns(own, leading=hash_values([stream.type]), rows=len(chosen))
+    return hashed(own, len(chosen), hash_values([stream.type]))
 
 
 def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple[Any, Any, int | None]:
@@ -202,8 +201,7 @@ def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple
         quiet = model.emissions[model.codes([None])]
         return said.reshape(-1), np.concatenate([table, quiet, nothing]), len(table)
     column = comparable(taken(rows.columns[READING], chosen))
-    codes, _ = key_codes([column], len(chosen))
-    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+    first, which = numbered([column], len(chosen))
     values = taken(rows.columns[READING], chosen)
     known: Mapping[Any, int] = {value: i for i, value in enumerate(model.readings)}
     found = np.empty(len(first), np.int64)
@@ -219,22 +217,21 @@ def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple
     return found[which], np.concatenate([model.emissions, nothing]), known.get(None)
 
 
-def _together(likelihood: Any, said: Any, at: Any) -> tuple[Any, Any]:
-    """What the readings of each step say together."""
-    ends = np.append(at[1:], len(said))
-    several = np.flatnonzero(ends - at > 1)
-    out = said[at]
-    if not len(several):
-        return likelihood, out
-    made: dict[tuple[int, ...], Any] = {}
-    for i in several:
-        own = tuple(int(code) for code in said[at[i] : ends[i]])
-        made[own] = np.multiply.reduce(likelihood[list(own)], axis=0)
-    whole = np.concatenate([likelihood[:-1], np.stack(list(made.values())), likelihood[-1:]])
-    out[out == len(likelihood) - 1] = len(whole) - 1
-    numbers = {own: len(likelihood) - 1 + i for i, own in enumerate(made)}
-    for i in several:
-        out[i] = numbers[tuple(int(code) for code in said[at[i] : ends[i]])]
+def _together(likelihood: Any, said: Any, begins: Any) -> tuple[Any, Any]:
+    """What the readings of each step say together; ``begins`` says where the readings of each begin, and the last end."""
+    counts = np.diff(begins)
+    nothing = len(likelihood) - 1
+    whole, out = likelihood, said[begins[:-1]]
+    for more in range(1, int(counts.max(initial=0))):
+        several = np.flatnonzero(counts > more)
+        pairs = out[several] * len(likelihood) + said[begins[several] + more]
+        met, which = np.unique(pairs, return_inverse=True)
+        out[several] = len(whole) + which.reshape(-1)
+        whole = np.concatenate([whole, whole[met // len(likelihood)] * likelihood[met % len(likelihood)]])
+    if len(whole) > len(likelihood):
+        # What says nothing is the last.
+        out[out == nothing] = len(whole)
+        whole = np.concatenate([whole, likelihood[-1:]])
     return whole, out
 
 

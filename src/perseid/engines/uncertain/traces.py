@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ import pyarrow as pa
 
 from perseid.engines.codes import key_codes
 from perseid.engines.contract import Rows
-from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.uncertain import kernel as k
-from perseid.engines.uncertain.chains import Chains, chains_of, looked_ahead, marginals_of, no_lives, owner_hashes
+from perseid.engines.uncertain.chains import Chains, chains_of, looked_ahead, marginals_of, no_lives, owners_of
 from perseid.engines.uncertain.inference import smoothed_tables
+from perseid.engines.uncertain.ordering import begins, by_step, ordered, ranks
 from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.reading import Reader, Units, taken, unit_columns
+from perseid.engines.uncertain.reading import Reader, Units, hashed, taken, unit_columns
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Known, Stream, Streams
 from perseid.errors import EventDataError
 
@@ -36,10 +37,19 @@ class Others:
     unit: Any
     step: Any
     chain: Any
-    order: Any
-    """Two words by row that put rows of one step in the same order in every call: of the chain, and of the value."""
+    """By row: a number for whose it is."""
+    owners: Any
+    """By that number: a hash of whose."""
+    value: Any
+    values: Any
+    """By row a number for its value, and by that a hash of it."""
     letter: Any
     share: Any
+
+    @cached_property
+    def order(self) -> Any:
+        """Two words by row that put rows of one step in the same order in every call: of the chain, and of the value."""
+        return np.stack([self.owners[self.chain], self.values[self.value]])
 
 
 @dataclass(frozen=True)
@@ -180,7 +190,7 @@ def material(
     for part, there in parts_of(streams, rows):
         if part.known is Known.READ or not asked.asks(part.type):
             continue
-        chosen = np.setdiff1d(there, given.bad, assume_unique=True)
+        chosen = np.setdiff1d(there, given.bad, assume_unique=True) if len(given.bad) else there
         if part.hidden:
             entries.append(_entries(part, reader, rows, chosen, unit, step))
         else:
@@ -193,11 +203,10 @@ def _unsound(part: Stream, rows: Rows, chosen: Any, step: Any) -> Any:
     linked = part.known is Known.LINKED
     keys = [comparable(taken(rows.columns[name], chosen)) for name in part.of]
     keys += [comparable(taken(rows.columns[GIVEN + name], chosen)) for name in part.about if linked]
-    codes, _ = key_codes([*keys, pa.array(step[chosen])], len(chosen))
-    _, which = np.unique(codes, return_inverse=True)
+    which, size = key_codes([*keys, pa.array(step[chosen])], len(chosen))
     with np.errstate(invalid="ignore"):
         wrong = ~((share >= 0) & (share <= 1 + TOO_MUCH))
-    sums = np.bincount(which, np.where(wrong, 0.0, share), minlength=int(which.max(initial=-1)) + 1)
+    sums = np.bincount(which, np.where(wrong, 0.0, share), minlength=size)
     broken = sums > 1 + TOO_MUCH
     broken[which[wrong]] = True
     return chosen[broken[which]]
@@ -220,31 +229,29 @@ def refuse_bad(part_of: Streams, rows: Rows, bad: Any) -> None:
     )
 
 
-def _value_hashes(part: Stream, rows: Rows, chosen: Any, before: bool = False) -> tuple[Any, Any]:
-    """By row a hash of its value, and whether it has one: null is no event."""
+def _values_of(part: Stream, rows: Rows, chosen: Any, before: bool = False) -> tuple[Any, Any, Any]:
+    """By row the number of its value, by that number a hash, and by row whether it has one: null is no event."""
     columns = [taken(rows.columns[(GIVEN if before else "") + name], chosen) for name in part.about]
     there = np.zeros(len(chosen), bool)
     for column in columns:
-        there |= ~np.asarray(column.is_null())
-    return hash_columns(columns, rows=len(chosen)), there
+        there |= True if not column.null_count else ~np.asarray(column.is_null())
+    return *hashed(columns, len(chosen)), there
 
 
 def _independent(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, step: Any) -> Others:
     letter = reader.letters(rows, part.type, chosen)
+    seen = np.flatnonzero(letter)  # what the pattern does not see might as well not be
+    own, letter = chosen[seen], letter[seen]
     if part.known is Known.CERTAIN:
-        share = np.ones(len(chosen))
-        chain = np.arange(len(chosen))
-        words = np.stack([rows.identity[chosen], np.zeros(len(chosen), np.int64)])
-    else:
-        share = np.asarray(rows.columns[CHANCE])[chosen]
-        chain, _ = key_codes([comparable(taken(rows.columns[name], chosen)) for name in part.of], len(chosen))
-        owner = owner_hashes(part, rows, chosen)
-        value, there = _value_hashes(part, rows, chosen)
-        letter = np.where(there, letter, 0)
-        words = np.stack([owner, value])
-    seen = letter != 0  # what the pattern does not see might as well not be
-    own = chosen[seen]
-    return Others(unit[own], step[own], chain[seen].astype(np.int64), words[:, seen], letter[seen], share[seen])
+        one = np.zeros(len(own), np.int64)
+        return Others(
+            unit[own], step[own], np.arange(len(own)), rows.identity[own], one, one[:1], letter, np.ones(len(own))
+        )
+    value, values, there = _values_of(part, rows, own)
+    if not there.all():
+        own, letter, value = own[there], letter[there], value[there]
+    share = np.asarray(rows.columns[CHANCE])[own]
+    return Others(unit[own], step[own], *owners_of(part, rows, own), value, values, letter, share)
 
 
 def _believed(chains: Chains, unit: Any, letters: Any, shares: Any) -> Others:
@@ -253,39 +260,38 @@ def _believed(chains: Chains, unit: Any, letters: Any, shares: Any) -> Others:
     counted = np.arange(len(owner)) - chains.offsets[owner] < chains.told[owner]
     steps, values = np.nonzero((shares > 0) & (letters[owner][:, :-1] != 0) & counted[:, None])
     chain = owner[steps]
-    words = np.stack([chains.hashes[chain], values])
-    return Others(unit[chain], chains.step[steps], chain, words, letters[chain, values], shares[steps, values])
+    names = np.arange(shares.shape[1])
+    found = letters[chain, values], shares[steps, values]
+    return Others(unit[chain], chains.step[steps], chain, chains.hashes, values, names, *found)
 
 
 def _entries(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, step: Any) -> Entries:
-    share = np.asarray(rows.columns[CHANCE])[chosen]
-    new, is_event = _value_hashes(part, rows, chosen)
-    old, was_event = _value_hashes(part, rows, chosen, before=True)
-    chosen, new, old, was_event, share = (one[is_event] for one in (chosen, new, old, was_event, share))
-    values = np.unique(np.concatenate([new, old[was_event]]))
-    codes = np.searchsorted(values, new)
-    before = np.where(was_event, np.searchsorted(values, old), len(values))
+    new, new_hashes, is_event = _values_of(part, rows, chosen)
+    if not is_event.all():
+        chosen, new = chosen[is_event], new[is_event]
+    old, old_hashes, was_event = _values_of(part, rows, chosen, before=True)
+    values = np.union1d(new_hashes[np.unique(new)], old_hashes[np.unique(old[was_event])])
+    codes = np.searchsorted(values, new_hashes)[new]
+    before = np.where(was_event, np.searchsorted(values, old_hashes)[old], len(values))
     letter = reader.letters(rows, part.type, chosen)
-    owner = owner_hashes(part, rows, chosen)
-    return Entries(unit[chosen], step[chosen], owner, before, codes, letter, share, values)
+    chain, owners = owners_of(part, rows, chosen)
+    share = np.asarray(rows.columns[CHANCE])[chosen]
+    return Entries(unit[chosen], step[chosen], owners[chain], before, codes, letter, share, values)
 
 
 def _joined(parts: list[Others]) -> Others:
+    none = np.zeros(0, np.int64)
     if not parts:
-        none = np.zeros(0, np.int64)
-        return Others(none, none, none, np.zeros((2, 0), np.int64), none, np.zeros(0))
-    chain, before = [], 0
+        return Others(none, none, none, none, none, none, none, np.zeros(0))
+    chain, value, chains, values = [], [], 0, 0
     for part in parts:
-        chain.append(part.chain + before)
-        before += int(part.chain.max(initial=-1)) + 1
-    return Others(
-        np.concatenate([part.unit for part in parts]),
-        np.concatenate([part.step for part in parts]),
-        np.concatenate(chain),
-        np.concatenate([part.order for part in parts], axis=1),
-        np.concatenate([part.letter for part in parts]),
-        np.concatenate([part.share for part in parts]),
-    )
+        chain.append(part.chain + chains)
+        value.append(part.value + values)
+        chains += len(part.owners)
+        values += len(part.values)
+    whole = {name: np.concatenate([getattr(part, name) for part in parts])
+             for name in ("unit", "step", "owners", "values", "letter", "share")}  # fmt: skip
+    return Others(**whole, chain=np.concatenate(chain), value=np.concatenate(value))
 
 
 # Lots
@@ -303,8 +309,6 @@ class Lot:
     steps: k.Steps
     hidden: k.Hidden
     values: int
-    hashes: Any = None
-    """Of tables: by hidden value, a hash of it."""
     impossible: int = 0
     """Readings that cannot be, where they are known before."""
 
@@ -317,9 +321,8 @@ class Layout:
     step: Any
     places: Any
     """Where the given places have come to lie."""
-    rows: Any
-    """The rows of others, in order, and of entries."""
     entries: Any
+    """The rows of entries, in order."""
     steps: k.Steps
 
 
@@ -330,34 +333,32 @@ def laid_out(
 
     ``last`` is, by group, the step before its first; where steps are not ``numbered``, none is missing between two.
     """
-    own = np.flatnonzero(np.isin(others.unit, units))
+    among = np.zeros(max(int(units.max(initial=-1)), int(others.unit.max(initial=-1))) + 1, bool)
+    among[units] = True
+    own = np.flatnonzero(among[others.unit])
     pieces = [(others.unit[own], others.step[own])]
-    if places is not None:
-        pieces.append(places)
     if entries is not None:
         pieces.append((entries.unit, entries.step))
+    if places is not None:
+        pieces.append(places)
     unit, step = (np.concatenate([piece[i] for piece in pieces]) for i in range(2))
-    order = np.lexsort((step, unit))
-    unit, step = unit[order], step[order]
-    new = np.ones(len(unit), bool)
-    new[1:] = (unit[1:] != unit[:-1]) | (step[1:] != step[:-1])
-    which = np.empty(len(order), np.int64)
-    which[order] = np.cumsum(new) - 1
+    which, at = by_step(unit, step)
+    unit, step = unit[at], step[at]
     at_others, which = which[: len(own)], which[len(own) :]
-    unit, step = unit[new], step[new]
     offsets = np.append(np.searchsorted(unit, units), len(unit))
     some = np.diff(offsets) > 0
     before = np.empty(len(step), np.int64)
     before[1:] = step[:-1]
     before[offsets[:-1][some]] = last[some]
-    sort = np.lexsort((others.share[own], *others.order[::-1, own], at_others))
-    rows = own[sort]
+    chain, value = ranks(others.owners)[others.chain[own]], ranks(others.values)[others.value[own]]
+    rows = own[ordered([at_others, chain, value], others.share[own])]
     by_entry = np.zeros(0, np.int64)
     first_entry = np.zeros(len(step) + 1, np.int64)
     if entries is not None:
-        by_entry = np.lexsort((entries.weight, entries.new, entries.old, which))
-        first_entry = np.searchsorted(which[by_entry], np.arange(len(step) + 1))
-    first_other = np.searchsorted(at_others[sort], np.arange(len(step) + 1))
+        at_entries, which = which[: len(entries.unit)], which[len(entries.unit) :]
+        by_entry = ordered([at_entries, entries.old, entries.new], entries.weight)
+        first_entry = begins(at_entries, len(step))
+    first_other = begins(at_others, len(step))
     steps = k.Steps(
         offsets=offsets,
         idle=np.where((before == NEVER) | (not numbered), 0, step - before - 1),
@@ -375,7 +376,7 @@ def laid_out(
         rest=np.zeros(len(units), np.int64),
         ends=np.zeros(len(units), bool),
     )
-    return Layout(unit, step, which, rows, by_entry, steps)
+    return Layout(unit, step, which, by_entry, steps)
 
 
 NEVER = -(1 << 62)
@@ -421,7 +422,7 @@ def _tables(found: Material, entries: Entries, units: Any, last: Any, numbered: 
         weight=entries.weight[order].reshape(1, -1),
         letters=entries.letter[order].reshape(1, -1),
     )
-    return Lot(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values), entries.values)
+    return Lot(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values))
 
 
 def _read(found: Material, read: Read, units: Any, last: Any, numbered: bool) -> Lot:
