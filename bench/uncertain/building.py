@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+import perseid as ps
+
 WIDE, HIGH = 8, 5
 ANTENNAS = 38
 BARE = {(7, 0), (0, 4), (6, 4)}
@@ -51,37 +53,6 @@ class Motion:
     """By kind: how likely it is entered by somebody at its door, where a next cell of corridor weighs 1."""
     home: float = 1.0
     """The same, for the door of a person's own office."""
-
-
-@dataclass(frozen=True)
-class HiddenMarkov:
-    """The ingredients of a hidden Markov model of one person's place."""
-
-    values: tuple[str, ...]
-    initial: Any
-    source: Any
-    target: Any
-    probability: Any
-    """With ``source`` and ``target``: the transitions that are possible, by the numbers of the places."""
-    emissions: Any
-    """P(reading | place), a row a reading: the antennas by number, and last that nothing is read."""
-
-    def transitions(self) -> dict[str, dict[str, float]]:
-        """By place: the next place, and how likely it is."""
-        made: dict[str, dict[str, float]] = {name: {} for name in self.values}
-        for old, new, chance in zip(self.source.tolist(), self.target.tolist(), self.probability.tolist(), strict=True):
-            made[self.values[old]][self.values[new]] = chance
-        return made
-
-    def matrix(self) -> Any:
-        """The transitions in full: a row an old place, a column a new one."""
-        full = np.zeros((len(self.values), len(self.values)))
-        full[self.source, self.target] = self.probability
-        return full
-
-    def likelihood(self, readings: Any) -> Any:
-        """P(reading | place), a row a step; -1 is a second in which nothing was read."""
-        return self.emissions[np.asarray(readings)]
 
 
 @dataclass(frozen=True)
@@ -152,19 +123,25 @@ class Building:
                 chances[near[read] if read.any() else -1, place] += chance / max(read.sum(), 1)
         return chances
 
-    def hidden_markov(self, motion: Motion | None = None, home: str | None = None) -> HiddenMarkov:
-        """The model of somebody's place; of a person whose own office is known, it is likelier than others."""
+    def hidden_markov(self, motion: Motion | None = None, home: str | None = None) -> ps.HiddenMarkov:
+        """The model of somebody's place; of a person whose own office is known, it is likelier than others.
+
+        Readings are the numbers of antennas as text, and that nothing was read.
+        """
         motion = Motion() if motion is None else motion
-        source, target, probability = [], [], []
+        moves = np.zeros((len(self.places), len(self.places)))
         for here, place in enumerate(self.places):
-            stay = motion.stay_room if place.is_room else motion.stay_hall
-            weights = np.array([self._weight(motion, there, home) for there in self.neighbours[here]])
-            source += [here] * (1 + len(weights))
-            target += [here, *self.neighbours[here]]
-            probability += [stay, *((1 - stay) * weights / weights.sum()).tolist()]
-        initial = np.full(len(self.places), 1 / len(self.places))
-        arrays = np.array(source), np.array(target), np.array(probability)
-        return HiddenMarkov(self.values, initial, *arrays, self.emissions())
+            beside = list(self.neighbours[here])
+            weights = np.array([self._weight(motion, there, home) for there in beside])
+            moves[here, here] = stay = motion.stay_room if place.is_room else motion.stay_hall
+            moves[here, beside] = (1 - stay) * weights / weights.sum()
+        return ps.hidden_markov(
+            values=self.values,
+            transitions=moves,
+            initial=np.full(len(self.places), 1 / len(self.places)),
+            readings=self.emissions().T,
+            reading_names=[*map(str, range(len(self.antennas))), None],
+        )
 
     def _weight(self, motion: Motion, there: int, home: str | None) -> float:
         place = self.places[there]

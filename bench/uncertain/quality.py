@@ -58,19 +58,6 @@ APPROACHES = (INDEPENDENT, FILTERED, PARTICLE, MLE, HOPPING, MARKOV, SMOOTHED, M
 RIVALS = {LIVE: MLE, ARCHIVED: MAP}
 
 
-def model_of(building: Building, motion: Motion | None = None) -> Any:
-    """What the engine is told of a building."""
-    told = building.hidden_markov(motion)
-    names = [*map(str, range(len(building.antennas))), None]
-    return ps.hidden_markov(
-        values=told.values,
-        transitions=told.matrix(),
-        initial=told.initial,
-        readings=told.emissions.T,
-        reading_names=names,
-    )
-
-
 def readings_of(trace: Trace) -> pa.Table:
     """What antennas said of people, with times."""
     told = trace.readings(objects=False)
@@ -168,7 +155,7 @@ def measure(
 ) -> dict[tuple[str, int], Curves]:
     """The scores of approaches, by their name and the tolerance."""
     building = build(setup.read_rate)
-    model = model_of(build(setup.believed_rate or setup.read_rate), setup.motion)
+    model = build(setup.believed_rate or setup.read_rate).hidden_markov(setup.motion)
     pattern, relations = ps.pattern(COFFEE), relations_of(building)
     found: dict[tuple[str, int], list[Any]] = {(one.name, d): [] for one in approaches for d in tolerances}
     for seed in seeds:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import perseid as ps
 from bench.uncertain.building import build
 from bench.uncertain.people import Plans, Setting, simulate
-from bench.uncertain.quality import model_of, moments, readings_of, relations_of
+from bench.uncertain.quality import moments, readings_of, relations_of
 from perseid.belief_api import asked_streams, columns_of
 from perseid.engines.uncertain import answers, sampling
 from perseid.engines.uncertain.automaton import Automaton
@@ -241,7 +241,7 @@ def track(tags: int, seconds: int = SECONDS, seed: int = 1) -> Tracked:
     people = min(tags, 36)
     setting = Setting(people=people, objects=tags - people, periods=1, period=seconds)
     trace = simulate(building, seed, setting, BUSY)
-    model = model_of(building)
+    model = building.hidden_markov()
     trace = replace(trace, people=tags)
     readings = readings_of(trace)
     codes = trace.antennas.ravel()

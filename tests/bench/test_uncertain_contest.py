@@ -46,10 +46,10 @@ def test_guesses_of_particles_are_places_that_can_be() -> None:
     building = build()
     trace = simulate(building, 1, SHORT)
     readings = q.readings_of(trace)
-    told = q.guess(readings, q.model_of(building), seed=3)
+    told = q.guess(readings, building.hidden_markov(), seed=3)
     assert told.num_rows == readings.num_rows == trace.people * len(trace.seconds)
     assert set(told["place"].to_pylist()) <= set(building.values)
-    assert told.equals(q.guess(readings, q.model_of(building), seed=3))
+    assert told.equals(q.guess(readings, building.hidden_markov(), seed=3))
     truth = trace.truth(objects=False)["place"].to_pylist()
     assert np.mean(np.array(told["place"].to_pylist()) == np.array(truth)) > 0.1, "chance is 1 in 85"
 
