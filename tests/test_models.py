@@ -156,9 +156,9 @@ def test_matches_stand_by_model_and_query() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("pattern p match found overcomitted a", "Did you mean overcommitted"),
-        ("pattern p match change set Host.rum a", "Did you mean ram"),
-        ("pattern p match change create Hots a", "Did you mean Host"),
+        ("pattern p match found overcomitted a", "did you mean 'overcommitted'"),
+        ("pattern p match change set Host.rum a", "did you mean 'ram'"),
+        ("pattern p match change create Hots a", "did you mean 'Host'"),
         ("pattern p match change link runs a", "no edge called 'runs'"),
         ("pattern p match change delete Host.ram a", "come and go whole"),
     ],
