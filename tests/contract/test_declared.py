@@ -36,7 +36,13 @@ def test_it_has_a_page_and_a_program(engine: Engine, what: str) -> None:
     page = ROOT / said
     assert page.is_file(), f"The {what} of the engine {engine.name!r}, {said}, is not there."
     # Whoever reads it finds the word that chooses the engine, or the one that declares its streams.
-    words = {"sequence": "ps.events", "trees": "ps.documents", "joins": "ps.subscriptions", "uncertain": "ps.beliefs"}
+    words = {
+        "sequence": "ps.events",
+        "trees": "ps.documents",
+        "joins": "ps.subscriptions",
+        "uncertain": "ps.beliefs",
+        "models": "ps.model",
+    }
     if what == "guide":
         assert words.get(engine.name, engine.name) in page.read_text(encoding="utf-8")
 
@@ -49,6 +55,7 @@ def test_the_changelog_has_a_line_of_it(engine: Engine) -> None:
         "trees": "ps.documents",
         "joins": "ps.subscriptions",
         "uncertain": "ps.beliefs",
+        "models": "ps.model",
         "toy": "docs/engines.md",
     }
     assert words.get(engine.name, f'"{engine.name}"') in log
