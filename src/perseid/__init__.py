@@ -56,8 +56,9 @@ from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents
 from perseid.local.matches import Matches
 from perseid.local.models import Models
+from perseid.local.reactions import Reaction
 from perseid.local.rows import Events
-from perseid.model_api import Metamodel, metamodel, model
+from perseid.model_api import Metamodel, metamodel, model, react
 from perseid.semantics.detection import Match
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.semantics.types import EventSchema, schema
@@ -95,6 +96,7 @@ __all__ = [
     "PatternSyntaxError",
     "PerseidError",
     "PerseidWarning",
+    "Reaction",
     "ScopeError",
     "StateError",
     "SubscriptionSet",
@@ -123,6 +125,7 @@ __all__ = [
     "pattern",
     "patterns",
     "progress",
+    "react",
     "schema",
     "spans",
     "subscription_table",

@@ -13,7 +13,7 @@ from perseid import belief_api
 from perseid.belief_api import draw_beliefs, explain_beliefs, match_beliefs, refuse_beliefs, refuse_words
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
-from perseid.declare import named_words
+from perseid.declare import microseconds, named_words
 from perseid.errors import (
     BindingError,
     MeaningError,
@@ -31,7 +31,6 @@ from perseid.given import (
     columns_of,
     declared_stream,
     is_streaming,
-    micros,
     names_of,
     on_spark,
     refuse_other_streams,
@@ -311,7 +310,7 @@ class PatternSet:
             plan,
             declared,
             tables,
-            horizon=None if horizon is None else micros(horizon),
+            horizon=None if horizon is None else microseconds(horizon, "A horizon"),
             reported=self.names,
             columns=columns_of(self._tree),
         )

@@ -19,6 +19,7 @@ from perseid.local.beliefs import Belief, Beliefs
 from perseid.local.documents import Documents
 from perseid.local.rows import Events
 from perseid.semantics.hidden import HiddenMarkov
+from perseid.semantics.values import EPOCH, MICROSECOND
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -398,3 +399,11 @@ def _names(names: Any) -> Any:
     if isinstance(names, Mapping):
         return {kind: _names(of_kind) for kind, of_kind in names.items()}
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def microseconds(moment: dt.datetime, what: str) -> int:
+    """A moment that somebody gives, since 1970 UTC; without a time zone it is in UTC."""
+    if not isinstance(moment, dt.datetime):
+        raise EventDataError(f"{what} is a datetime.")
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (aware - EPOCH) // MICROSECOND

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,7 +14,6 @@ from perseid.local.rows import Events, is_spark, read_relation, require_here, re
 from perseid.semantics.core import CorePattern
 
 Relations = Mapping[str, Iterable[Iterable[object]]]
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _KINDS = {
     ast.QueryEvent: "queries over a live model",
     ast.ModelChange: "changes of a live model",
@@ -88,10 +86,3 @@ def refuse_other_streams(cores: list[CorePattern]) -> None:
                     f"Pattern {core.name} asks for {_KINDS[type(step.kind)]}, and its stream is declared as one of events.",
                     hint="Declare it as changes of a model: ps.model(rows, ps.metamodel(…)).",
                 )
-
-
-def micros(moment: dt.datetime) -> int:
-    if not isinstance(moment, dt.datetime):
-        raise EventDataError("A horizon is a datetime.")
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    return (aware - _EPOCH) // dt.timedelta(microseconds=1)

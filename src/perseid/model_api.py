@@ -7,17 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from perseid.compile.plan import Plan
-from perseid.declare import events, named_words
+from perseid.declare import events, microseconds, named_words
 from perseid.engines.models.plan import ROLES
 from perseid.errors import EventDataError, PatternError, PatternSyntaxError, UnsupportedError
 from perseid.lang import ast
 from perseid.lang.models import ModelFile
 from perseid.lang.parser import parse_models
 from perseid.local.models import Models, events_here
+from perseid.local.reactions import Reaction, react_here
 from perseid.local.rows import Events, require_here, require_spark
 from perseid.semantics.metamodels import kinds_of
 from perseid.semantics.model_queries import Queries, check_queries
+from perseid.semantics.model_rules import CHANGES, ROUNDS
 from perseid.semantics.model_steps import Group
+from perseid.semantics.rules import Rules, check_rules
 from perseid.viz.models import explain_models
 
 
@@ -33,6 +36,7 @@ class Metamodel:
             )
         self._file = file
         self.queries: Queries = check_queries(kinds_of(file.metamodel), file.queries)
+        self.rules: Rules = check_rules(self.queries, file, source)
 
     @property
     def name(self) -> str:
@@ -49,7 +53,7 @@ class Metamodel:
 
 
 def metamodel(text: str) -> Metamodel:
-    """Read what a model may contain, the queries over it, and patterns over what these find and lose."""
+    """Read what a model may contain, queries over it, patterns over what these find and lose, rules and repairs."""
     try:
         return Metamodel(parse_models(text), text)
     except PatternError as error:
@@ -98,7 +102,30 @@ def model(
     columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
     rows = events([], idle=idle, shards=shards, max_state=max_state)
     named = _names(key), _names(order_by), columns, _names(observe)
-    return Models(data, metamodel.queries, time, *named, rows.idle, shards, max_state)
+    return Models(data, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules)
+
+
+@named_words
+def react(
+    stream: Models, *, until: dt.datetime | None = None, rounds: int = ROUNDS, changes: int = CHANGES
+) -> Reaction:
+    """Let the rules of the text about a model act on it as it changes, in this process.
+
+    Rules act inside the moment of what they wait for: what they change is there at the same time, in the next round, and
+    may make rules active in its turn. A moment of more than so many ``rounds``, or so many ``changes`` by rules, is an error
+    that names the rule. Patterns that wait for nothing to happen are decided as time passes, up to ``until``, or
+    for as long as something waits; changes after ``until`` are left out.
+    """
+    if not isinstance(stream, Models) or stream.rules is None:
+        raise EventDataError("Rules react to the changes of a model.", hint="ps.react(ps.model(rows, metamodel, …)).")
+    require_here("react", stream.data)
+    end = None if until is None else microseconds(until, "Until when rules act")
+    try:
+        return react_here(stream, stream.rules, until=end, rounds=rounds, changes=changes)
+    except PatternError as error:
+        if stream.rules.source is not None:
+            error.locate(stream.rules.source)
+        raise
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from perseid.errors import PatternSyntaxError
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
+from perseid.lang import rules as r
 from perseid.lang.expression_reader import integer, place, token_place
-from perseid.lang.pattern_reader import PatternReader
+from perseid.lang.rule_reader import RuleReader, plain_arrow
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
 
@@ -44,8 +45,8 @@ class _Above(NamedTuple):
 
 
 @v_args(inline=True, meta=True)
-class ModelReader(PatternReader):
-    """One method a grammar rule; patterns and expressions are read by the classes above it."""
+class ModelReader(RuleReader):
+    """One method a grammar rule; rules, patterns and expressions are read by the classes above it."""
 
     # kinds of element
 
@@ -66,7 +67,7 @@ class ModelReader(PatternReader):
         return m.NodeType(str(name), above, attributes, abstract, span=place(meta))
 
     def edge_type(self, meta: Any, name: Token, source: Token, arrow: Token, target: Token, *one: Token) -> m.EdgeType:
-        _plain_arrow(arrow)
+        plain_arrow(arrow)
         return m.EdgeType(str(name), str(source), str(target), bool(one), span=place(meta))
 
     def metamodel(self, meta: Any, name: Token, *types: m.NodeType | m.EdgeType) -> m.Metamodel:
@@ -100,7 +101,7 @@ class ModelReader(PatternReader):
 
     def forth(self, meta: Any, edge: Token, *rest: Any) -> _Step:
         bounds, (arrow, node) = _bounds(rest)
-        _plain_arrow(arrow)
+        plain_arrow(arrow)
         return _Step(str(edge), bounds, node, True, place(meta))
 
     def back(self, meta: Any, _: Token, edge: Token, *rest: Any) -> _Step:
@@ -201,7 +202,7 @@ class ModelReader(PatternReader):
         ways, *top = (part for part in rest if not isinstance(part, Token))
         return m.Query(str(name), parameters, ways, top[0] if top else None, span=token_place(name))
 
-    def model_file(self, meta: Any, *parts: m.Metamodel | m.Query | ast.Pattern) -> m.ModelFile:
+    def model_file(self, meta: Any, *parts: Any) -> m.ModelFile:
         metamodels = [part for part in parts if isinstance(part, m.Metamodel)]
         if len(metamodels) > 1:
             raise PatternSyntaxError(
@@ -209,16 +210,17 @@ class ModelReader(PatternReader):
             )
         queries = tuple(part for part in parts if isinstance(part, m.Query))
         patterns = tuple(part for part in parts if isinstance(part, ast.Pattern))
-        for named in (queries, patterns):
-            _told_apart(named)
-        return m.ModelFile(metamodels[0] if metamodels else None, queries, patterns)
+        rules = tuple(part for part in parts if isinstance(part, r.Rule))
+        repairs = tuple(part for part in parts if isinstance(part, r.Repair))
+        for what, named in (("queries", queries), ("patterns", patterns), ("rules", rules), ("repairs", repairs)):
+            _told_apart(what, named)
+        return m.ModelFile(metamodels[0] if metamodels else None, queries, patterns, rules, repairs)
 
 
-def _told_apart(named: tuple[m.Query, ...] | tuple[ast.Pattern, ...]) -> None:
+def _told_apart(what: str, named: tuple[Any, ...]) -> None:
     seen: set[str] = set()
     for part in named:
         if part.name in seen:
-            what = "queries" if isinstance(part, m.Query) else "patterns"
             raise PatternSyntaxError(
                 f"Two {what} are called {part.name!r}.", span=part.span, hint="Give each a name of its own."
             )

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from perseid.lang.ast import Pattern
 from perseid.lang.expressions import Expr, Span, span_field
+from perseid.lang.rules import Repair, Rule
 
 ANYTHING = "_"
 """The variable that stands for any value and is never the same one twice."""
@@ -189,11 +190,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """Everything a text about a model holds: what it may contain, queries, and patterns over their events."""
+    """Everything a text about a model holds: what it may contain, queries, patterns over their events, rules."""
 
     metamodel: Metamodel | None
     queries: tuple[Query, ...]
     patterns: tuple[Pattern, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    repairs: tuple[Repair, ...] = ()
 
 
 def calls(query: Query) -> Iterator[Call]:

@@ -108,7 +108,7 @@ _STARTS = ["start", "expr", "element", "duration", "window", "output", "path", "
 def _lark(models: bool) -> Lark:
     """The parser of patterns, or of models: apart, so that words of models are names in patterns."""
     folder = resources.files("perseid.lang")
-    parts = ("grammar.lark", "model.lark") if models else ("grammar.lark",)
+    parts = ("grammar.lark", "model.lark", "rule.lark") if models else ("grammar.lark",)
     return Lark(
         "\n".join(folder.joinpath(part).read_text("utf-8") for part in parts),
         parser="lalr",

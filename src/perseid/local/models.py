@@ -19,6 +19,7 @@ from perseid.semantics.graphs import Change, in_turn
 from perseid.semantics.model_oracle import Told, ordered
 from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.model_steps import Watched
+from perseid.semantics.rules import Rules
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Models:
     idle: int | None = None
     shards: int = 16
     max_state: int = 1 << 28
+    rules: Rules | None = None
+    """Rules and repairs that the text about the model holds."""
 
     def transactions(self) -> Iterator[tuple[tuple[Any, ...], int, list[Change]]]:
         """Every transaction of every model: models as they are met, each in the order of time."""
@@ -78,17 +81,18 @@ class Models:
 
     def matches(self) -> dict[tuple[Any, ...], dict[str, list[Match]]]:
         """By model and query, the matches there are after the last change."""
-        live = self._live()
-        return {key: {name: ordered(held.standing) for name, held in one.matches.items()} for key, one in live.items()}
+        return standing_matches(self.live())
 
     def refused(self) -> list[tuple[tuple[Any, ...], int, Change, str]]:
         """Changes that do not fit the model as it stood: of which model, when, what, and why."""
         return [(key, time, *one) for key, time, told in self.told() for one in told.refused]
 
-    def _live(self) -> dict[tuple[Any, ...], LiveModel]:
+    def live(self, until: int | None = None) -> dict[tuple[Any, ...], LiveModel]:
+        """The models after the last change, or after those up to a time, by their keys."""
         live: dict[tuple[Any, ...], LiveModel] = {}
-        for _ in self.told(live):
-            pass
+        for key, time, changes in self.transactions():
+            if until is None or time <= until:
+                live.setdefault(key, LiveModel(self.queries)).transact(time, changes)
         return live
 
     def _require(self, table: Table, role: str) -> None:
@@ -113,10 +117,19 @@ def events_here(models: Models, watched: Sequence[Watched]) -> list[Events]:
         refused += [why for _, why in told.refused]
     if refused:
         warn(f"{len(refused)} changes do not fit the model and were left out; the first: {refused[0]}")
+    types = column_types(models)
+    return [event_stream(one.table(*types), models, one.watched) for one in rows]
+
+
+def column_types(models: Models) -> tuple[Any, list[Any]]:
+    """What Arrow calls the names of nodes, and the columns that tell models apart."""
     table = read_table(models.data, {models.columns["element"], *models.key})
-    element = _type(table, models.columns["element"])
-    keys = [_type(table, name) for name in models.key]
-    return [event_stream(one.table(element, keys), models, one.watched) for one in rows]
+    return _type(table, models.columns["element"]), [_type(table, name) for name in models.key]
+
+
+def standing_matches(live: Mapping[tuple[Any, ...], LiveModel]) -> dict[tuple[Any, ...], dict[str, list[Match]]]:
+    """By model and query, the matches there are."""
+    return {key: {name: ordered(held.standing) for name, held in one.matches.items()} for key, one in live.items()}
 
 
 def event_stream(data: Any, models: Models, watched: Watched) -> Events:

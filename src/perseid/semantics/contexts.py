@@ -167,6 +167,18 @@ class Simulation:
                         ends.append(end)
         return ends
 
+    def wakes(self) -> Iterator[int]:
+        """Times whose passing, without a further event, may decide something."""
+        for path in self.partials:
+            start = path.taken[0][1]
+            for option in self.judge.options(path):
+                if hasattr(option, "step"):
+                    end = self.judge.closing(option, start, False)
+                else:
+                    end = self.judge.accepted_end(option.path, start)
+                if end is not None:
+                    yield end
+
     # use
 
     def _usable(self, path: Path, position: int) -> Option | None:

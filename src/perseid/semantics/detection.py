@@ -221,7 +221,7 @@ def _of_pattern(
     for members in partitions.values():
         rows = [event for event in arrange(members) if not (dedupe and event.occurrence)]
         part = matcher(pattern, rows, horizon=horizon, strictly_later=strictly_later, relations=tables)
-        out.extend(_match(pattern, raw, rows, columns, tables) for raw in part.found)
+        out.extend(placed_match(pattern, raw, rows, columns, tables) for raw in part.found)
         capped += part.capped
         if part.frontier is not None and (frontier is None or part.frontier < frontier):
             frontier = part.frontier
@@ -230,13 +230,14 @@ def _of_pattern(
     return out, frontier, capped
 
 
-def _match(
+def placed_match(
     pattern: c.CorePattern,
     raw: RawMatch,
     rows: Sequence[Event],
     columns: Sequence[str],
     tables: Mapping[str, v.Relation],
 ) -> Match:
+    """A match from the places of its events in their partition; ``columns`` are what its key is called."""
     contributing = tuple((step, rows[position]) for step, position in raw.taken)
     # Keys that are equal may be written differently (1 and 1.0): a match has that of its first event.
     own_key = [v.plain(attribute_path(contributing[0][1].attributes, path.parts)) for path in pattern.partition]

@@ -306,7 +306,7 @@ def _agreeing(row: Row, variables: tuple[str, ...], tuples: set[Match]) -> Itera
 
 def _by_match(rows: list[Row]) -> list[Row]:
     """In one order, so that a sum of doubles has one value."""
-    return sorted(rows, key=lambda row: _order_key([row[name] for name in sorted(row)]))
+    return sorted(rows, key=lambda row: match_key([row[name] for name in sorted(row)]))
 
 
 def aggregate(function: str, values: Sequence[Value], nothing: Value) -> Value:
@@ -358,10 +358,11 @@ class RowScope:
 
 def ordered(matches: Iterable[Match]) -> list[Match]:
     """Matches in the order of their values; null first."""
-    return sorted(matches, key=_order_key)
+    return sorted(matches, key=match_key)
 
 
-def _order_key(values: Sequence[Value]) -> list[object]:
+def match_key(values: Sequence[Value]) -> list[object]:
+    """What puts matches in order."""
     return [_Ordered(value) for value in values]
 
 

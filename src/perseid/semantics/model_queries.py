@@ -333,7 +333,7 @@ class _Ways:
     def _define(self, definition: m.Definition, sorts: dict[str, Sort]) -> m.Definition:
         if isinstance(definition, m.Let):
             value = self._expression(definition.value, sorts)
-            sorts[definition.name] = AValue(infer(value, _Names(self.done, sorts)))
+            sorts[definition.name] = AValue(infer(value, Names(self.done, sorts)))
             return replace(definition, value=value)
         call = self._named((definition.call,))[0]
         assert isinstance(call, m.Call)
@@ -351,11 +351,11 @@ class _Ways:
         if value is None:
             return t.Integer()
         made = ex.Call(definition.function, (value,), span=value.span)
-        return infer(made, _Names(self.done, inside))
+        return infer(made, Names(self.done, inside))
 
     def _condition(self, condition: ex.Expr, sorts: dict[str, Sort]) -> ex.Expr:
         ready = self._expression(condition, sorts)
-        check_condition(ready, _Names(self.done, sorts))
+        check_condition(ready, Names(self.done, sorts))
         return ready
 
     def _expression(self, expr: ex.Expr, sorts: Mapping[str, Sort]) -> ex.Expr:
@@ -401,7 +401,7 @@ class _Ways:
         by = []
         for order in top.by:
             value = self._expression(order.value, sorts)
-            type_ = infer(value, _Names(self.done, sorts))
+            type_ = infer(value, Names(self.done, sorts))
             if not t.is_open(type_) and not t.is_orderable(type_):
                 raise TypeMismatchError("The top is of values that have an order.", span=order.value.span)
             by.append(replace(order, value=value))
@@ -413,7 +413,7 @@ def _differ(left: t.Type, right: t.Type) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
+class Names:
     """What the names of an expression of a query are."""
 
     done: Queries

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -31,24 +31,18 @@ class EventRows:
         self.rows: list[tuple[int, str, int]] = []
         self.keys: list[tuple[Any, ...]] = []
         self.values: list[Mapping[str, Any]] = []
+        self.at: tuple[tuple[Any, ...], int] | None = None
+        self.place = 0
 
     def add(self, key: tuple[Any, ...], time: int, told: Told) -> None:
-        """All events of one transaction of one model."""
-        for place, (type_, values) in enumerate(self._events(told)):
-            self.rows.append((time, type_, place))
+        """All events of one transaction of one model, or of a round of one."""
+        if self.at != (key, time):
+            self.at, self.place = (key, time), 0
+        for type_, values in event_values(self.queries, self.watched, told):
+            self.rows.append((time, type_, self.place))
+            self.place += 1
             self.keys.append(key)
             self.values.append(values)
-
-    def _events(self, told: Told) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        kinds = self.queries.kinds
-        if self.watched.changes:
-            for done in told.done:
-                if self.watched.wants(done, kinds):
-                    yield change_event(done.action), _of_change(done)
-        for change in told.changes:
-            if change.query in self.watched.queries:
-                names = self.queries.queries[change.query].parameters
-                yield query_event(change.change, change.query), dict(zip(names, change.match, strict=True))
 
     def columns(self, element: Any) -> dict[str, Any]:
         """What events have beside time, type and place, as Arrow arrays; ``element`` is the type of names of nodes."""
@@ -78,6 +72,18 @@ def arrow_columns(queries: Queries, watched: Watched, element: Any) -> dict[str,
 def content_columns(queries: Queries, watched: Watched, key: Sequence[str]) -> list[str]:
     """What makes an event this event, beside its time: its type, its model, and all it says."""
     return [TYPE, *key, *event_columns(queries, watched)]
+
+
+def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What was told as types of events and their values: changes as they happened, then query by query."""
+    if watched.changes:
+        for done in told.done:
+            if watched.wants(done, queries.kinds):
+                yield change_event(done.action), _of_change(done)
+    for change in told.changes:
+        if change.query in watched.queries:
+            names = queries.queries[change.query].parameters
+            yield query_event(change.change, change.query), dict(zip(names, change.match, strict=True))
 
 
 def _of_change(done: Done) -> dict[str, Any]:

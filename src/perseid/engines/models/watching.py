@@ -1,0 +1,157 @@
+"""Patterns that look at a model while rules change it: fed event by event, asked after each round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from perseid.compile.compiler import compile_set
+from perseid.compile.interpreter import Machine
+from perseid.compile.plan import PatternPlan, Plan
+from perseid.compile.threads import Pending, Waiting
+from perseid.engines.models.events import PLACE, TIME, TYPE, event_values
+from perseid.errors import UnsupportedError
+from perseid.lang import ast
+from perseid.semantics import values as v
+from perseid.semantics.binding import bind
+from perseid.semantics.check import check
+from perseid.semantics.contexts import END_OF_TIME
+from perseid.semantics.detection import Match, RawMatch, check_relations, placed_match
+from perseid.semantics.events import Event
+from perseid.semantics.hashing import identity_of
+from perseid.semantics.model_oracle import Told
+from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_steps import Watched, event_columns, grouped
+from perseid.semantics.resolve import resolve
+from perseid.semantics.rules import Rules
+from perseid.semantics.scope import attribute_path
+
+
+def planned(rules: Rules, key: Sequence[str]) -> list[tuple[Plan, Watched]]:
+    """The patterns that rules wait for, compiled, by the events they are asked of."""
+    found = []
+    for group in grouped(rules.patterns, rules.queries, tuple(key)):
+        check(ast.PatternFile(group.patterns))
+        plan = compile_set([resolve(bind(pattern)) for pattern in group.patterns])
+        check_relations([pattern.pattern for pattern in plan.patterns], {})
+        for pattern in plan.patterns:
+            if pattern.feeds_on or pattern.pattern.suppress is not None:
+                what = "takes matches of another" if pattern.feeds_on else "suppresses some of its matches"
+                raise UnsupportedError(
+                    f"A rule waits for the pattern {pattern.name}, which {what}.",
+                    hint="A rule acts at once: ask for all of it in one pattern, without suppress.",
+                )
+        found.append((plan, group.watched))
+    return found
+
+
+class PatternWatch:
+    """The patterns of a plan over one model. Matches are those of the whole run, each told when it is decided."""
+
+    def __init__(self, queries: Queries, plans: Iterable[tuple[Plan, Watched]], key: Mapping[str, Any]) -> None:
+        self.streams = [_Stream(queries, plan, watched, key) for plan, watched in plans]
+
+    def take(self, time: int, told: Told) -> list[Match]:
+        return [match for stream in self.streams for match in stream.take(time, told)]
+
+    def pass_to(self, time: int) -> list[Match]:
+        return [match for stream in self.streams for one in stream.watched_by for match in one.advance(time - 1)]
+
+    def wake(self) -> int | None:
+        ends = [end for stream in self.streams for one in stream.watched_by for end in one.wakes()]
+        return min(ends, default=None)
+
+    def finish(self) -> list[Match]:
+        return [match for stream in self.streams for one in stream.watched_by for match in one.finish()]
+
+
+class _Stream:
+    """The events of a model that some patterns are asked of, numbered as a table of them would be."""
+
+    def __init__(self, queries: Queries, plan: Plan, watched: Watched, key: Mapping[str, Any]) -> None:
+        self.queries = queries
+        self.watched = watched
+        self.types = event_columns(queries, watched)
+        self.key = key
+        self.watched_by = [_Pattern(plan, pattern) for pattern in plan.patterns]
+        self.time: int | None = None
+        self.place = 0
+        self.seen: dict[str, int] = {}
+
+    def take(self, time: int, told: Told) -> Iterator[Match]:
+        if time != self.time:
+            self.time, self.place, self.seen = time, 0, {}
+        for type_, values in event_values(self.queries, self.watched, told):
+            event = self._event(time, type_, values)
+            for one in self.watched_by:
+                yield from one.feed(event)
+
+    def _event(self, time: int, type_: str, values: Mapping[str, Any]) -> Event:
+        columns = {TYPE: type_, **self.key}
+        for name, kind in self.types.items():
+            value = values.get(name)
+            columns[name] = value if kind is None else v.conform(value, kind)
+        identity = str(identity_of(list(columns.values())))
+        occurrence = self.seen.get(identity, 0)
+        self.seen[identity] = occurrence + 1
+        attributes = {TIME: v.moment(time), PLACE: self.place, **columns}
+        self.place += 1
+        return Event(type_, time, attributes, identity, occurrence)
+
+
+class _Pattern:
+    """One pattern over all its partitions."""
+
+    def __init__(self, plan: Plan, pattern: PatternPlan) -> None:
+        self.plan = plan
+        self.pattern = pattern
+        self.core = pattern.pattern
+        self.columns = [".".join(path.parts) for path in self.core.partition]
+        self.machines: dict[object, Machine] = {}
+        self.passed: int | None = None
+
+    def feed(self, event: Event) -> Iterator[Match]:
+        values = [v.plain(attribute_path(event.attributes, path.parts)) for path in self.core.partition]
+        key = tuple(v.identity(value) for value in values)
+        machine = self.machines.get(key)
+        if machine is None:
+            machine = self.machines[key] = Machine(self.plan, self.pattern, False, {})
+        machine.feed(event)
+        return self._collect(machine)
+
+    def advance(self, watermark: int) -> Iterator[Match]:
+        self.passed = watermark
+        for machine in self.machines.values():
+            machine.advance(watermark)
+            yield from self._collect(machine)
+
+    def finish(self) -> Iterator[Match]:
+        for machine in self.machines.values():
+            machine.finish()
+            yield from self._collect(machine)
+
+    def wakes(self) -> Iterator[int]:
+        for machine in self.machines.values():
+            for end in _deadlines(machine):
+                if end < END_OF_TIME and (self.passed is None or end > self.passed):
+                    yield end
+
+    def _collect(self, machine: Machine) -> Iterator[Match]:
+        for raw in sorted(machine.collect(), key=_by_end):
+            yield placed_match(self.core, raw, machine.events, self.columns, {})
+
+
+def _deadlines(machine: Machine) -> Iterator[int]:
+    """Times whose passing, without a further event, may decide something."""
+    if machine.simulation is not None:
+        yield from machine.simulation.wakes()
+        return
+    for item in (item for attempt in machine.attempts for item in attempt.items):
+        if isinstance(item, Pending):
+            yield item.end
+        elif isinstance(item, Waiting):
+            yield from (end for end in (item.closing, item.broken) if end is not None)
+
+
+def _by_end(raw: RawMatch) -> tuple[int, int, int]:
+    return raw.end, raw.taken[-1][1], raw.taken[0][1]

@@ -1,0 +1,242 @@
+"""What rules over a model do: rounds inside one moment, until a round asks for no change.
+
+Round 0 are the changes from outside. What a round brings (changes, matches found, updated and lost, matches of patterns)
+makes rules active. All of them, by priority, place in the text and match, look at the model as the round left it;
+what they ask for, one after the other, is the next round, at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from perseid.errors import LimitError
+from perseid.lang import expressions as ex
+from perseid.lang import rules as r
+from perseid.semantics.detection import Match as PatternMatch
+from perseid.semantics.evaluate import evaluate
+from perseid.semantics.graphs import Change, Graph
+from perseid.semantics.model_oracle import Match, RowScope, Told, match_key
+from perseid.semantics.rules import Rules, column_name
+from perseid.semantics.values import Value
+
+ROUNDS, CHANGES = 100, 10_000
+"""How many rounds a moment may have, and how many changes rules may ask for in it."""
+_STATES = {"found": "appeared", "updated": "updated", "lost": "disappeared"}
+
+
+class Model(Protocol):
+    """A model that takes transactions: computed anew each time, or live."""
+
+    @property
+    def graph(self) -> Graph: ...
+    def transact(self, time: int, changes: Iterable[Change]) -> Told: ...
+
+
+class Watch(Protocol):
+    """Patterns that look at the events of a model, one after the other."""
+
+    def take(self, time: int, told: Told) -> list[PatternMatch]:
+        """What the events of a round complete."""
+        ...
+
+    def pass_to(self, time: int) -> list[PatternMatch]:
+        """What is decided by there being no further event before this time."""
+        ...
+
+    def wake(self) -> int | None:
+        """The first time whose passing may decide something."""
+        ...
+
+    def finish(self) -> list[PatternMatch]:
+        """What is decided by there being no further event at all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What happened to a match of what a rule waits for: it appeared, was updated, disappeared, or the rule fired."""
+
+    rule: str
+    match: Mapping[str, Value]
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A change that is asked for, by a rule or from outside; of the model with this key, where that is another."""
+
+    change: Change
+    rule: str | None = None
+    model: tuple[Value, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    rule: str
+    name: str
+    values: Mapping[str, Value]
+
+
+@dataclass(slots=True)
+class Round:
+    """One round of one moment: what was asked, what it brought, and what rules made of it."""
+
+    number: int
+    asked: list[Asked]
+    told: Told
+    lives: list[Life] = field(default_factory=list)
+    emitted: list[Emitted] = field(default_factory=list)
+    elsewhere: list[Asked] = field(default_factory=list)
+    matches: list[PatternMatch] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Activation:
+    rule: r.Rule
+    place: int
+    names: dict[str, Value]
+    match: Match
+
+    def order(self) -> tuple[object, ...]:
+        priority = self.rule.priority
+        return (priority is None, priority or 0, self.place, match_key(self.match))
+
+
+@dataclass(slots=True)
+class Reacting:
+    """A model, the patterns that look at it, and its rules."""
+
+    rules: Rules
+    model: Model
+    watch: Watch
+    rounds: int = ROUNDS
+    changes: int = CHANGES
+
+    def transact(self, time: int, changes: Iterable[Change], decided: Sequence[PatternMatch] = ()) -> list[Round]:
+        """All that happens at one moment; ``decided`` are matches that nothing happening until now has decided."""
+        asked = [Asked(change) for change in changes]
+        matches = [*decided, *self.watch.pass_to(time)]
+        rounds: list[Round] = []
+        count = 0
+        while asked or not rounds:
+            told = self.model.transact(time, [one.change for one in asked])
+            matches += self.watch.take(time, told)
+            this = Round(len(rounds), asked, told, matches=matches)
+            rounds.append(this)
+            asked = self._react(this)
+            count += len(asked)
+            self._guard(asked, len(rounds), count)
+            matches = []
+        return rounds
+
+    def until(self, time: int | None) -> Iterator[tuple[int, list[Round]]]:
+        """Moments before ``time`` (or, without one, ever) at which a pattern is decided because nothing happened."""
+        woken = 0
+        while (wake := self.watch.wake()) is not None and (time is None or wake + 1 < time):
+            matches = self.watch.pass_to(wake + 1)
+            if not matches:
+                continue
+            rounds = self.transact(wake + 1, (), matches)
+            yield wake + 1, rounds
+            woken += 1
+            if time is None and woken > self.changes:
+                fired = [life.rule for life in rounds[0].lives if life.state == "fired"]
+                raise self._limit(fired[0] if fired else "", f"wakes again after {woken:,} moments without a change")
+
+    def _guard(self, asked: list[Asked], rounds: int, count: int) -> None:
+        if asked and (rounds > self.rounds or count > self.changes):
+            much = f"{self.rounds:,} rounds" if rounds > self.rounds else f"{self.changes:,} changes"
+            raise self._limit(str(asked[0].rule), f"asks for still more after {much} of one moment")
+
+    def _limit(self, rule: str, what: str) -> LimitError:
+        span = next((one.span for one in self.rules.rules if one.name == rule), None)
+        return LimitError(
+            f"Rule {rule!r} {what}.",
+            span=span,
+            source=self.rules.source,
+            hint="Let it wait for what its own actions end, or allow more: ps.react(…, rounds=…, changes=…, until=…).",
+        )
+
+    def _react(self, this: Round) -> list[Asked]:
+        """Every active rule acts; what they ask of this model is the next round."""
+        asked: list[Asked] = []
+        for one in sorted(self._active(this), key=_Activation.order):
+            this.lives.append(Life(one.rule.name, one.names, "fired"))
+            for block in one.rule.blocks:
+                effects = effects_of(block, one.rule.name, one.names, self.model.graph)
+                this.emitted += effects.emitted
+                (this.elsewhere if block.model else asked).extend(effects.asked)
+        return asked
+
+    def _active(self, this: Round) -> list[_Activation]:
+        found = []
+        for place, rule in enumerate(self.rules.rules):
+            for names, match, change in self._happened(rule, this):
+                this.lives.append(Life(rule.name, names, _STATES[change]))
+                if isinstance(rule.trigger, r.OnPattern) or rule.trigger.change == change:
+                    found.append(_Activation(rule, place, names, match))
+        return found
+
+    def _happened(self, rule: r.Rule, this: Round) -> Iterator[tuple[dict[str, Value], Match, str]]:
+        trigger = rule.trigger
+        if isinstance(trigger, r.OnPattern):
+            parameters = self.rules.parameters[trigger.pattern]
+            for match in this.matches:
+                if match.pattern == trigger.pattern and match.kind == "match":
+                    columns = {**match.key, **match.values}
+                    names = {name: columns[name] for name in parameters}
+                    yield names, tuple(names.values()), "found"
+            return
+        for one in this.told.changes:
+            if one.query == trigger.query:
+                named = {n: value for n, value in zip(trigger.arguments, one.match, strict=True) if n != "_"}
+                yield named, one.match, one.change
+
+
+# actions
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a block of actions comes to."""
+
+    asked: list[Asked] = field(default_factory=list)
+    emitted: list[Emitted] = field(default_factory=list)
+
+
+def effects_of(block: r.Block, rule: str, names: Mapping[str, Value], graph: Graph) -> Effects:
+    """What the actions of a block ask for, with the values that the model has now."""
+    known = dict(names)
+
+    def named(parts: tuple[str, ...]) -> Value:
+        value = known[parts[0]]
+        return value if len(parts) == 1 else graph.value(value, parts[1])  # type: ignore[arg-type]
+
+    def value_of(expr: ex.Expr) -> Value:
+        return evaluate(expr, RowScope(named))
+
+    model = tuple(value_of(key) for key in block.model) or None
+    found = Effects()
+    for action in block.actions:
+        change: Change | None = None
+        match action:
+            case r.NamedNode():
+                known[action.variable] = value_of(action.name)
+                if action.create:
+                    change = Change("create", known[action.variable], action.type)  # type: ignore[arg-type]
+            case r.SetValue():
+                value = value_of(action.value)
+                change = Change("set", known[action.variable], None, action.attribute, value)  # type: ignore[arg-type]
+            case r.DeleteNode():
+                change = Change("delete", known[action.variable])  # type: ignore[arg-type]
+            case r.LinkNodes():
+                ends = known[action.source], known[action.target]
+                change = Change(action.action, ends[0], action.edge, target=ends[1])  # type: ignore[arg-type]
+            case r.Emit():
+                row = {column_name(column): value_of(column.expr) for column in action.columns}
+                found.emitted.append(Emitted(rule, action.name, row))
+        if change is not None:
+            found.asked.append(Asked(change, rule, model))
+    return found

@@ -1,0 +1,279 @@
+"""Rules and repairs over a model, checked where they are written: names that exist, nodes where nodes are needed, values that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from perseid.errors import MeaningError, Place, ScopeError, TypeMismatchError
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.lang import models as m
+from perseid.lang import rules as r
+from perseid.lang.printer import print_expr
+from perseid.semantics import types as t
+from perseid.semantics.metamodels import Kinds, unknown
+from perseid.semantics.model_queries import ANode, AValue, Names, Queries, Sort
+from perseid.semantics.typing import infer
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A checked set of rules and repairs, in the order of the text."""
+
+    queries: Queries
+    rules: tuple[r.Rule, ...] = ()
+    repairs: tuple[r.Repair, ...] = ()
+    patterns: tuple[ast.Pattern, ...] = ()
+    """Those that rules wait for."""
+    parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What a match of such a pattern is known by: its key and what it returns."""
+    source: str | None = None
+
+
+def check_rules(queries: Queries, file: m.ModelFile, source: str | None = None) -> Rules:
+    """All rules and repairs of a text; raises an error with its place for the first that is wrong."""
+    by_name = {pattern.name: pattern for pattern in file.patterns}
+    waited = [rule.trigger for rule in file.rules if isinstance(rule.trigger, r.OnPattern)]
+    for trigger in waited:
+        if trigger.pattern not in by_name:
+            raise unknown("pattern", trigger.pattern, list(by_name), trigger.span)
+    patterns = tuple(by_name[name] for name in dict.fromkeys(trigger.pattern for trigger in waited))
+    sorts = {pattern.name: _pattern_sorts(pattern, queries) for pattern in patterns}
+    emitted: dict[str, tuple[str, ...]] = {}
+    for rule in file.rules:
+        trigger_ = rule.trigger
+        known = sorts[trigger_.pattern] if isinstance(trigger_, r.OnPattern) else _arguments(trigger_, queries)
+        for block in rule.blocks:
+            _Block(queries, known, block.model).check(block.actions, emitted)
+    for repair in file.repairs:
+        _Block(queries, _arguments(repair, queries), ()).check(repair.actions, emitted)
+    parameters = {name: tuple(known) for name, known in sorts.items()}
+    return Rules(queries, file.rules, file.repairs, patterns, parameters, source)
+
+
+def _arguments(asked: r.OnQuery | r.Repair, queries: Queries) -> dict[str, Sort]:
+    """What the names are that a match of a query is given."""
+    if asked.query not in queries.queries:
+        raise unknown("query", asked.query, list(queries.queries), asked.span)
+    sorts = queries.sorts[asked.query]
+    if len(sorts) != len(asked.arguments):
+        raise MeaningError(
+            f"{asked.query} has {len(sorts)} parameters and is given {len(asked.arguments)}.",
+            span=asked.span,
+            hint=f"It is {asked.query}({', '.join(sorts)}); write _ for what does not matter.",
+        )
+    found: dict[str, Sort] = {}
+    for name, sort in zip(asked.arguments, sorts.values(), strict=True):
+        if name == m.ANYTHING:
+            continue
+        if name in found:
+            raise ScopeError(f"{name!r} stands here twice.", span=asked.span, hint="Give each parameter its own name.")
+        found[name] = sort
+    return found
+
+
+# what a match of a pattern is known by
+
+
+def _pattern_sorts(pattern: ast.Pattern, queries: Queries) -> dict[str, Sort]:
+    steps = _Steps(pattern, queries)
+    found: dict[str, Sort] = {}
+    for path in pattern.partition_by:
+        found[path.parts[-1]] = steps.column(path.parts)
+    for output in pattern.returns:
+        name = output.name or (output.expr.parts[-1] if isinstance(output.expr, ex.Ref) else None)
+        if name is not None:
+            found[name] = steps.of(output.expr)
+    return found
+
+
+@dataclass(slots=True)
+class _Steps:
+    """What the columns of a pattern's steps are: nodes, or values."""
+
+    pattern: ast.Pattern
+    queries: Queries
+
+    def of(self, expr: ex.Expr) -> Sort:
+        return self.column(expr.parts) if isinstance(expr, ex.Ref) else AValue(t.Unknown())
+
+    def column(self, parts: tuple[str, ...]) -> Sort:
+        """A column of a named step, a name that steps unify by, or a column that every step has."""
+        steps = list(ast.steps(self.pattern.match))
+        named = [step for step in steps if step.name == parts[0]]
+        if named and len(parts) == 2:
+            return self._common([self._of_step(step, parts[1]) for step in named])
+        unified = [self._of_step(s, u.attribute.parts[-1]) for s in steps for u in s.unify if u.name == parts[0]]
+        if unified and len(parts) == 1:
+            return self._common(unified)
+        return self._common([self._of_step(step, parts[-1]) for step in steps])
+
+    def _of_step(self, step: ast.Step, column: str) -> Sort | None:
+        kinds = self.queries.kinds
+        match step.kind:
+            case ast.QueryEvent(query=query) if query in self.queries.sorts:
+                return self.queries.sorts[query].get(column)
+            case ast.ModelChange(action="link" | "unlink", element=edge) if edge in kinds.edges:
+                ends = {"element": kinds.edges[edge].source, "target": kinds.edges[edge].target}
+                return ANode(kinds.above[ends[column]]) if column in ends else AValue(t.Unknown())
+            case ast.ModelChange(element=element) if element in kinds.nodes and column == "element":
+                return ANode(kinds.above[element])
+        return AValue(t.Unknown())
+
+    def _common(self, sorts: list[Sort | None]) -> Sort:
+        known = [sort for sort in sorts if sort is not None]
+        nodes = [sort for sort in known if isinstance(sort, ANode)]
+        if nodes and len(nodes) == len(known):
+            return ANode(frozenset.intersection(*(node.types for node in nodes)))
+        types = {sort.type for sort in known if isinstance(sort, AValue)}
+        return AValue(types.pop() if len(types) == 1 and not nodes else t.Unknown())
+
+
+# actions
+
+
+class _Block:
+    """The actions of a block, one after the other: each sees the nodes that those before it named."""
+
+    def __init__(self, queries: Queries, known: Mapping[str, Sort], model: tuple[ex.Expr, ...]) -> None:
+        self.queries = queries
+        self.readable = dict(known)
+        self.fresh: set[str] = set()
+        """Nodes that are only being made: they have no values yet."""
+        self.elsewhere = bool(model)
+        self.changeable = {} if model else {n: s for n, s in known.items() if isinstance(s, ANode)}
+        for key in model:
+            self._type(key)
+
+    def check(self, actions: Iterable[r.Action], emitted: dict[str, tuple[str, ...]]) -> None:
+        for action in actions:
+            match action:
+                case r.SetValue():
+                    self._set(action)
+                case r.NamedNode():
+                    self._named(action)
+                case r.DeleteNode():
+                    self._node(action.variable, action.span)
+                case r.LinkNodes():
+                    self._link(action)
+                case r.Emit():
+                    self._emit(action, emitted)
+
+    def _set(self, action: r.SetValue) -> None:
+        node = self._node(action.variable, action.span)
+        kinds = self.queries.kinds
+        carried = {name: type_ for kind in node.types for name, type_ in kinds.carried[kind].items()}
+        if action.attribute not in carried:
+            raise unknown(f"attribute of {action.variable}", action.attribute, list(carried), action.span)
+        wanted, given = carried[action.attribute], self._type(action.value)
+        if t.is_open(given) or given == wanted:
+            return
+        if t.wider(wanted, given) is None or (isinstance(wanted, t.Integer) and not isinstance(given, t.Integer)):
+            raise TypeMismatchError(
+                f"{action.variable}.{action.attribute} is {wanted}, and {print_expr(action.value)} is {given}.",
+                span=action.span,
+                hint=f"Write a value of the type {wanted}, or cast({print_expr(action.value)} as {wanted}).",
+            )
+
+    def _named(self, action: r.NamedNode) -> None:
+        kinds = self.queries.kinds
+        if action.type not in kinds.nodes:
+            raise unknown("node type", action.type, list(kinds.nodes), action.span)
+        if action.create and kinds.nodes[action.type].abstract:
+            below = [kind for kind in kinds.below(action.type) if not kinds.nodes[kind].abstract]
+            raise MeaningError(
+                f"{action.type} is abstract: a node is of a type below it.",
+                span=action.span,
+                hint=f"There are: {', '.join(below)}." if below else "There is none.",
+            )
+        given = self._type(action.name)
+        if not t.is_open(given) and not isinstance(given, t.String | t.Integer):
+            raise TypeMismatchError(
+                f"A node is named by a text or a whole number, and {print_expr(action.name)} is {given}.",
+                span=action.name.span,
+            )
+        if action.variable in self.readable or action.variable in self.changeable:
+            raise ScopeError(
+                f"{action.variable!r} is something else already.", span=action.span, hint="Choose another name."
+            )
+        node = ANode(kinds.above[action.type])
+        self.changeable[action.variable] = node
+        if action.create or self.elsewhere:
+            self.fresh.add(action.variable)
+        self.readable[action.variable] = node
+
+    def _link(self, action: r.LinkNodes) -> None:
+        kinds = self.queries.kinds
+        if action.edge not in kinds.edges:
+            raise unknown("edge", action.edge, list(kinds.edges), action.span)
+        edge = kinds.edges[action.edge]
+        for variable, wanted in ((action.source, edge.source), (action.target, edge.target)):
+            node = self._node(variable, action.span)
+            if not _can_be(kinds, node, wanted):
+                lowest = min(node.types, key=lambda kind: -len(kinds.above[kind]))
+                raise TypeMismatchError(
+                    f"{variable!r} is a {lowest} and not a {wanted}, as {edge.name} wants.",
+                    span=action.span,
+                    hint=f"{edge.name} leads from {edge.source} to {edge.target}.",
+                )
+
+    def _emit(self, action: r.Emit, emitted: dict[str, tuple[str, ...]]) -> None:
+        if self.elsewhere:
+            raise MeaningError(
+                "Rows are told by the rule's own model.", span=action.span, hint="Write emit after the first 'do'."
+            )
+        names = tuple(column_name(column) for column in action.columns)
+        doubled = next((name for name in names if names.count(name) > 1), None)
+        if doubled is not None:
+            raise ScopeError(f"{action.name} has the column {doubled!r} twice.", span=action.span)
+        if emitted.setdefault(action.name, names) != names:
+            raise MeaningError(
+                f"{action.name} has the columns {', '.join(emitted[action.name])} in one rule and {', '.join(names)} here.",
+                span=action.span,
+                hint="Rows of one name have the same columns in the same order.",
+            )
+        for column in action.columns:
+            self._type(column.expr)
+
+    def _node(self, variable: str, span: Place | None) -> ANode:
+        if variable in self.changeable:
+            return self.changeable[variable]
+        sort = self.readable.get(variable)
+        if sort is None:
+            raise unknown("variable", variable, list(dict.fromkeys([*self.changeable, *self.readable])), span)
+        if isinstance(sort, AValue):
+            raise TypeMismatchError(f"{variable!r} is a value, and a node is changed.", span=span)
+        raise ScopeError(
+            f"{variable!r} is a node of the rule's own model.",
+            span=span,
+            hint=f"Name the one that is meant: let other: {min(sort.types, default='Type')} named {variable}.",
+        )
+
+    def _type(self, expr: ex.Expr) -> t.Type:
+        for part in ex.walk(expr):
+            if isinstance(part, ex.Ref) and len(part.parts) > 1 and part.parts[0] in self.fresh:
+                raise MeaningError(
+                    f"{part.parts[0]!r} has no values that are known here.",
+                    span=part.span,
+                    hint="A node that is being made, or is of another model, is only named.",
+                )
+        return infer(expr, Names(self.queries, self.readable))
+
+
+def _can_be(kinds: Kinds, node: ANode, wanted: str) -> bool:
+    """Is there a type that is all this node is known to be, and the wanted one?"""
+    return any(node.types | {wanted} <= above for above in kinds.above.values())
+
+
+def column_name(column: ast.Output) -> str:
+    """What a column of an emitted row is called."""
+    if column.name is not None:
+        return column.name
+    if isinstance(column.expr, ex.Ref):
+        return column.expr.parts[-1]
+    raise MeaningError(
+        f"{print_expr(column.expr)} has no name.",
+        span=column.span,
+        hint=f"Give it one: {print_expr(column.expr)} as value.",
+    )

@@ -1,0 +1,124 @@
+"""Rules over random changes: the live model does as the one that is computed anew, and patterns find what a whole run finds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import perseid as ps
+from perseid.engines.models.events import EventRows
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.watching import PatternWatch, planned
+from perseid.local.models import event_stream
+from perseid.semantics.model_oracle import Recomputed
+from perseid.semantics.model_rules import Reacting, Round
+from perseid.semantics.model_steps import grouped
+
+TEXT = """
+model cps
+node Host (load bigint, most bigint)
+node Copy (seen bigint)
+node App
+edge runs_on App -> Host one
+edge copy_of Copy -> Host one
+
+query over(host) find host: Host where host.load > host.most
+query copied(host, copy) find copy -copy_of-> host
+query bare(host) find host: Host, not copied(host, _)
+query full(host, n) find host: Host let n = count of on(_, host) where n > 1
+query on(app, host) find app -runs_on-> host
+query warm(host) find host: Host where moving_avg(host.load, 3 seconds) > 2
+
+pattern thrice match (found over | updated over){3} selection immediate within forever partition by host
+pattern stays match found over a -> not lost over for 2 seconds partition by host return a.host as who
+pattern both match found over(host as h) & found full(host as h) within 3 seconds return h
+pattern busy match updated over+ a -> lost over b within 4 seconds partition by host return count(a) as n
+pattern moved match change set Host.load a -> change set Host.load b within 2 seconds after match skip past last
+  return a.element as who, b.new as now
+pattern open match found warm a -> not updated warm within 2 seconds partition by host
+
+rule copy on found bare(host) do create c: Copy named 'copy ' || host, link c -copy_of-> host, set c.seen = 0
+rule drop on lost copied(_, copy) do delete copy
+rule calm on thrice priority 2 do set host.load = host.most
+rule nudge on stays priority 1 do set who.load = who.load - 1
+rule mark on both do emit both(h)
+rule count on busy do emit busy(host, n)
+rule seen on moved do emit moved(who, now)
+rule cool on open do set host.load = 0
+rule push on found full(host, n) do set host.most = n
+"""
+BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+def random_rows(chance: random.Random) -> list[dict[str, Any]]:
+    """Changes of a few hosts and apps in half seconds; some do not fit, and are refused alike."""
+    hosts, apps = ["h1", "h2", "h3"], ["a", "b", "c", "d"]
+    rows: list[dict[str, Any]] = []
+    for name in hosts + apps:
+        rows.append({"change": "create", "element": name, "kind": "Host" if name in hosts else "App", "ts": BEGIN})
+    for step in range(chance.randint(5, 25)):
+        ts = BEGIN + dt.timedelta(milliseconds=500 * (step + chance.choice([0, 0, 1, 3])))
+        match chance.choice(["set", "set", "set", "most", "link", "unlink", "delete", "create"]):
+            case "set" | "most" as what:
+                attribute = "load" if what == "set" else "most"
+                row: dict[str, Any] = {"change": "set", "attribute": attribute, "value": chance.randint(0, 5)}
+            case "link" | "unlink" as what:
+                row = {
+                    "change": what,
+                    "element": chance.choice(apps),
+                    "kind": "runs_on",
+                    "target": chance.choice(hosts),
+                }
+            case what:
+                row = {"change": what, "kind": "Host"}
+        rows.append({"element": chance.choice(hosts), **row, "ts": ts})
+    return rows
+
+
+def outcome(one: Round) -> tuple[Any, ...]:
+    matches = [m.match_id for m in one.matches]
+    return one.number, one.asked, one.told.done, one.told.changes, one.lives, one.emitted, matches
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_live_as_computed_anew(seed: int) -> None:
+    cps = ps.metamodel(TEXT)
+    stream = ps.model(random_rows(random.Random(seed)), cps)
+    plans = planned(cps.rules, ())
+    both = [
+        Reacting(cps.rules, model, PatternWatch(cps.queries, plans, {}))
+        for model in (LiveModel(cps.queries), Recomputed(cps.queries))
+    ]
+    for _, time, changes in stream.transactions():
+        for moments in zip(*(one.until(time) for one in both), strict=True):
+            assert moments[0][0] == moments[1][0]
+            assert [outcome(r) for r in moments[0][1]] == [outcome(r) for r in moments[1][1]]
+        left, right = (one.transact(time, changes) for one in both)
+        assert [outcome(r) for r in left] == [outcome(r) for r in right]
+
+
+def test_patterns_find_what_a_whole_run_finds() -> None:
+    """Round by round, event by event, or all at once: the same matches with the same ids; none of the patterns is idle."""
+    cps = ps.metamodel(TEXT)
+    found: dict[str, int] = {}
+    for seed in range(20):
+        stream = ps.model(random_rows(random.Random(seed)), cps)
+        done = ps.react(stream)
+        ids = {match.match_id for match in done.matches}
+        assert len(ids) == len(done.matches)
+        expected = set()
+        for group in grouped(cps.patterns, cps.queries, ()):
+            rows = EventRows(cps.queries, group.watched, ())
+            for key, time, one in done._rounds:
+                rows.add(key, time, one.told)
+            events = event_stream(rows.table(pa.string(), []), stream)
+            for pattern in group.patterns:
+                for match in ps.pattern(pattern).match(events):
+                    expected.add(match.match_id)
+                    found[match.pattern] = found.get(match.pattern, 0) + 1
+        assert ids == expected
+    assert found.keys() == {"thrice", "stays", "both", "busy", "moved", "open"}
