@@ -57,8 +57,9 @@ from perseid.local.documents import Documents
 from perseid.local.matches import Matches
 from perseid.local.models import Models
 from perseid.local.reactions import Reaction
+from perseid.local.repairs import QuickFix, QuickFixes
 from perseid.local.rows import Events
-from perseid.model_api import Metamodel, metamodel, model, react
+from perseid.model_api import Metamodel, metamodel, model, react, repairs
 from perseid.semantics.detection import Match
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.semantics.types import EventSchema, schema
@@ -96,6 +97,8 @@ __all__ = [
     "PatternSyntaxError",
     "PerseidError",
     "PerseidWarning",
+    "QuickFix",
+    "QuickFixes",
     "Reaction",
     "ScopeError",
     "StateError",
@@ -126,6 +129,7 @@ __all__ = [
     "patterns",
     "progress",
     "react",
+    "repairs",
     "schema",
     "spans",
     "subscription_table",

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from perseid.compile.plan import Plan
 from perseid.declare import events, microseconds, named_words
 from perseid.engines.models.plan import ROLES
+from perseid.engines.models.repair import STRATEGIES, search
 from perseid.errors import EventDataError, PatternError, PatternSyntaxError, UnsupportedError
 from perseid.lang import ast
 from perseid.lang.models import ModelFile
 from perseid.lang.parser import parse_models
 from perseid.local.models import Models, events_here
 from perseid.local.reactions import Reaction, react_here
+from perseid.local.repairs import QuickFixes
 from perseid.local.rows import Events, require_here, require_spark
-from perseid.semantics.metamodels import kinds_of
+from perseid.semantics.graphs import Graph
+from perseid.semantics.metamodels import kinds_of, unknown
 from perseid.semantics.model_queries import Queries, check_queries
+from perseid.semantics.model_repair import Aims
 from perseid.semantics.model_rules import CHANGES, ROUNDS
 from perseid.semantics.model_steps import Group
 from perseid.semantics.rules import Rules, check_rules
@@ -126,6 +131,71 @@ def react(
         if stream.rules.source is not None:
             error.locate(stream.rules.source)
         raise
+
+
+@named_words
+def repairs(
+    model: Models | Reaction,
+    *,
+    objectives: str | Iterable[str],
+    soft: str | Iterable[str] = (),
+    constraints: str | Iterable[str] = (),
+    key: Any = (),
+    at: dt.datetime | None = None,
+    strategy: str = STRATEGIES[0],
+    depth: int = 5,
+    cost: float | Decimal | None = None,
+    states: int = 10_000,
+    most: int = 10,
+) -> QuickFixes:
+    """Search for ways to make a model valid by the repairs of its text: at most ``most`` quick fixes, the best first.
+
+    After a fix no query of ``objectives`` has a match. Fixes are ranked by cost, then by how many matches the queries of ``soft`` have
+    after them, then by their steps. After no step may a query of ``constraints`` have a match. A fix has at most ``depth``
+    steps and costs at most ``cost``.
+
+    ``model`` is a stream of changes, taken up to the moment ``at`` or its end, or what rules have made of one; ``key`` says
+    which model is meant where there are several. The search goes ``best first``, ``breadth first``, ``depth first`` or by ``hill climbing``;
+    no model is looked at twice, and at most ``states`` are: ``complete`` says whether that was all of them.
+    """
+    if not isinstance(model, Models | Reaction):
+        raise EventDataError("Repairs are of a model.", hint="ps.repairs(ps.model(rows, metamodel, …), objectives=…).")
+    stream = model if isinstance(model, Models) else model.models
+    assert stream.rules is not None
+    if strategy not in STRATEGIES:
+        raise EventDataError(f"There is no strategy {strategy!r}.", hint=f"There are: {', '.join(STRATEGIES)}.")
+    limit = None if cost is None else Decimal(str(cost))
+    aims = Aims(_names(objectives), _names(soft), _names(constraints), depth, limit)
+    for name in (*aims.hard, *aims.soft, *aims.never):
+        if name not in stream.queries.queries:
+            raise unknown("query", name, list(stream.queries.queries))
+    if not aims.hard or not stream.rules.repairs:
+        what = "an objective" if not aims.hard else "a repair"
+        raise EventDataError(
+            f"Without {what} there is nothing to search for.",
+            hint="objectives='overcommitted'; in the text: repair lower on overcommitted(host) do set …",
+        )
+    graph = _one_model(model, key, at)
+    found = search(stream.queries, stream.rules.repairs, graph, aims, strategy, states)
+    return QuickFixes(found, stream, _key(key), most)
+
+
+def _one_model(model: Models | Reaction, key: Any, at: dt.datetime | None) -> Graph:
+    if isinstance(model, Models):
+        require_here("repairs", model.data)
+        live = model.live(None if at is None else microseconds(at, "The moment of a model"))
+    elif at is not None:
+        raise EventDataError("What rules made of a model is its end.", hint="Say it there: ps.react(…, until=…).")
+    else:
+        live = model.live
+    if _key(key) not in live:
+        known = ", ".join(repr(one[0] if len(one) == 1 else one) for one in list(live)[:8])
+        raise EventDataError(f"There is no model {key!r}.", hint=f"Say which: key=…. There are: {known or 'none'}.")
+    return live[_key(key)].graph
+
+
+def _key(given: Any) -> tuple[Any, ...]:
+    return given if isinstance(given, tuple) else (given,)
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:

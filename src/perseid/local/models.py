@@ -138,6 +138,12 @@ def event_stream(data: Any, models: Models, watched: Watched) -> Events:
     return Events(data, time=TIME, type=TYPE, id=tuple(content), order_by=(PLACE,), key=models.key)
 
 
+def change_row(models: Models, place: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    """A change as a row of the stream; ``place`` has its time and model."""
+    values = (change.action, change.element, change.kind, change.attribute, change.value, change.target)
+    return {**place, **dict(zip((models.columns[role] for role in ROLES), values, strict=True))}
+
+
 def _changes(models: Models, table: Table) -> list[Change]:
     absent = [None] * table.rows
     columns = [

@@ -13,12 +13,11 @@ from perseid.engines.models.watching import PatternWatch, planned
 from perseid.errors import EventDataError
 from perseid.lang import rules as r
 from perseid.local.matches import Matches
-from perseid.local.models import ROLES, Models, column_types, standing_matches
+from perseid.local.models import Models, change_row, column_types, standing_matches
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
-from perseid.semantics.graphs import Change
 from perseid.semantics.model_oracle import Match as QueryMatch
-from perseid.semantics.model_rules import Asked, Emitted, Life, Reacting, Round
+from perseid.semantics.model_rules import Asked, Life, Reacting, Round
 from perseid.semantics.model_steps import Watched
 from perseid.semantics.rules import Rules, column_name
 
@@ -61,15 +60,15 @@ class Reaction:
     def _add(self, place: dict[str, Any], one: Round) -> None:
         reasons = {id(change): why for change, why in one.told.refused}
         for asked in one.asked:
-            row = {**self._row(place, asked.change), "rule": asked.rule, "round": one.number}
+            row = {**change_row(self.models, place, asked.change), "rule": asked.rule, "round": one.number}
             if id(asked.change) in reasons:
                 self.refused.append({**row, "why": reasons[id(asked.change)]})
             elif asked.rule is not None:
                 self.changes.append(row)
         self.lives += [_life(place, life, one.number) for life in one.lives]
         for told in one.emitted:
-            self.emitted[told.name].append(self._told(place, told))
-        self.elsewhere += [self._row(self._other(place, asked), asked.change) for asked in one.elsewhere]
+            self.emitted[told.name].append({**place, **told.values})
+        self.elsewhere += [change_row(self.models, self._other(place, asked), asked.change) for asked in one.elsewhere]
 
     def _place(self, key: Key, time: int) -> dict[str, Any]:
         return {self.models.time: v.moment(time), **dict(zip(self.models.key, key, strict=True))}
@@ -77,14 +76,6 @@ class Reaction:
     def _other(self, place: dict[str, Any], asked: Asked) -> dict[str, Any]:
         assert asked.model is not None
         return {**place, **dict(zip(self.models.key, asked.model, strict=True))}
-
-    def _row(self, place: dict[str, Any], change: Change) -> dict[str, Any]:
-        values = (change.action, change.element, change.kind, change.attribute, change.value, change.target)
-        named = zip((self.models.columns[role] for role in ROLES), values, strict=True)
-        return {**place, **dict(named)}
-
-    def _told(self, place: dict[str, Any], told: Emitted) -> dict[str, Any]:
-        return {**place, **told.values}
 
     @property
     def matches(self) -> Matches:

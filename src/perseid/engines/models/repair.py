@@ -1,0 +1,286 @@
+"""A search for repairs of a model: one live model goes from state to state, each of which is looked at once.
+
+A state is known by the facts in which it differs from the start, in no order; so two ways to the same model meet. What
+follows from a state, and how good it is, is asked when it is first reached and kept. Ways are told apart by steps and cost:
+a better or shorter way to a state that is known goes on from there without asking anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from decimal import Decimal
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, TypeAlias
+
+from perseid.engines.models.live import LiveModel
+from perseid.errors import UnsupportedError
+from perseid.lang import expressions as ex
+from perseid.lang import models as m
+from perseid.lang import rules as r
+from perseid.semantics import types as t
+from perseid.semantics.graphs import RANK, Change, Element, Graph
+from perseid.semantics.model_oracle import ordered
+from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_repair import Aims, Fact, Fix, Step, asked_by, facts, said
+
+State: TypeAlias = "frozenset[Fact]"
+START: State = frozenset()
+STRATEGIES = ("best first", "breadth first", "depth first", "hill climbing")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found: fixes, the best first; whether it looked everywhere; how many states it knows."""
+
+    fixes: list[Fix]
+    complete: bool
+    states: int
+    valid: bool
+    """Had no objective a match to begin with?"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    state: State
+    steps: tuple[Step, ...]
+    cost: Decimal
+
+
+def search(
+    queries: Queries, repairs: Sequence[r.Repair], graph: Graph, aims: Aims, strategy: str, states: int
+) -> Found:
+    """Fixes of a model by one of :data:`STRATEGIES`, of at most so many states."""
+    _refuse_lists(queries)
+    space = _Space(queries, repairs, graph, aims, states)
+    if not space.worth[START][0]:
+        return Found([], True, 1, True)
+    fixes = _climb(space) if strategy == "hill climbing" else _explore(space, strategy)
+    complete = not space.full and strategy != "hill climbing"
+    return Found(sorted(fixes, key=Fix.rank), complete, len(space.worth), False)
+
+
+def _explore(space: _Space, strategy: str) -> list[Fix]:
+    """Every state within bounds, in the order of the strategy; the best way to each that is good."""
+    ways: dict[State, list[_Way]] = {}
+    best: dict[State, Fix] = {}
+    numbers = count()
+    todo: list[tuple[tuple[Any, ...], int, _Way]] = []
+
+    def add(way: _Way) -> None:
+        if _is_better(way, ways.setdefault(way.state, [])):
+            heappush(todo, (_urgency(strategy, way, space), next(numbers), way))
+
+    add(_Way(START, (), Decimal(0)))
+    while todo:
+        way = heappop(todo)[2]
+        if not any(way is kept for kept in ways[way.state]):
+            continue  # a better one came in the meantime
+        for step, state in space.steps(way.state):
+            cost = way.cost + step.cost
+            if not space.aims.allows(len(way.steps) + 1, cost):
+                continue
+            after = _Way(state, (*way.steps, step), cost)
+            hard, soft = space.worth[state]
+            if hard:
+                add(after)
+                continue
+            fix = Fix(after.steps, soft)
+            if state not in best or fix.way() < best[state].way():
+                best[state] = fix
+    return list(best.values())
+
+
+def _urgency(strategy: str, way: _Way, space: _Space) -> tuple[Any, ...]:
+    if strategy == "breadth first":
+        return (len(way.steps),)
+    if strategy == "depth first":
+        return (-len(way.steps),)
+    return (*space.worth[way.state], way.cost, len(way.steps), _texts(way))
+
+
+def _is_better(way: _Way, known: list[_Way]) -> bool:
+    """Is no known way as cheap and as short? Then those that this one beats are forgotten."""
+    if any(_beats(other, way) for other in known):
+        return False
+    known[:] = [other for other in known if not _beats(way, other)]
+    known.append(way)
+    return True
+
+
+def _beats(one: _Way, other: _Way) -> bool:
+    if one.cost > other.cost or len(one.steps) > len(other.steps):
+        return False
+    equal = (one.cost, len(one.steps)) == (other.cost, len(other.steps))
+    return not equal or _texts(one) <= _texts(other)
+
+
+def _texts(way: _Way) -> tuple[str, ...]:
+    return tuple(step.said for step in way.steps)
+
+
+def _climb(space: _Space) -> list[Fix]:
+    """Always the best next state, while it is better than where we are."""
+    way = _Way(START, (), Decimal(0))
+    while space.worth[way.state][0]:
+        allowed = [
+            (space.worth[state], step.cost, step.said, step, state)
+            for step, state in space.steps(way.state)
+            if space.aims.allows(len(way.steps) + 1, way.cost + step.cost)
+        ]
+        if not allowed:
+            return []
+        worth, _, _, step, state = min(allowed, key=lambda one: one[:3])
+        if worth >= space.worth[way.state]:
+            return []
+        way = _Way(state, (*way.steps, step), way.cost + step.cost)
+    return [Fix(way.steps, space.worth[way.state][1])]
+
+
+class _Space:
+    """The states that repairs lead to, and one live model that is taken to whichever is asked about."""
+
+    def __init__(self, queries: Queries, repairs: Sequence[r.Repair], graph: Graph, aims: Aims, states: int) -> None:
+        asked = {*aims.hard, *aims.soft, *aims.never, *(repair.query for repair in repairs)}
+        self.live = LiveModel(_needed(queries, asked))
+        self.repairs = repairs
+        self.aims = aims
+        self.most = states
+        self.full = False
+        """Were states left out because there are too many?"""
+        self.live.transact(0, _made_of(facts(graph, graph.nodes)))
+        self.at = START
+        self.worth: dict[State, tuple[int, int]] = {START: self._worth()}
+        """How many matches objectives have, hard and soft."""
+        self.following: dict[State, list[tuple[Step, State]]] = {}
+
+    def steps(self, state: State) -> list[tuple[Step, State]]:
+        """The steps that can be taken from a state, and where they lead."""
+        if state not in self.following:
+            self._go(state)
+            self.following[state] = list(self._try_all(state))
+        return self.following[state]
+
+    def _try_all(self, state: State) -> Iterator[tuple[Step, State]]:
+        graph = self.live.graph
+        todo = [
+            (repair, match, asked_by(repair, match, graph))
+            for repair in self.repairs
+            for match in ordered(self.live.matches[repair.query].standing)
+        ]
+        for repair, match, changes in todo:
+            self._go(state)
+            done, refused = self._change(changes)
+            if refused or any(self.live.matches[name].standing for name in self.aims.never):
+                continue
+            if self.at not in self.worth:
+                if len(self.worth) >= self.most:
+                    self.full = True
+                    continue
+                self.worth[self.at] = self._worth()
+            yield Step(repair.name, match, changes, repair.cost, said(repair, match, done)), self.at
+
+    def _worth(self) -> tuple[int, int]:
+        matches = self.live.matches
+        hard = sum(len(matches[name].standing) for name in self.aims.hard)
+        return hard, sum(len(matches[name].standing) for name in self.aims.soft)
+
+    def _change(self, changes: Iterable[Change]) -> tuple[list[Any], bool]:
+        changes = list(changes)
+        touched = {end for change in changes for end in (change.element, change.target) if end is not None}
+        graph = self.live.graph
+        before = facts(graph, touched)
+        told = self.live.transact(0, changes)
+        self.at = self.at ^ before ^ facts(graph, touched)
+        return told.done, bool(told.refused)
+
+    def _go(self, state: State) -> None:
+        """Take the model to a state: undo what is not so there, do what is."""
+        different = self.at ^ state
+        if not different:
+            return
+        graph = self.live.graph
+        nodes = {fact[1] for fact in different if fact[0] == "node"}
+        # A node that goes takes its values and edges along, those too in which both states agree.
+        there = facts(graph, {fact[1] for fact in different} | nodes)  # type: ignore[arg-type]
+        gone = {fact for fact in different if fact in there}
+        replaced = {e for e in nodes if sum(f[0] == "node" and f[1] == e for f in different) == 2}
+        again = {
+            f for f in there - gone if f[0] != "node" and (f[1] in replaced or (f[0] == "edge" and f[3] in replaced))
+        }
+        self._change([*_taken_away(gone), *_made_of((different - gone) | again)])
+        assert self.at == state
+
+
+def _made_of(wanted: Iterable[Fact]) -> list[Change]:
+    """Changes that make facts so: nodes, then their values, then edges."""
+    found: list[Change] = []
+    for fact in wanted:
+        element: Any = fact[1]
+        match fact[0]:
+            case "node":
+                found.append(Change("create", element, str(fact[2])))
+            case "value":
+                found.append(Change("set", element, None, str(fact[2]), fact[3]))
+            case "edge":
+                target: Any = fact[3]
+                found.append(Change("link", element, str(fact[2]), target=target))
+    return sorted(found, key=lambda change: RANK[change.action])
+
+
+def _taken_away(gone: set[Fact]) -> list[Change]:
+    deleted: set[Element] = {fact[1] for fact in gone if fact[0] == "node"}  # type: ignore[misc]
+    found: list[Change] = []
+    for fact in gone:
+        element: Any = fact[1]
+        match fact[0]:
+            case "node":
+                found.append(Change("delete", element))
+            case "value" if element not in deleted:
+                found.append(Change("set", element, None, str(fact[2]), None))
+            case "edge":
+                target: Any = fact[3]
+                found.append(Change("unlink", element, str(fact[2]), target=target))
+    order = {"set": 0, "unlink": 1, "delete": 2}
+    return sorted(found, key=lambda change: order[change.action])
+
+
+def _refuse_lists(queries: Queries) -> None:
+    for kind, carried in queries.kinds.carried.items():
+        for name, type_ in carried.items():
+            if isinstance(type_, t.Array | t.Map | t.Struct | t.Variant):
+                raise UnsupportedError(
+                    f"A search for repairs compares models, and {kind}.{name} is {type_}.",
+                    hint="Give the model single values: a number, a text, a moment.",
+                )
+
+
+def _needed(queries: Queries, asked: Iterable[str]) -> Queries:
+    """Only the queries that a search asks, and those that they call."""
+    wanted: set[str] = set()
+    todo = list(asked)
+    while todo:
+        name = todo.pop()
+        if name not in wanted:
+            wanted.add(name)
+            todo.extend(m.called(queries.queries[name]))
+    for name in sorted(wanted):
+        if any(ref.parts[-1] in queries.moving for ref in _refs(queries.queries[name])):
+            raise UnsupportedError(
+                f"A search for repairs tries changes at one moment, and {name} looks back in time.",
+                hint="Ask for repairs by queries without moving averages and their like.",
+            )
+    kept = {name: query for name, query in queries.queries.items() if name in wanted}
+    return Queries(queries.kinds, kept, {name: queries.sorts[name] for name in kept}, {})
+
+
+def _refs(value: object) -> Iterator[ex.Ref]:
+    if isinstance(value, ex.Ref):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _refs(part)
+    elif is_dataclass(value) and not isinstance(value, ex.Span):
+        for part in fields(value):
+            yield from _refs(getattr(value, part.name))
