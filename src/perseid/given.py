@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perseid.errors import BindingError, EventDataError, UnsupportedError
+from perseid.errors import BindingError, UnsupportedError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.local.documents import Documents

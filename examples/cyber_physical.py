@@ -1,0 +1,155 @@
+"""A cyber-physical system, the deployment that is kept in step with it, and quick fixes when it stays invalid too long.
+
+Run it where perseid is installed: python examples/cyber_physical.py
+
+Hosts and applications change all the time. Rules derive a deployment from them, with a trace from each element to what was made
+of it, and hold it while some host has more cpu available than in total. One or two errors are tolerated, since
+a change is often made of several; three in a row of one host start a search for repairs.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import perseid as ps
+
+CPS = """
+model cps
+node HostInstance (available_cpu bigint, total_cpu bigint, ram bigint)
+node ApplicationInstance
+edge allocated_to ApplicationInstance -> HostInstance one
+
+node DeploymentHost (cpu bigint)
+node DeploymentApplication
+edge deployed_on DeploymentApplication -> DeploymentHost one
+
+edge host_trace HostInstance -> DeploymentHost one
+edge application_trace ApplicationInstance -> DeploymentApplication one
+
+-- what is wrong with the system
+
+query overcommitted(host)
+find  host: HostInstance
+where host.available_cpu > host.total_cpu
+
+-- what the deployment lacks; nothing, as long as the system is invalid
+
+query new_host(host)
+find  host: HostInstance, not host -host_trace-> _, not overcommitted(_)
+query changed_host(host, copy)
+find  host -host_trace-> copy, not overcommitted(_)
+where host.total_cpu <> copy.cpu
+query gone_host(copy)
+find  copy: DeploymentHost, not _ -host_trace-> copy, not overcommitted(_)
+
+query new_application(application)
+find  application: ApplicationInstance, not application -application_trace-> _, not overcommitted(_)
+query gone_application(copy)
+find  copy: DeploymentApplication, not _ -application_trace-> copy, not overcommitted(_)
+
+query to_deploy(application, host)
+find  instance -allocated_to-> place, place -host_trace-> host, instance -application_trace-> application,
+      not application -deployed_on-> host, not overcommitted(_)
+query to_withdraw(application, host)
+find  instance -application_trace-> application, application -deployed_on-> host,
+      not (instance -allocated_to-> place, place -host_trace-> host), not overcommitted(_)
+
+rule make_host on found new_host(host)
+do   create copy: DeploymentHost named 'deployed ' || host, set copy.cpu = host.total_cpu, link host -host_trace-> copy
+rule change_host on found changed_host(host, copy)
+do   set copy.cpu = host.total_cpu
+rule drop_host on found gone_host(copy)
+do   delete copy
+rule make_application on found new_application(application)
+do   create copy: DeploymentApplication named 'deployed ' || application, link application -application_trace-> copy
+rule drop_application on found gone_application(copy)
+do   delete copy
+rule withdraw on found to_withdraw(application, host) priority 1
+do   unlink application -deployed_on-> host
+rule deploy on found to_deploy(application, host) priority 2
+do   link application -deployed_on-> host
+
+-- three errors of one host in a row; a return to validity between them starts the count again
+
+pattern toleration
+match (found overcommitted | updated overcommitted){3}
+selection immediate
+within forever
+partition by host
+
+rule limit_reached on toleration
+do   emit search(host)
+
+repair lower_available on overcommitted(host) cost 1
+do   set host.available_cpu = host.total_cpu
+repair raise_total on overcommitted(host) cost 1
+do   set host.total_cpu = host.available_cpu
+"""
+BEGIN = datetime(2026, 3, 1, 9, tzinfo=UTC)
+Rows = list[dict[str, Any]]
+
+
+def main() -> None:
+    cps = ps.metamodel(CPS)
+    rows: Rows = []
+
+    def now(minute: int, what: str, changes: Iterable[dict[str, Any]]) -> ps.Reaction:
+        """Add changes of one moment, and tell what they bring."""
+        moment = BEGIN + timedelta(minutes=minute)
+        rows.extend({"ts": moment, **change} for change in changes)
+        done = ps.react(ps.model(rows, cps))
+        tell(moment, what, done)
+        return done
+
+    now(0, "two hosts, two applications", [*host("h1", 4, 8), *host("h2", 2, 16), *runs("a", "h1"), *runs("b", "h2")])
+    now(1, "h2 offers 20 of its 16", [put("h2", "available_cpu", 20)])
+    now(2, "h2 has 24: what looked wrong was half of a change", [put("h2", "total_cpu", 24)])
+    now(3, "h1 offers 10 of its 8", [put("h1", "available_cpu", 10)])
+    now(4, "a third application comes to h1", runs("c", "h1"))
+    done = now(5, "h1 gets more memory, and is still wrong", [put("h1", "ram", 64)])
+    fixes = ps.repairs(done, objectives="overcommitted")
+    print(f"\n{fixes}\n")
+    rows.extend(fixes[0].rows(BEGIN + timedelta(minutes=6)))
+    done = now(6, "the first fix is chosen", [])
+    print("\nthe deployment:", ", ".join(deployed(done)))
+    print("valid:", not done.standing[()]["overcommitted"])
+
+
+def tell(moment: datetime, what: str, done: ps.Reaction) -> None:
+    """What was changed in a moment, and whether the deployment is held."""
+    made = [change for change in done.changes if change["ts"] == moment]
+    held = done.standing[()]["overcommitted"]
+    print(f"{moment:%H:%M} {what}")
+    if made:
+        print(f"      the deployment follows: {', '.join(dict.fromkeys(c['rule'] for c in made))}")
+    if held:
+        print(f"      {held[0][0]} is invalid: the deployment is held")
+    for row in done.emitted["search"]:
+        if row["ts"] == moment:
+            print(f"      three errors of {row['host']} in a row: a search for repairs starts")
+
+
+def deployed(done: ps.Reaction) -> list[str]:
+    """Which application runs where, in the deployment."""
+    edges = done.live[()].graph.edges("deployed_on")
+    return sorted(f"{application} on {place}" for application, place in edges)
+
+
+def host(name: str, available: int, total: int) -> Rows:
+    made = {"change": "create", "element": name, "kind": "HostInstance"}
+    return [made, put(name, "available_cpu", available), put(name, "total_cpu", total)]
+
+
+def runs(name: str, on: str) -> Rows:
+    return [
+        {"change": "create", "element": name, "kind": "ApplicationInstance"},
+        {"change": "link", "element": name, "kind": "allocated_to", "target": on},
+    ]
+
+
+def put(name: str, attribute: str, value: int) -> dict[str, Any]:
+    return {"change": "set", "element": name, "attribute": attribute, "value": value}
+
+
+if __name__ == "__main__":
+    main()
