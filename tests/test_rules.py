@@ -342,3 +342,13 @@ def test_a_row_that_would_hide_its_time() -> None:
         reacted("rule a on found idle(h) do emit x(h as ts)", host(0, "h1"))
     with pytest.raises(ps.EventDataError, match="names a model by 1 values"):
         reacted("rule a on found idle(h) do emit x(h) for model 'b' do create c: Copy named 'x'", host(0, "h1"))
+
+
+def test_attempts_that_are_given_up_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perseid.compile.compiler.OPEN_CAP", 10)
+    rules = """
+    pattern slow match found idle a -> lost overcommitted b within forever return a.host as host
+    rule told on slow do emit told(host)
+    """
+    done = reacted(rules, [row for number in range(14) for row in host(number, f"h{number}")])
+    assert done.matches.capped == 4

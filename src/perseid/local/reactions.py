@@ -33,10 +33,12 @@ class Reaction:
         rules: Rules,
         rounds: Sequence[tuple[Key, int, Round]],
         late: Sequence[Match],
+        capped: int,
         live: dict[Key, LiveModel],
     ) -> None:
         self._rounds = sorted(rounds, key=lambda one: one[1])
         self._late = late
+        self._capped = capped
         self.models = models
         """The stream that was reacted to."""
         self.live = live
@@ -82,7 +84,7 @@ class Reaction:
         """All matches of the patterns that rules wait for: those that :meth:`match` would find in the same events."""
         found = [match for _, _, one in self._rounds for match in one.matches]
         found = sorted([*found, *self._late], key=lambda match: (match.end, match.start))
-        return Matches(found, {})
+        return Matches(found, {"capped": self._capped})
 
     @property
     def standing(self) -> dict[Key, dict[str, list[QueryMatch]]]:
@@ -118,6 +120,7 @@ def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, 
     plans = planned(rules, models.key)
     running: dict[Key, Reacting] = {}
     live: dict[Key, LiveModel] = {}
+    watches: dict[Key, PatternWatch] = {}
     found: list[tuple[Key, int, Round]] = []
 
     def noted(key: Key, moments: Iterable[tuple[int, list[Round]]]) -> None:
@@ -128,8 +131,8 @@ def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, 
             continue
         if key not in running:
             live[key] = LiveModel(models.queries)
-            watch = PatternWatch(models.queries, plans, dict(zip(models.key, key, strict=True)))
-            running[key] = Reacting(rules, live[key], watch, rounds, changes)
+            watches[key] = PatternWatch(models.queries, plans, dict(zip(models.key, key, strict=True)))
+            running[key] = Reacting(rules, live[key], watches[key], rounds, changes)
         noted(key, running[key].until(time))
         noted(key, [(time, running[key].transact(time, asked))])
     late: list[Match] = []
@@ -137,7 +140,8 @@ def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, 
         noted(key, one.until(None if until is None else until + 1))
         # What is decided only by the end itself has no moment at which a rule could act.
         late += one.watch.finish() if until is None else one.watch.pass_to(until + 1)
-    return Reaction(models, rules, found, late, live)
+    capped = sum(watch.capped() for watch in watches.values())
+    return Reaction(models, rules, found, late, capped, live)
 
 
 def _check_columns(models: Models, rules: Rules) -> None:

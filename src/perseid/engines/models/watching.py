@@ -64,6 +64,11 @@ class PatternWatch:
     def finish(self) -> list[Match]:
         return [match for stream in self.streams for one in stream.watched_by for match in one.finish()]
 
+    def capped(self) -> int:
+        """Attempts given up because more were open than a pattern keeps."""
+        machines = (m for stream in self.streams for one in stream.watched_by for m in one.machines.values())
+        return sum(machine.capped for machine in machines)
+
 
 class _Stream:
     """The events of a model that some patterns are asked of, numbered as a table of them would be."""
