@@ -16,7 +16,7 @@ from perseid.local.matches import Matches
 from perseid.local.models import Models, change_row, column_types, standing_matches
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
-from perseid.semantics.model_oracle import Match as QueryMatch
+from perseid.semantics.model_queries import Match as QueryMatch
 from perseid.semantics.model_rules import Asked, Life, Reacting, Round
 from perseid.semantics.model_steps import Watched
 from perseid.semantics.rules import Rules, column_name

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from perseid.lang import rules as r
 from perseid.semantics import values as v
 from perseid.semantics.graphs import Change, Done, Element, Graph
-from perseid.semantics.model_oracle import Match, applied, evaluate_all, ordered
-from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_oracle import applied, evaluate_all, ordered
+from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.model_rules import effects_of
 
 Fact: TypeAlias = "tuple[object, ...]"

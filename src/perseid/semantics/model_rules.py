@@ -17,7 +17,8 @@ from perseid.lang import rules as r
 from perseid.semantics.detection import Match as PatternMatch
 from perseid.semantics.evaluate import evaluate
 from perseid.semantics.graphs import Change, Graph
-from perseid.semantics.model_oracle import Match, RowScope, Told, match_key
+from perseid.semantics.model_oracle import RowScope, Told, match_key
+from perseid.semantics.model_queries import Match
 from perseid.semantics.rules import Rules, column_name
 from perseid.semantics.values import Value
 
