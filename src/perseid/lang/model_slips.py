@@ -7,11 +7,11 @@ import re
 from perseid.lang.first_look import LEXEME
 from perseid.lang.spots import Slip, Spot
 
-_HEADS = frozenset({"_MODEL", "_QUERY", "_PATTERN"})
+_HEADS = frozenset({"_MODEL", "_QUERY", "_PATTERN", "_RULE", "_REPAIR"})
 _TYPES = frozenset({"_NODE", "_EDGE", "ABSTRACT"})
 _SHORT = 40
 
-_BEGIN = "A text about a model holds: model NAME with its nodes and edges, query NAME(…), pattern NAME."
+_BEGIN = "A text about a model holds: model NAME with its nodes and edges, query NAME(…), pattern NAME, rule NAME, repair NAME."
 _NODE = "A type of nodes is written: node User (name string, age bigint)."
 _EDGE = "An edge has a name, and then what it leads from and to: edge likes User -> Comment."
 _FIND = "What a query asks for stands after 'find': find a: User, a -likes-> b."
