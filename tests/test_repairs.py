@@ -118,7 +118,7 @@ def test_one_of_many_models_and_what_rules_made_of_it() -> None:
 
 def test_what_is_refused() -> None:
     rows = host("h1", 10, 8)
-    with pytest.raises(ps.PatternError, match="Did you mean overcommitted"):
+    with pytest.raises(ps.PatternError, match="did you mean 'overcommitted'"):
         asked(rows, "overcomitted")
     with pytest.raises(ps.EventDataError, match="There is no strategy 'luck'"):
         asked(rows, strategy="luck")

@@ -115,7 +115,7 @@ def test_patterns_find_what_a_whole_run_finds() -> None:
             rows = EventRows(cps.queries, group.watched, ())
             for key, time, one in done._rounds:
                 rows.add(key, time, one.told)
-            events = event_stream(rows.table(pa.string(), []), stream)
+            events = event_stream(rows.table(pa.string(), []), stream, group.watched)
             for pattern in group.patterns:
                 for match in ps.pattern(pattern).match(events):
                     expected.add(match.match_id)
