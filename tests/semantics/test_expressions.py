@@ -361,6 +361,17 @@ def test_distance():
     assert run("distance_km(0, 0, 0, x)", x=INF) is None
 
 
+def test_angles() -> None:
+    assert run("angle(1, 0, 0, 0, 1, 1)") == pytest.approx(45.0)
+    assert run("angle(-3, 0, 0, 0, 2, 0)") == 180.0
+    assert run("angle(5, 2, 3, 2, 4, 2)") == 0.0
+    assert run("angle(0, -1, 0, 0, 7, 0)") == 90.0
+    assert run("angle(1, 2, 1, 2, 3, 4)") is None, "a side of no length"
+    assert run("angle(x, 0, 0, 0, 1, 1)", x=INF) is None
+    assert run("angle(x, x, 0, 0, x, x)", x=1e200) is None, "too large for doubles"
+    assert run("angle(null, 0, 0, 0, 1, 1)") is None
+
+
 def test_lists_and_relations_given_at_use():
     scope = Row(
         {"x": 1, "n": None},

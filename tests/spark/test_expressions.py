@@ -36,7 +36,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 SESSIONS = [("true", "America/New_York"), ("false", "Asia/Kolkata")]
 COLUMNS_AT_ONCE = 120
-APPROXIMATE = {"ln", "log10", "exp", "power", "distance_km"}
+APPROXIMATE = {"ln", "log10", "exp", "power", "distance_km", "angle"}
 """Java and C round these differently in the last bits."""
 NOT_TRANSLATED: dict[str, str] = {}
 """Functions that no test exercises, each with its reason."""
@@ -398,6 +398,7 @@ MATHS = [
     *(f"round({x}, {d})" for x in NUMBERS for d in (-1000, -40, -39, -38, -37, -20, -19, -18, -3, -1, 0, 1, 2, 5, 17, 18, 30, 400, 1000, 9999999999)),
     *(f"mod({a}, {b})" for a in ("id", "x", "price", "big", "-7") for b in ("m", "y", "part", "3", "0", "2.5")),
     "distance_km(lat, lon, 52, 13.4)", "distance_km(lat, lon, -lat, lon + 180)", "distance_km(lat, lon, lat, lon)", "distance_km(lat, lon, x, y)",
+    "angle(lat, lon, 52, 13.4, x, y)", "angle(lat, lon, lat, lon, x, y)", "angle(lat, 0, 0, 0, -lat, 0)",
     "distance_km(lat + lat - lat + lat - lat + lat - lat + lat - lat + lat - lat + lat - lat + lat - lat + lat - lat + lat - lat, lon, 1.5, 0)",
 ]  # fmt: skip
 STRINGS = [

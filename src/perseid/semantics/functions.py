@@ -56,6 +56,8 @@ UNITS = (
     "millisecond", "microsecond",
 )  # fmt: skip
 EARTH_RADIUS_KM = 6371.0088
+DEGREES = 180.0 / math.pi
+"""How many degrees a radian has."""
 
 
 def literal_integer(expr: Expr) -> int | None:
@@ -365,6 +367,19 @@ def _distance_km(*args: Value) -> Value:
     return 2 * EARTH_RADIUS_KM * math.asin(math.sqrt(min(1.0, max(0.0, half))))
 
 
+def _angle(*args: Value) -> Value:
+    numbers = [x for x in map(v.to_double, args) if x is not None and math.isfinite(x)]
+    if len(numbers) != len(args):
+        return None
+    ax, ay, bx, by, cx, cy = numbers
+    ux, uy, wx, wy = ax - bx, ay - by, cx - bx, cy - by
+    cross, dot = abs(ux * wy - uy * wx), ux * wx + uy * wy
+    # Both are zero where a side has no length; numbers too large for doubles have no angle either.
+    if (cross == 0.0 and dot == 0.0) or not (math.isfinite(cross) and math.isfinite(dot)):
+        return None
+    return math.atan2(cross, dot) * DEGREES
+
+
 def _known(found: list[Value]) -> list[Value]:
     return [x for x in found if x is not None]
 
@@ -465,6 +480,7 @@ def _answered_by_scope(*args: Value) -> Value:
 
 _INT, _DBL, _STR, _BOOL, _TS = t.Integer(), t.Double(), t.String(), t.Boolean(), t.Timestamp()
 _GEO: tuple[Kind, ...] = ("number", "number", "number", "number")
+_CORNER: tuple[Kind, ...] = (*_GEO, "number", "number")
 
 _TABLE = (
     _scalar("abs", ("amount",), _first, _abs, "without its sign", "abs(-3) is 3"),
@@ -511,6 +527,7 @@ _TABLE = (
     _scalar("array_contains", ("array", "any"), _BOOL, _array_contains, "has the second as an element", "array_contains(a.tags, 'vip')"),
     _scalar("element_at", ("collection", "any"), _element, _element_at, "an array's element from 1 (from the end when negative), or a map's value", "element_at(a.items, -1)"),
     _scalar("distance_km", _GEO, _DBL, _distance_km, "kilometres between two points given in degrees: latitude, longitude, latitude, longitude", "distance_km(0, 0, 0, 0) is 0.0"),
+    _scalar("angle", _CORNER, _DBL, _angle, "degrees, 0 to 180, at the second of three points between the other two, each given as x, y; null where one of these is the second", "angle(1, 0, 0, 0, 0, 1) is 90.0"),
     _scalar("time", ("step",), _TS, _answered_by_scope, "the event time of a step; without one, of the event itself", "time(b) - time(a)", low=0),
     _scalar("type", ("step",), _STR, _answered_by_scope, "the event type of a step; without one, of the event itself", "type(a)", low=0),
     _aggregate("count", "any", _INT, lambda xs: len(_known(xs)), "how many events, or values that are not null", "count(t)", "count(distinct t.payee)"),

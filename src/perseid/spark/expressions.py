@@ -9,7 +9,7 @@ What Spark cannot say exactly is left to Python (the answer is None): text of do
 Java 19 ``toString`` does not give the shortest digits), ``like`` with a pattern that is no literal (Spark's matching
 backtracks, and a hostile event could choose the pattern), comparisons that need more than 38 digits, and branches of
 different kinds where the reference would keep the kind of the branch taken. Three things are said although the last
-digit may differ: ``ln``, ``log10``, ``exp``, ``power`` and ``distance_km`` are Java's and not C's; ``upper`` and
+digit may differ: ``ln``, ``log10``, ``exp``, ``power``, ``distance_km`` and ``angle`` are Java's and not C's; ``upper`` and
 ``lower`` know the Unicode of their own version; ``round`` of a double starts from the digits Java gives it.
 
 Here is the way through the tree; what each node is in SQL stands in :mod:`perseid.spark.sql`.

@@ -25,6 +25,8 @@ def function(names: Names, expr: Call, args: list[Sql]) -> Sql:
             return double(f"{expr.name}({', '.join(map(numbers.as_double, args))})")
         case "distance_km":
             return numbers.distance(names, list(map(numbers.as_double, args)))
+        case "angle":
+            return numbers.angle(names, list(map(numbers.as_double, args)))
         case "greatest" | "least" | "coalesce":
             return choices.one_of(expr.name, parts)
         case "nullif":

@@ -1,4 +1,4 @@
-"""Numbers: how wide they are, their sign, rounding, and distances on the globe."""
+"""Numbers: how wide they are, their sign, rounding, distances on the globe, and angles."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import replace
 from perseid.lang.expressions import Literal
 from perseid.semantics import types as t
 from perseid.semantics import values as v
-from perseid.semantics.functions import EARTH_RADIUS_KM, FUNCTIONS
+from perseid.semantics.functions import DEGREES, EARTH_RADIUS_KM, FUNCTIONS
 from perseid.spark.sql.pieces import CannotSayError, Names, Sql, double, duration, firm, integer
 from perseid.spark.sql.times import micros
 
 MIN_BIGINT = f"{v.MIN_INTEGER}L"
 MAX_INT = 2_147_483_647
 _SCALA_DIGITS = 34
+_INFINITY = "cast('Infinity' as double)"
 
 
 def as_double(value: Sql) -> str:
@@ -132,14 +133,14 @@ def made_whole(names: Names, name: str, value: Sql) -> Sql:
     raise CannotSayError
 
 
-# the globe
+# the globe, and the plane
 
 
 def distance(names: Names, degrees: Sequence[str]) -> Sql:
     """Kilometres between two points, each a latitude and a longitude."""
 
     def formula(*degrees: str) -> str:
-        known = " and ".join(f"abs({x}) < cast('Infinity' as double)" for x in degrees)
+        known = " and ".join(f"abs({x}) < {_INFINITY}" for x in degrees)
         lat1, lon1, lat2, lon2 = (f"radians({x})" for x in degrees)
         half = (
             f"power(sin(({lat2} - {lat1}) / 2D), 2D) + "
@@ -149,3 +150,17 @@ def distance(names: Names, degrees: Sequence[str]) -> Sql:
         return f"case when {known} then 2D * {EARTH_RADIUS_KM!r}D * {arc} end"
 
     return double(names.shared_texts(degrees, formula))
+
+
+def angle(names: Names, numbers: Sequence[str]) -> Sql:
+    """Degrees at the second of three points, each given as x and y."""
+
+    def formula(ax: str, ay: str, bx: str, by: str, cx: str, cy: str) -> str:
+        ux, uy, wx, wy = f"({ax} - {bx})", f"({ay} - {by})", f"({cx} - {bx})", f"({cy} - {by})"
+        return names.shared_texts([f"abs({ux} * {wy} - {uy} * {wx})", f"({ux} * {wx} + {uy} * {wy})"], turned)
+
+    def turned(cross: str, dot: str) -> str:
+        known = f"{cross} < {_INFINITY} and abs({dot}) < {_INFINITY} and ({cross} <> 0D or {dot} <> 0D)"
+        return f"case when {known} then atan2({cross}, {dot}) * {DEGREES!r}D end"
+
+    return double(names.shared_texts(numbers, formula))
