@@ -145,8 +145,11 @@ def moving_value(window: Moving, seen: Sequence[Value]) -> Value:
     if not known:
         return None
     if window.function in ("moving_avg", "moving_sum"):
-        total = exact_sum(float(value) for value in known)  # type: ignore[arg-type]
-        return canonical(total.value() if window.function == "moving_sum" else total.mean())
+        # One after the other, the oldest first: a window is short, and an array of windows is summed the same way.
+        total = 0.0
+        for value in known:
+            total += float(value)  # type: ignore[arg-type]
+        return canonical(total if window.function == "moving_sum" else total / len(known))
     best = known[0]
     for value in known[1:]:
         order = v.compare(value, best)
@@ -165,6 +168,15 @@ def evaluate_all(queries: Queries, graph: Graph, moving: Callable[[Element, Movi
     for name, query in queries.queries.items():
         found[name] = reader.matches(query)
     return found
+
+
+def related(
+    queries: Queries, graph: Graph, constraint: m.IsNode | m.Walk | m.Call, found: dict[str, set[Match]]
+) -> set[Match]:
+    """What fulfils a constraint on a graph, where ``found`` has the matches of the query that it calls."""
+    if isinstance(constraint, m.Walk) and (constraint.low, constraint.high) == (1, 1):
+        return set(graph.edges(constraint.edge))
+    return _Reader(queries, graph, lambda element, window: None, found)._relation(constraint)[1]
 
 
 @dataclass(slots=True)
