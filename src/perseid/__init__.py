@@ -54,12 +54,13 @@ from perseid.errors import (
 from perseid.local.answers import Answers
 from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents
+from perseid.local.frames import Frames
 from perseid.local.matches import Matches
 from perseid.local.models import Models
 from perseid.local.reactions import Reaction
 from perseid.local.repairs import QuickFix, QuickFixes
 from perseid.local.rows import Events
-from perseid.model_api import Metamodel, metamodel, model, react, repairs
+from perseid.model_api import Metamodel, frames, metamodel, model, react, repairs
 from perseid.semantics.detection import Match
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.semantics.types import EventSchema, schema
@@ -82,6 +83,7 @@ __all__ = [
     "EventDataError",
     "EventSchema",
     "Events",
+    "Frames",
     "HiddenMarkov",
     "LimitError",
     "Match",
@@ -119,6 +121,7 @@ __all__ = [
     "floor_plan",
     "fold",
     "fold_into",
+    "frames",
     "hidden_markov",
     "inspect",
     "learn",

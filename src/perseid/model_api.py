@@ -11,15 +11,24 @@ from perseid.compile.plan import Plan
 from perseid.declare import events, microseconds, named_words
 from perseid.engines.models.plan import ROLES
 from perseid.engines.models.repair import STRATEGIES, search
-from perseid.errors import EventDataError, PatternError, PatternSyntaxError, UnsupportedError
+from perseid.errors import (
+    EventDataError,
+    PatternError,
+    PatternSyntaxError,
+    PerseidError,
+    UnsupportedError,
+    did_you_mean,
+)
 from perseid.lang import ast
 from perseid.lang.models import ModelFile
 from perseid.lang.parser import parse_models
-from perseid.local.models import Models, events_here
+from perseid.local.frames import Frames
+from perseid.local.models import Models, changes_of, events_here
 from perseid.local.reactions import Reaction, react_here
 from perseid.local.repairs import QuickFixes
 from perseid.local.rows import Events, require_here, require_spark
-from perseid.semantics.graphs import Graph
+from perseid.local.tables import read_table
+from perseid.semantics.graphs import RANK, Change, Element, Graph
 from perseid.semantics.metamodels import kinds_of, unknown
 from perseid.semantics.model_queries import Queries, check_queries
 from perseid.semantics.model_repair import Aims
@@ -99,15 +108,53 @@ def model(
     On a stream a transaction is made when the watermark is past its time; ``idle``, ``shards`` and ``max_state`` are as of
     :func:`events`.
     """
+    _require_metamodel(metamodel)
+    columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
+    rows = events([], idle=idle, shards=shards, max_state=max_state)
+    named = _names(key), _names(order_by), columns, _names(observe)
+    return Models(data, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules)
+
+
+@named_words
+def frames(
+    data: Any,
+    metamodel: Metamodel,
+    *,
+    each: Any,
+    columns: Mapping[str, tuple[Element, str]],
+    time: str = "ts",
+    key: str | Iterable[str] = (),
+    observe: str | Iterable[str] = (),
+) -> Frames:
+    """Declare frames of live models: a row for each model and time, and which of its columns set what.
+
+    ``each`` is what every model begins with: rows of changes as :func:`model` takes them, without a time. ``columns`` says
+    for each column which element of it has the value as which attribute: ``{"right_hand_y": ("right_hand", "y")}``. A row
+    is a transaction that sets all of them; a null sets null. The first of a model makes what ``each`` says before.
+
+    The events are those of :func:`model`, and patterns are asked of them in the same way. Since nodes and edges stay, most
+    queries are answered for all frames at once; ``explain`` says which are not, and why.
+    """
+    _require_metamodel(metamodel)
+    snapshot = _snapshot(metamodel, each)
+    _check_columns(metamodel, snapshot, columns)
+    return Frames(
+        data,
+        metamodel.queries,
+        time,
+        _names(key),
+        observe=_names(observe),
+        each=tuple(snapshot),
+        sets={name: (place[0], place[1]) for name, place in columns.items()},
+    )
+
+
+def _require_metamodel(metamodel: object) -> None:
     if not isinstance(metamodel, Metamodel):
         raise EventDataError(
             f"A model is one of a metamodel, and this is {type(metamodel).__name__}.",
             hint="ps.model(rows, ps.metamodel('''model cps node Host (cpu bigint) …''')).",
         )
-    columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
-    rows = events([], idle=idle, shards=shards, max_state=max_state)
-    named = _names(key), _names(order_by), columns, _names(observe)
-    return Models(data, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules)
 
 
 @named_words
@@ -198,6 +245,49 @@ def _key(given: Any) -> tuple[Any, ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
+def _snapshot(metamodel: Metamodel, each: Any) -> list[Change]:
+    """What every model begins with, in order; it must fit the metamodel, whole."""
+    rows = read_table(each)
+    changes = changes_of(dict(zip(ROLES, ROLES, strict=True)), rows)
+    changes.sort(key=lambda change: RANK.get(change.action, 5))
+    graph = Graph(metamodel.queries.kinds)
+    for change in changes:
+        try:
+            graph.apply(change)
+        except PerseidError as error:
+            raise EventDataError(
+                f"No model can begin so: {error.message}", hint="Mend the changes in ps.frames(rows, each=…)."
+            ) from None
+    return changes
+
+
+def _check_columns(metamodel: Metamodel, snapshot: list[Change], columns: Mapping[str, tuple[Element, str]]) -> None:
+    kinds = {change.element: str(change.kind) for change in snapshot if change.action == "create"}
+    taken: dict[tuple[Element, str], str] = {}
+    if not isinstance(columns, Mapping) or not columns:
+        raise EventDataError(
+            "Frames have columns that set attributes, and none is named.",
+            hint="columns={'right_hand_y': ('right_hand', 'y'), …}.",
+        )
+    for name, place in columns.items():
+        if not isinstance(place, tuple) or len(place) != 2:
+            raise EventDataError(
+                f"The column {name!r} sets an attribute of an element, and {place!r} does not say which.",
+                hint=f"columns={{{name!r}: ('right_hand', 'y'), …}}.",
+            )
+        element, attribute = place
+        if element not in kinds:
+            raise EventDataError(
+                f"The column {name!r} sets an attribute of {element!r}, which no model begins with."
+                + did_you_mean(str(element), [str(there) for there in kinds]),
+                hint="Create it in each=[{'change': 'create', 'element': …, 'kind': …}, …].",
+            )
+        metamodel.queries.kinds.attribute_type(kinds[element], attribute)
+        if place in taken:
+            raise EventDataError(f"The columns {taken[place]!r} and {name!r} both set {element}.{attribute}.")
+        taken[place] = name
+
+
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
@@ -210,7 +300,8 @@ def events_of(groups: Sequence[Group], stream: Models) -> list[Events]:
 
 def explain_model(groups: Sequence[Group], stream: Models) -> str:
     """The model that patterns are asked of, in words."""
-    return explain_models(stream.queries, groups, stream.key)
+    one_by_one = [stream.why_one_by_one(group.watched) for group in groups] if isinstance(stream, Frames) else None
+    return explain_models(stream.queries, groups, stream.key, one_by_one)
 
 
 def detect_changes(

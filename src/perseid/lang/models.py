@@ -199,6 +199,17 @@ class ModelFile:
     repairs: tuple[Repair, ...] = ()
 
 
+def variables_of(constraint: IsNode | Walk | Call) -> tuple[str, ...]:
+    """The variables of a constraint, in the order of what it relates."""
+    match constraint:
+        case IsNode():
+            return (constraint.variable,)
+        case Walk():
+            return (constraint.source, constraint.target)
+        case Call():
+            return constraint.arguments
+
+
 def calls(query: Query) -> Iterator[Call]:
     """Every call of another query that stands in this one."""
     if isinstance(query.ways, Components):

@@ -50,9 +50,9 @@ class Models:
             if name not in table.columns and table.rows:
                 raise missing_column("The changes", name, "key or order", list(table.columns), "ps.model(rows, …)")
         times = np.asarray(time_column(table, self.time))
-        changes = _changes(self, table)
-        keys = list(zip(*(_values(table, name) for name in self.key), strict=True)) if self.key else [()] * table.rows
-        ranks = [_values(table, name) for name in self.order_by]
+        changes = changes_of(self.columns, table)
+        keys = list(zip(*(values_of(table, name) for name in self.key), strict=True)) if self.key else [()] * table.rows
+        ranks = [values_of(table, name) for name in self.order_by]
         models: dict[tuple[Any, ...], list[int]] = {}
         for row in range(table.rows):
             models.setdefault(keys[row], []).append(row)
@@ -78,6 +78,25 @@ class Models:
         """What the named queries found, updated and lost, or all of them: a row for each, in the order of time."""
         watched = Watched(queries or tuple(self.queries.queries), ())
         return events_here(self, [watched])[0].data
+
+    def event_tables(self, watched: Sequence[Watched]) -> list[pa.Table]:
+        """The events, for each that watches them; the changes are gone through once."""
+        rows = [EventRows(self.queries, one, self.key) for one in watched]
+        refused: list[str] = []
+        queries = dict.fromkeys(name for one in watched for name in one.queries)
+        for key, time, told in self.told(queries=queries):
+            for one in rows:
+                one.add(key, time, told)
+            refused += [why for _, why in told.refused]
+        if refused:
+            warn(f"{len(refused)} changes do not fit the model and were left out; the first: {refused[0]}")
+        element, keys = self.name_types()
+        return [one.table(element, keys) for one in rows]
+
+    def name_types(self) -> tuple[Any, list[Any]]:
+        """The types of names of nodes, and of the columns that tell models apart."""
+        table = read_table(self.data, {self.columns["element"], *self.key})
+        return type_of(table, self.columns["element"]), [type_of(table, name) for name in self.key]
 
     def matches(self) -> dict[tuple[Any, ...], dict[str, list[Match]]]:
         """By model and query, the matches there are after the last change."""
@@ -107,24 +126,9 @@ class Models:
 
 
 def events_here(models: Models, watched: Sequence[Watched]) -> list[Events]:
-    """The events of models in this process, for each that watches them; the changes are gone through once."""
-    rows = [EventRows(models.queries, one, models.key) for one in watched]
-    refused: list[str] = []
-    queries = dict.fromkeys(name for one in watched for name in one.queries)
-    for key, time, told in models.told(queries=queries):
-        for one in rows:
-            one.add(key, time, told)
-        refused += [why for _, why in told.refused]
-    if refused:
-        warn(f"{len(refused)} changes do not fit the model and were left out; the first: {refused[0]}")
-    types = column_types(models)
-    return [event_stream(one.table(*types), models, one.watched) for one in rows]
-
-
-def column_types(models: Models) -> tuple[Any, list[Any]]:
-    """What Arrow calls the names of nodes, and the columns that tell models apart."""
-    table = read_table(models.data, {models.columns["element"], *models.key})
-    return _type(table, models.columns["element"]), [_type(table, name) for name in models.key]
+    """The events of models in this process, for each that watches them."""
+    tables = models.event_tables(watched)
+    return [event_stream(table, models, one) for table, one in zip(tables, watched, strict=True)]
 
 
 def standing_matches(live: Mapping[tuple[Any, ...], LiveModel]) -> dict[tuple[Any, ...], dict[str, list[Match]]]:
@@ -144,20 +148,21 @@ def change_row(models: Models, place: Mapping[str, Any], change: Change) -> dict
     return {**place, **dict(zip((models.columns[role] for role in ROLES), values, strict=True))}
 
 
-def _changes(models: Models, table: Table) -> list[Change]:
+def changes_of(columns: Mapping[str, str], table: Table) -> list[Change]:
+    """Every row as a change; ``columns`` has the column of each role."""
     absent = [None] * table.rows
-    columns = [
-        _values(table, models.columns[role]) if models.columns[role] in table.columns else absent for role in ROLES
-    ]
-    return [Change(*row) for row in zip(*columns, strict=True)]
+    found = [values_of(table, columns[role]) if columns[role] in table.columns else absent for role in ROLES]
+    return [Change(*row) for row in zip(*found, strict=True)]
 
 
-def _values(table: Table, name: str) -> list[Any]:
+def values_of(table: Table, name: str) -> list[Any]:
+    """A column value by value."""
     column = table.columns[name]
     return column if isinstance(column, list) else column.to_pylist()
 
 
-def _type(table: Table, name: str) -> Any:
+def type_of(table: Table, name: str) -> Any:
+    """The one type of a column of names."""
     if name not in table.columns:
         return pa.string()
     column = table.columns[name]

@@ -13,7 +13,7 @@ from perseid.engines.models.watching import PatternWatch, planned
 from perseid.errors import EventDataError
 from perseid.lang import rules as r
 from perseid.local.matches import Matches
-from perseid.local.models import Models, change_row, column_types, standing_matches
+from perseid.local.models import Models, change_row, standing_matches
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
 from perseid.semantics.model_queries import Match as QueryMatch
@@ -97,7 +97,7 @@ class Reaction:
         rows = EventRows(self.models.queries, watched, self.models.key)
         for key, time, one in self._rounds:
             rows.add(key, time, one.told)
-        return rows.table(*column_types(self.models))
+        return rows.table(*self.models.name_types())
 
     def __repr__(self) -> str:
         fired = sum(life["state"] == "fired" for life in self.lives)

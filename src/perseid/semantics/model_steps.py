@@ -172,9 +172,16 @@ def _among(column: str, values: list[str]) -> ex.Expr:
     return ex.InList(ex.Ref((column,)), tuple(ex.Literal("string", value) for value in values))
 
 
-def event_columns(queries: Queries, watched: Watched) -> dict[str, t.Type | None]:
-    """The columns that events of a model have beside time and type, with their types; None for names of nodes."""
+def event_columns(queries: Queries, watched: Watched, key: Sequence[str] = ()) -> dict[str, t.Type | None]:
+    """The columns that events of a model have beside time, type and key, with their types; None for names of nodes."""
     found: dict[str, t.Type | None] = {}
+    for query in watched.queries:
+        for name in queries.queries[query].parameters:
+            if name in key:
+                raise UnsupportedError(
+                    f"{name!r} is a parameter of {query}, and the column that tells models apart.",
+                    hint="Call one of them something else.",
+                )
     for query in watched.queries:
         for name, sort in queries.sorts[query].items():
             type_ = sort.type if isinstance(sort, AValue) else None

@@ -11,8 +11,10 @@ from perseid.semantics.model_steps import Group, Watched
 from perseid.viz.detection import Row, section
 
 
-def explain_models(queries: Queries, groups: Sequence[Group], key: Sequence[str]) -> str:
-    """The model and its events."""
+def explain_models(
+    queries: Queries, groups: Sequence[Group], key: Sequence[str], one_by_one: Sequence[str | None] | None = None
+) -> str:
+    """The model and its events; of frames, what keeps each group from being answered for all of them at once."""
     kinds = queries.kinds
     name = kinds.metamodel.name
     rows: list[Row] = [
@@ -25,6 +27,7 @@ def explain_models(queries: Queries, groups: Sequence[Group], key: Sequence[str]
             f"{len(queries.queries)}, kept as the model changes by {len(Network(queries).operators)} operators that they share; "
             "the cost follows what changed (closures and components: what hangs together with it)",
         ),
+        *(() if one_by_one is None else map(_way, groups, one_by_one)),
         ("state", "the model itself, and the matches of every query and of its parts"),
     ]
     return "\n".join(section(f"the model {name}", rows)).rstrip() + "\n"
@@ -33,3 +36,10 @@ def explain_models(queries: Queries, groups: Sequence[Group], key: Sequence[str]
 def _events(watched: Watched) -> str:
     events = [f"{query} found, updated and lost" for query in watched.queries]
     return "; ".join([*events, *map(print_kind, watched.changes)]) or "none"
+
+
+def _way(group: Group, why: str | None) -> Row:
+    names = ", ".join(pattern.name for pattern in group.patterns)
+    if why is None:
+        return f"frames of {names}", "all at once: each match the structure allows is a condition over columns"
+    return f"frames of {names}", f"one by one, because of {why}"

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from perseid.engines.sequence.schema import arrow_of
+from perseid.semantics import types as t
 from perseid.semantics.graphs import Done
 from perseid.semantics.model_oracle import Told
 from perseid.semantics.model_queries import Queries
@@ -46,7 +47,7 @@ class EventRows:
 
     def columns(self, element: Any) -> dict[str, Any]:
         """What events have beside time, type and place, as Arrow arrays; ``element`` is the type of names of nodes."""
-        kinds = arrow_columns(self.queries, self.watched, element)
+        kinds = arrow_columns(self.queries, self.watched, element, self.key)
         return {name: pa.array([values.get(name) for values in self.values], kind) for name, kind in kinds.items()}
 
     def table(self, element: Any, keys: Sequence[Any]) -> pa.Table:
@@ -63,15 +64,15 @@ class EventRows:
         return {name: pa.array([key[place] for key in self.keys], type_) for place, (name, type_) in pairs}
 
 
-def arrow_columns(queries: Queries, watched: Watched, element: Any) -> dict[str, Any]:
+def arrow_columns(queries: Queries, watched: Watched, element: Any, key: Sequence[str]) -> dict[str, Any]:
     """Arrow's types of what events have beside time, type and place."""
-    found = event_columns(queries, watched)
-    return {name: element if type_ is None else arrow_of(type_) for name, type_ in found.items()}
+    found = event_columns(queries, watched, key)
+    return {name: arrow_of_column(type_, element) for name, type_ in found.items()}
 
 
 def content_columns(queries: Queries, watched: Watched, key: Sequence[str]) -> list[str]:
     """What makes an event this event, beside its time: its type, its model, and all it says."""
-    return [TYPE, *key, *event_columns(queries, watched)]
+    return [TYPE, *key, *event_columns(queries, watched, key)]
 
 
 def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -89,3 +90,8 @@ def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tup
 def _of_change(done: Done) -> dict[str, Any]:
     values = (done.element, done.kind, done.attribute, done.old, done.new, done.target)
     return dict(zip(CHANGE_COLUMNS, values, strict=True))
+
+
+def arrow_of_column(type_: t.Type | None, element: Any) -> Any:
+    """The Arrow type of a column of events; of names of nodes, that of the data."""
+    return element if type_ is None else arrow_of(type_)

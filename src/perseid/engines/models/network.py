@@ -224,7 +224,7 @@ class _Compiled:
         known = {name[0] for name in relation.names}
 
         def unknown(constraint: m.IsNode | m.Walk | m.Call) -> tuple[bool, int]:
-            variables = set(_variables(constraint))
+            variables = set(m.variables_of(constraint))
             return not variables & known, len(variables - known)
 
         return min(waiting, key=unknown)
@@ -238,7 +238,7 @@ class _Compiled:
                 number = network.walks(network.edges(constraint.edge), constraint.low, constraint.high)
             case m.Call():
                 number = network.walks(network.outputs[constraint.query], constraint.low, constraint.high)
-        return self._without_repeats(number, _variables(constraint))
+        return self._without_repeats(number, m.variables_of(constraint))
 
     def _without_repeats(self, number: int, variables: tuple[str, ...]) -> _Relation:
         """Where a variable comes twice, only rows that have the same value at both places."""
@@ -262,7 +262,7 @@ class _Compiled:
 
     def _without(self, relation: _Relation, no: m.No) -> _Relation:
         inside = [c for c in no.constraints if not isinstance(c, m.No)]
-        own = {(name,) for c in inside for name in _variables(c)}
+        own = {(name,) for c in inside for name in m.variables_of(c)}
         asked = {(ref.parts[0],) for ref in _references(no.where)}
         alone = asked <= own and bool(inside) and not any(isinstance(c, m.No) for c in no.constraints)
         if alone:
@@ -336,16 +336,6 @@ class _Compiled:
             len(self.query.parameters),
         )
         return self.network.add(made)
-
-
-def _variables(constraint: m.IsNode | m.Walk | m.Call) -> tuple[str, ...]:
-    match constraint:
-        case m.IsNode():
-            return (constraint.variable,)
-        case m.Walk():
-            return (constraint.source, constraint.target)
-        case m.Call():
-            return constraint.arguments
 
 
 def _references(expr: ex.Expr | None) -> list[ex.Ref]:

@@ -85,7 +85,7 @@ def make_plan(
                 "A pattern over a model that takes matches of another runs in one process.",
                 hint="Use match(…), or write the other pattern's steps in its place.",
             )
-        arrow = arrow_columns(queries, watched, types["element"]) | {name: types[name] for name in key}
+        arrow = arrow_columns(queries, watched, types["element"], key) | {name: types[name] for name in key}
         known = {name: arrow_type(kind) for name, kind in arrow.items()}
         sequence = make_linked_plan(plan, known, arrow=arrow)
         asked.append(Asked(watched, sequence))

@@ -1,0 +1,137 @@
+"""What frames bring as a table of events: the same rows that :class:`perseid.engines.models.events.EventRows` makes one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.models.events import PLACE, TIME, TYPE, arrow_of_column
+from perseid.engines.models.frames import FrameQueries
+from perseid.engines.models.sheets import Block, FrameColumns, Slot
+from perseid.engines.models.vectors import Vector
+from perseid.semantics.model_queries import Match
+from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_steps import Watched, event_columns, query_event
+
+BLOCK = 1 << 14
+"""Rows that are computed together: few enough for all their arrays to stay in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One kind of event that a frame can bring, in the order in which a transaction tells them."""
+
+    query: str
+    change: str
+    match: Match
+    holds: Slot | None
+    changed: Slot | None
+
+
+def ranks_of(asked: FrameQueries, watched: Watched) -> list[Rank]:
+    """All events that one frame could bring: query by query what was lost, updated and found."""
+    found = []
+    for query in asked.queries.queries:
+        if query in watched.queries:
+            for change in ("lost", "updated", "found"):
+                for one in asked.standing[query]:
+                    if (change != "lost" or one.holds is not None) and (change != "updated" or one.changed is not None):
+                        found.append(Rank(query, change, one.match, one.holds, one.changed))
+    return found
+
+
+def happened(asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, threads: int = 1) -> tuple[Any, Any]:
+    """The events in their order: the row of the frame, and the rank, of each."""
+    starts = range(0, len(frames), BLOCK)
+
+    def one(start: int) -> tuple[Any, Any]:
+        with np.errstate(all="ignore"):
+            return _block(asked, ranks, frames, start, min(start + BLOCK, len(frames)))
+
+    if not ranks or not len(frames):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if threads > 1 and len(starts) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(one, starts))
+    else:
+        found = [one(start) for start in starts]
+    return np.concatenate([rows for rows, _ in found]), np.concatenate([of for _, of in found])
+
+
+def _block(asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, start: int, stop: int) -> tuple[Any, Any]:
+    # The row before is computed too: what held there is what an event is told against.
+    begin = max(start - 1, 0)
+    values = asked.sheet.run(Block(frames, begin, stop))
+    rows = stop - begin
+    fresh = frames.first[begin:stop] == np.arange(begin, stop)
+    told = np.empty((rows, len(ranks)), np.bool_)
+    edges: dict[Slot | None, tuple[Any, Any]] = {}
+    for place, rank in enumerate(ranks):
+        if rank.holds not in edges:
+            edges[rank.holds] = _now_and_before(values, rank.holds, rows, fresh)
+        now, before = edges[rank.holds]
+        if rank.change == "found":
+            told[:, place] = now & ~before
+        elif rank.change == "lost":
+            told[:, place] = before & ~now
+        else:
+            assert rank.changed is not None
+            told[:, place] = before & now & values[rank.changed.number].values
+    if begin < start:
+        told[0] = False
+    at, of = np.divmod(np.flatnonzero(told), len(ranks))
+    return at + begin, of
+
+
+def _now_and_before(values: list[Vector], holds: Slot | None, rows: int, fresh: Any) -> tuple[Any, Any]:
+    """Where a match stands, and where it stood in the frame before, of the same model."""
+    now = np.ones(rows, np.bool_) if holds is None else np.broadcast_to(values[holds.number].values, rows)
+    before = np.empty(rows, np.bool_)
+    before[:1] = False
+    before[1:] = now[:-1]
+    before &= ~fresh
+    return now, before
+
+
+def event_table(
+    queries: Queries,
+    watched: Watched,
+    ranks: Sequence[Rank],
+    events: tuple[Any, Any],
+    time: Any,
+    keys: Mapping[str, Any],
+    element: Any,
+) -> pa.Table:
+    """The events as a table; ``keys`` has a column for each part of a model's key, by row of the frames."""
+    rows, of = events
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = rows[1:] != rows[:-1]
+    begin = np.maximum.accumulate(np.where(new, np.arange(len(rows)), 0))
+    columns: dict[str, Any] = {
+        TIME: pa.array(time[rows]).cast(pa.timestamp("us", "UTC")),
+        TYPE: _coded(of, [query_event(rank.change, rank.query) for rank in ranks], pa.string()),
+        PLACE: pa.array(np.arange(len(rows)) - begin),
+    }
+    taken = pa.array(rows)
+    for name, column in keys.items():
+        columns[name] = column.take(taken)
+    for name, kind in event_columns(queries, watched, tuple(keys)).items():
+        values = [
+            dict(zip(queries.queries[rank.query].parameters, rank.match, strict=True)).get(name) for rank in ranks
+        ]
+        columns[name] = _coded(of, values, arrow_of_column(kind, element))
+    return pa.table(columns)
+
+
+def _coded(of: Any, values: list[Any], type_: Any) -> Any:
+    """A value for each rank as one for each event: texts as codes, which are quicker to read."""
+    distinct = list(dict.fromkeys(value for value in values if value is not None))
+    place = {value: code for code, value in enumerate(distinct)}
+    codes = np.array([place.get(value, -1) for value in values], np.int32)[of] if values else np.zeros(0, np.int32)
+    coded = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(distinct, type_))
+    return coded if pa.types.is_string(type_) else coded.cast(type_)

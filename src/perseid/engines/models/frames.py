@@ -1,0 +1,279 @@
+"""Queries over models whose structure does not change: the matches of the structure, each with a condition over columns.
+
+A frame sets attributes of a model that a snapshot began. Nodes and edges stay, so which elements can match is known from the
+snapshot; whether they do is a condition over the columns of a frame, computed for all frames of all models at once. A match
+is found and lost where its condition begins and ends to hold. What cannot be told so, and why, is said by
+:class:`~perseid.engines.models.sheets.NoArrays`; then :class:`~perseid.engines.models.live.LiveModel` goes frame by frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.sheets import Column, Constant, Formulas, NoArrays, Sheet, Slot, Term
+from perseid.engines.models.vectors import BOOLEAN, INTEGER, Vector
+from perseid.lang import expressions as ex
+from perseid.lang import models as m
+from perseid.semantics.graphs import Change, Element, canonical
+from perseid.semantics.model_oracle import ordered, related
+from perseid.semantics.model_queries import Match
+from perseid.semantics.model_queries import Queries
+
+MOST_MATCHES = 4_096
+"""Of the structure of one query: with more, most work would be for conditions that never hold."""
+
+Guard: TypeAlias = "tuple[Slot, ...]"
+"""Conditions that all hold; none at all always does."""
+Row: TypeAlias = "tuple[dict[str, Term], Guard]"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A match of the structure, and the step that says in which frames it stands; None where it always does."""
+
+    match: Match
+    holds: Slot | None
+    changed: Slot | None
+    """Where an attribute of one of its nodes has another value than before; None where none ever has."""
+
+
+class FrameQueries:
+    """Some queries of a set, ready to be answered for arrays of frames."""
+
+    def __init__(
+        self,
+        queries: Queries,
+        snapshot: Sequence[Change],
+        columns: Mapping[tuple[Element, str], Column],
+        wanted: Iterable[str],
+    ) -> None:
+        self.queries = queries
+        self.columns = columns
+        self.sheet = Sheet()
+        self.model = LiveModel(queries)
+        self.model.transact(0, snapshot)
+        self.formulas = Formulas(self.sheet, self.model.graph, columns, queries.moving)
+        self.changing = {attribute for _, attribute in columns}
+        self.found: dict[str, dict[Match, list[Guard]]] = {}
+        self.standing = {name: self._standing(name) for name in wanted}
+
+    def _standing(self, query: str) -> list[Standing]:
+        found = self._matches(query)
+        nodes = self.queries.node_parameters(query)
+        return [
+            Standing(match, self._any(found[match]), self._changed([match[place] for place in nodes]))
+            for match in ordered(found)
+        ]
+
+    def _changed(self, nodes: Sequence[Any]) -> Slot | None:
+        columns = [column for (element, _), column in self.columns.items() if element in nodes]
+        for column in columns:
+            if column.family not in (BOOLEAN, INTEGER, "double"):
+                raise NoArrays(f"{column.name}, which is no number and no truth value, of a node that a match names")
+        return self.sheet.changed(columns) if columns else None
+
+    # queries
+
+    def _matches(self, name: str) -> dict[Match, list[Guard]]:
+        """The matches of the structure of a query; each holds where one of its guards does."""
+        if name not in self.found:
+            query = self.queries.queries[name]
+            if self._is_still(query):
+                self.found[name] = {match: [()] for match in self.model.matches[name].standing}
+            else:
+                self.found[name] = self._moving_matches(query)
+            if len(self.found[name]) > MOST_MATCHES:
+                raise NoArrays(f"the {len(self.found[name]):,} matches that {name} could have")
+        return self.found[name]
+
+    def _is_still(self, query: m.Query) -> bool:
+        """Does nothing that a frame sets decide its matches?"""
+        asked = {ref.parts[1] for ref in _references(query) if len(ref.parts) > 1}
+        if asked & (self.changing | set(self.queries.moving)):
+            return False
+        return all(self._is_still(self.queries.queries[other]) for other in m.called(query))
+
+    def _moving_matches(self, query: m.Query) -> dict[Match, list[Guard]]:
+        if isinstance(query.ways, m.Components):
+            raise NoArrays(f"{query.name}, components of what changes")
+        if query.top is not None:
+            raise NoArrays(f"{query.name}, a top of values that change")
+        found: dict[Match, list[Guard]] = {}
+        for way in query.ways:
+            for env, guard in self._way(way):
+                match = tuple(self._fixed(query, name, env[name]) for name in query.parameters)
+                found.setdefault(match, []).append(guard)
+        return found
+
+    def _fixed(self, query: m.Query, name: str, term: Term) -> Any:
+        if isinstance(term, Slot):
+            raise NoArrays(f"{name} of {query.name}, a value that changes")
+        return term.value
+
+    def _way(self, way: m.Find) -> Iterator[Row]:
+        for env, guard in self._joined(way.constraints, [({}, ())]):
+            row = dict(env)
+            for definition in way.definitions:
+                row[definition.name] = self._defined(definition, row)
+            guarded = self._where(way.where, row, guard)
+            if guarded is not None:
+                yield row, guarded
+
+    def _where(self, condition: ex.Expr | None, env: Mapping[str, Term], guard: Guard) -> Guard | None:
+        """What must hold for a condition to be true too; None where it never is."""
+        for part in ex.conjuncts(condition):
+            term = self.formulas.term(part, env)
+            if isinstance(term, Slot):
+                if term.family != BOOLEAN:
+                    return None
+                guard = guard if term in guard else (*guard, term)
+            elif term.value is not True:
+                return None
+        return guard
+
+    # constraints
+
+    def _joined(self, constraints: Iterable[m.Constraint], rows: list[Row]) -> list[Row]:
+        waiting = [c for c in constraints if not isinstance(c, m.No)]
+        while waiting:
+            known = set(rows[0][0]) if rows else set()
+            chosen = min(
+                waiting, key=lambda c: (not set(m.variables_of(c)) & known, len(set(m.variables_of(c)) - known))
+            )
+            waiting.remove(chosen)
+            rows = self._join(rows, chosen)
+            if len(rows) > MOST_MATCHES:
+                raise NoArrays(f"more than {MOST_MATCHES:,} matches that the structure could have")
+        for no in constraints:
+            if isinstance(no, m.No):
+                rows = [row for row in (self._without(row, no) for row in rows) if row is not None]
+        return rows
+
+    def _join(self, rows: list[Row], constraint: m.IsNode | m.Walk | m.Call) -> list[Row]:
+        variables, tuples = self._relation(constraint)
+        known = tuple(name for name in dict.fromkeys(variables) if rows and name in rows[0][0])
+        by_key: dict[Match, list[tuple[dict[str, Any], list[Guard]]]] = {}
+        for values, guards in tuples.items():
+            new = dict(zip(variables, values, strict=True))
+            if all(new[name] == value for name, value in zip(variables, values, strict=True)):
+                by_key.setdefault(tuple(new[name] for name in known), []).append((new, guards))
+        found: list[Row] = []
+        for env, guard in rows:
+            key = tuple(self._bound(env[name]) for name in known)
+            for new, guards in by_key.get(key, ()):
+                joined = self._all(guard, guards)
+                found.append((env | {name: Constant(value) for name, value in new.items()}, joined))
+        return found
+
+    def _bound(self, term: Term) -> Any:
+        if isinstance(term, Slot):
+            raise NoArrays("a call with a value that changes")
+        return term.value
+
+    def _without(self, row: Row, no: m.No) -> Row | None:
+        env, guard = row
+        inside = []
+        for one, its in self._joined(no.constraints, [(env, ())]):
+            guarded = self._where(no.where, one, its)
+            if guarded is not None:
+                inside.append(guarded)
+        if not inside:
+            return row
+        there = self._any(inside)
+        return None if there is None else (env, (*guard, self.sheet.made("absent", BOOLEAN, _absent, there)))
+
+    def _relation(self, constraint: m.IsNode | m.Walk | m.Call) -> tuple[tuple[str, ...], dict[Match, list[Guard]]]:
+        variables = m.variables_of(constraint)
+        if isinstance(constraint, m.Call):
+            if (constraint.low, constraint.high) == (1, 1):
+                return variables, self._matches(constraint.query)
+            if not self._is_still(self.queries.queries[constraint.query]):
+                raise NoArrays(f"a closure of {constraint.query}, which changes")
+        standing = {name: held.standing for name, held in self.model.matches.items()}
+        there = related(self.queries, self.model.graph, constraint, standing)
+        return variables, {match: [()] for match in there}
+
+    # values and guards
+
+    def _defined(self, definition: m.Definition, env: Mapping[str, Term]) -> Term:
+        if isinstance(definition, m.Let):
+            term = self.formulas.term(definition.value, env)
+            return Constant(canonical(term.value)) if isinstance(term, Constant) else term
+        if definition.function != "count" or definition.value is not None:
+            raise NoArrays(f"{definition.function} of matches that change")
+        always, at_times = 0, []
+        for _, guards in self._join([(dict(env), ())], definition.call):
+            if guards:
+                at_times.append(self._all_slot(guards))
+            else:
+                always += 1
+        if not at_times:
+            return Constant(always)
+        return self.sheet.made(f"count beyond {always}", INTEGER, lambda *parts: _count(always, parts), *at_times)
+
+    def _all(self, guard: Guard, guards: list[Guard]) -> Guard:
+        """A guard and one of several others."""
+        if len(guards) == 1:
+            return (*guard, *(slot for slot in guards[0] if slot not in guard))
+        there = self._any(guards)
+        return guard if there is None or there in guard else (*guard, there)
+
+    def _all_slot(self, guard: Guard) -> Slot:
+        if len(guard) == 1:
+            return guard[0]
+        return self.sheet.made("all", BOOLEAN, _all_of, *sorted(set(guard), key=lambda slot: slot.number))
+
+    def _any(self, guards: list[Guard]) -> Slot | None:
+        """Where one of several guards holds; None where one of them always does."""
+        if () in guards:
+            return None
+        slots = sorted({self._all_slot(guard) for guard in guards}, key=lambda slot: slot.number)
+        return slots[0] if len(slots) == 1 else self.sheet.made("any", BOOLEAN, _any_of, *slots)
+
+
+def _absent(there: Vector) -> Vector:
+    return Vector(~there.values)
+
+
+def _all_of(*parts: Vector) -> Vector:
+    return Vector(np.logical_and.reduce(np.broadcast_arrays(*(p.values for p in parts))))
+
+
+def _any_of(*parts: Vector) -> Vector:
+    return Vector(np.logical_or.reduce(np.broadcast_arrays(*(p.values for p in parts))))
+
+
+def _count(always: int, parts: Sequence[Vector]) -> Vector:
+    total: Any = np.int64(always)
+    for part in parts:
+        total = total + part.values
+    return Vector(total)
+
+
+def _references(query: m.Query) -> Iterator[ex.Ref]:
+    """Every name that an expression of a query asks for."""
+    if isinstance(query.ways, m.Components):
+        return
+    for way in query.ways:
+        yield from _names(way.where)
+        yield from _references_of_absence(way.constraints)
+        for definition in way.definitions:
+            yield from _names(definition.value)
+    for order in () if query.top is None else query.top.by:
+        yield from _names(order.value)
+
+
+def _references_of_absence(constraints: Iterable[m.Constraint]) -> Iterator[ex.Ref]:
+    for constraint in constraints:
+        if isinstance(constraint, m.No):
+            yield from _names(constraint.where)
+            yield from _references_of_absence(constraint.constraints)
+
+
+def _names(expr: ex.Expr | None) -> list[ex.Ref]:
+    return [] if expr is None else [part for part in ex.walk(expr) if isinstance(part, ex.Ref)]

@@ -1,0 +1,110 @@
+"""Moving windows and angles over arrays, each as it is computed for one frame alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from perseid.engines.jit import jit
+from perseid.semantics.functions import DEGREES
+
+
+@jit
+def window_start(row: int, low: int, first: Any, time: Any, count: int, micros: int) -> int:
+    """The first row of the window that ends at a row; ``low`` is that of the row before, or of no row: the row itself.
+
+    A window has at most ``count`` rows, or where that is 0, those of the last ``micros``.
+    """
+    if count > 0:
+        return int(max(first[row], row - count + 1))
+    limit = time[row] - micros
+    low = max(low, first[row])
+    while time[low] <= limit:
+        low += 1
+    while low > first[row] and time[low - 1] > limit:
+        low -= 1
+    return low
+
+
+SUM, MEAN, COUNT = 0, 1, 2
+
+
+@jit
+def moving_totals(
+    values: Any,
+    missing: Any,
+    first: Any,
+    time: Any,
+    start: int,
+    count: int,
+    micros: int,
+    what: int,
+    out: Any,
+    none: Any,
+) -> bool:
+    """Of each row from ``start`` on, the sum of its window, the oldest value first, its mean, or how many values are known.
+
+    ``none`` is told where no value is; the answer is whether that is so anywhere.
+    """
+    low = start
+    anywhere = False
+    for place in range(len(out)):
+        row = start + place
+        low = window_start(row, low, first, time, count, micros)
+        total, known = 0.0, 0
+        for at in range(low, row + 1):
+            if len(missing) == 0 or not missing[at]:
+                total += values[at]
+                known += 1
+        none[place] = known == 0
+        anywhere = anywhere or known == 0
+        out[place] = known if what == COUNT else total if what == SUM or known == 0 else total / known
+    return anywhere
+
+
+@jit
+def moving_extremes(
+    values: Any,
+    missing: Any,
+    first: Any,
+    time: Any,
+    start: int,
+    count: int,
+    micros: int,
+    greatest: bool,
+    best: Any,
+    none: Any,
+) -> bool:
+    """Of each row from ``start`` on, the least or greatest value of its window, NaN above all; ``none`` as for totals."""
+    low = start
+    anywhere = False
+    for place in range(len(best)):
+        row = start + place
+        low = window_start(row, low, first, time, count, micros)
+        known = 0
+        found = values[row]
+        for at in range(low, row + 1):
+            if len(missing) == 0 or not missing[at]:
+                one = values[at]
+                above = one > found or (math.isnan(one) and not math.isnan(found))
+                below = one < found or (math.isnan(found) and not math.isnan(one))
+                if known == 0 or (above if greatest else below):
+                    found = one
+                known += 1
+        best[place] = found
+        none[place] = known == 0
+        anywhere = anywhere or known == 0
+    return anywhere
+
+
+@jit
+def angles(points: Any, out: Any, missing: Any) -> None:
+    """The function ``angle`` of every row; step by step as :mod:`perseid.semantics.functions` has it."""
+    ax, ay, bx, by, cx, cy = points
+    for row in range(len(out)):
+        ux, uy = ax[row] - bx[row], ay[row] - by[row]
+        wx, wy = cx[row] - bx[row], cy[row] - by[row]
+        cross, dot = abs(ux * wy - uy * wx), ux * wx + uy * wy
+        none = (cross == 0.0 and dot == 0.0) or not (math.isfinite(cross) and math.isfinite(dot))
+        missing[row] = none
+        out[row] = 0.0 if none else math.atan2(cross, dot) * DEGREES
