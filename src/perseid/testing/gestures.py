@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from perseid.viz.skeletons import Detected, Posed, draw_skeletons
+
 CYCLE = 12
 FRAMES_PER_SECOND = 25
 EVENTS_PER_CYCLE = 6
@@ -130,3 +132,28 @@ def _gestures(steps: list[int], backward: bool) -> int:
     """Whole gestures: from the frame of the first posture to that behind the second, seven frames on."""
     first = 6 if backward else 0
     return sum(step == first and at + 7 < len(steps) for at, step in enumerate(steps))
+
+
+def filmstrip(frames: pa.Table, person: int, events: pa.Table, gestures: list[dict[str, Any]]) -> str:
+    """One body frame by frame as SVG: the postures it takes, and the gestures, which have ``began`` and ``ended``."""
+    rows = sorted((row for row in frames.to_pylist() if row["person"] == person), key=lambda row: row["ts"])
+    told: dict[Any, list[tuple[str, str]]] = {}
+    for event in events.to_pylist():
+        if event["person"] == person:
+            change, query = event["_type"].split()
+            told.setdefault(event["_time"], []).append((change, query))
+    posed, standing = [], set[str]()
+    for number, row in enumerate(rows):
+        for change, query in told.get(row["ts"], ()):
+            (standing.add if change == "found" else standing.discard)(query)
+        happens = tuple(word for change, query in told.get(row["ts"], ()) for word in (query.replace("_", " "), change))
+        joints = {joint: (row[f"{joint}_x"], row[f"{joint}_y"]) for joint in JOINTS}
+        posed.append(Posed(f"{number * 1000 // FRAMES_PER_SECOND} ms", joints, bool(standing), happens))
+    at = {row["ts"]: number for number, row in enumerate(rows)}
+    detected = [
+        Detected(f"{one['pattern']} gesture", at[one["began"]], at[one["ended"]])
+        for one in gestures
+        if one["person"] == person
+    ]
+    limb = ("right_shoulder", *(joint for joint, _ in ARM))
+    return draw_skeletons("A body whose right arm goes round", posed, BONES, limb, "head", detected)

@@ -48,6 +48,15 @@ def moving_totals(
     """
     low = start
     anywhere = False
+    if count > 0 and len(missing) == 0 and what != COUNT:  # the usual case, without its questions
+        for place in range(len(out)):
+            row = start + place
+            total = 0.0
+            begin = max(first[row], row - count + 1)
+            for at in range(begin, row + 1):
+                total += values[at]
+            out[place] = total if what == SUM else total / (row + 1 - begin)
+        return False
     for place in range(len(out)):
         row = start + place
         low = window_start(row, low, first, time, count, micros)

@@ -1,0 +1,148 @@
+"""``python -m bench gestures``: paper 2's gesture case, Section 7.4. Bodies whose right arm goes round, frame by frame.
+
+Timed is ``pattern.match(ps.frames(…))``: from a table of frames in memory to the gestures, in two processes with half of the
+bodies each; and beside it the frames alone to atomic events, ``frames.events(…)``. A time counts only if every gesture and every
+atomic event is there, by the calendar of a cycle (:func:`perseid.testing.gestures.expected`).
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import perseid as ps
+from bench.harness import Clock, Contestant, Record, Report, contest, progress, say
+from perseid.testing import gestures as g
+
+TEXT = Path(__file__).parents[2] / "examples" / "gestures.perseid"
+PROCESSES = 2
+BODIES = (1, 2, 4, 8, 16, 24, 25)
+MANY = 1_000
+PAPER = {1: 414_248, 2: 380_749, 4: 396_562, 8: 251_442, 16: 210_017, 24: 145_322, 25: 123_664}
+"""Atomic events a second in the paper's Table 3, by bodies; on other hardware."""
+PAPER_HELD = 24
+SIZES = {"quick": (300_000, 3), "standard": (2_400_000, 5), "full": (9_600_000, 5)}
+"""Body-frames in a table, and rounds."""
+LIMITS = {"quick": (55.0, 30.0), "standard": (900.0, 120.0), "full": (3_600.0, 600.0)}
+POSTURES = ("forward_start", "forward_end", "raised")
+
+
+class Half:
+    """Some bodies, their frames in memory, and the questions to them."""
+
+    def __init__(self, bodies: int, frames: int, seed: int) -> None:
+        model = ps.metamodel(TEXT.read_text(encoding="utf-8"))
+        self.pattern = ps.patterns(model)["forward"]
+        self.stream = ps.frames(
+            g.traces(bodies, frames, seed=seed),
+            model,
+            each=g.body_parts(),
+            columns=g.body_columns(),
+            key="person",
+            observe="raised",
+        )
+
+    def answer(self, question: str) -> int:
+        return (
+            len(self.pattern.match(self.stream)) if question == "gestures" else self.stream.events(*POSTURES).num_rows
+        )
+
+
+def _serve(pipe: Connection, bodies: int, frames: int, seed: int) -> None:
+    half = Half(bodies, frames, seed)
+    pipe.send("ready")
+    while (question := pipe.recv()) != "end":
+        pipe.send(half.answer(question))
+
+
+class Crew:
+    """Processes with a share of the bodies each, that answer together."""
+
+    def __init__(self, bodies: int, frames: int) -> None:
+        shares = [bodies // PROCESSES + (i < bodies % PROCESSES) for i in range(min(PROCESSES, bodies))]
+        self.expected = [0, 0]
+        self.pipes: list[Connection] = []
+        self.members: list[Any] = []
+        for seed, share in enumerate(shares):
+            found = g.expected(share, frames, seed=seed)
+            self.expected = [a + b for a, b in zip(self.expected, found, strict=True)]
+            here, there = get_context("spawn").Pipe()
+            member = get_context("spawn").Process(target=_serve, args=(there, share, frames, seed), daemon=True)
+            member.start()
+            self.pipes.append(here)
+            self.members.append(member)
+        for pipe in self.pipes:
+            pipe.recv()
+
+    def ask(self, question: str) -> int:
+        for pipe in self.pipes:
+            pipe.send(question)
+        return sum(pipe.recv() for pipe in self.pipes)
+
+    def end(self) -> None:
+        for pipe in self.pipes:
+            pipe.send("end")
+        for member in self.members:
+            member.join()
+
+
+def run(size: str) -> Report:
+    """The figures at a size."""
+    report = Report("gestures", size)
+    total, rounds = SIZES[size]
+    clock = Clock(*LIMITS[size])
+    lines = [f"{'bodies':>8}  {'atomic events/s':>16}  {'of frames alone':>16}  {'paper':>9}"]
+    for bodies in (*((1, 24) if size == "quick" else BODIES), MANY):
+        frames = max(total // bodies, g.CYCLE) // g.CYCLE * g.CYCLE
+        progress(f"{bodies} bodies, {frames:,} frames each")
+        records, events = _measured(bodies, frames, clock, rounds)
+        rates = {name: _rate(record, events) for name, record in records.items()}
+        lines.append(_line(bodies, rates))
+        name = "many" if bodies == MANY else str(bodies)
+        for record in records:
+            reason = records[record].failure or ""
+            report.add(f"bodies.{name}.{record}", rates[record], reason)
+        report.records.update({f"{name}.{key}": record for key, record in records.items()})
+        if bodies == MANY:
+            rate = rates["gestures"]
+            held = None if rate is None else rate / events * bodies * frames / g.FRAMES_PER_SECOND
+            report.add("held_at_25_frames_per_second", held, records["gestures"].failure or "")
+    report.add("frame_by_frame", _one_by_one())
+    say("\n".join(lines))
+    say(f"the paper's figures are of other hardware; it held {PAPER_HELD} bodies at 25 frames/s\n")
+    return report
+
+
+def _measured(bodies: int, frames: int, clock: Clock, rounds: int) -> tuple[dict[str, Record], int]:
+    crew = Crew(bodies, frames)
+    try:
+        events, gestures = crew.expected
+        questions = [
+            Contestant("gestures", lambda: crew.ask("gestures"), gestures),
+            Contestant("events", lambda: crew.ask("events"), events),
+        ]
+        return contest(questions, clock, rounds=rounds), events
+    finally:
+        crew.end()
+
+
+def _rate(record: Record, events: int) -> float | None:
+    return None if record.failure is not None or not record.seconds else events / statistics.median(record.seconds)
+
+
+def _line(bodies: int, rates: dict[str, float | None]) -> str:
+    shown = [f"{'-' if rate is None else f'{rate:,.0f}':>16}" for rate in (rates["gestures"], rates["events"])]
+    paper = f"{PAPER[bodies]:,}" if bodies in PAPER else ""
+    return f"{bodies:>8,}  {shown[0]}  {shown[1]}  {paper:>9}".rstrip()
+
+
+def _one_by_one() -> float:
+    """Atomic events a second where every frame is a transaction of the engine for any model; one process."""
+    half = Half(1, 10 * g.CYCLE, 0)
+    start = time.perf_counter()
+    told = [change for _, _, one in half.stream.told() for change in one.changes if change.query in POSTURES]
+    return len(told) / (time.perf_counter() - start)
