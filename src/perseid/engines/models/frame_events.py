@@ -14,8 +14,7 @@ from perseid.engines.models.events import PLACE, TIME, TYPE, arrow_of_column
 from perseid.engines.models.frames import FrameQueries
 from perseid.engines.models.sheets import Block, FrameColumns, Slot
 from perseid.engines.models.vectors import Vector
-from perseid.semantics.model_queries import Match
-from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.model_steps import Watched, event_columns, query_event
 
 BLOCK = 1 << 14

@@ -21,8 +21,7 @@ from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.semantics.graphs import Change, Element, canonical
 from perseid.semantics.model_oracle import ordered, related
-from perseid.semantics.model_queries import Match
-from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_queries import Match, Queries
 
 MOST_MATCHES = 4_096
 """Of the structure of one query: with more, most work would be for conditions that never hold."""
