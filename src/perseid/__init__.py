@@ -29,7 +29,7 @@ from perseid.api import (
     patterns,
     progress,
 )
-from perseid.belief_api import above, alerts, learn, spans
+from perseid.belief_api import above, alerts, expected, learn, spans
 from perseid.declare import beliefs, documents, events
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative, Early
 from perseid.errors import (
@@ -117,6 +117,7 @@ __all__ = [
     "beliefs",
     "documents",
     "events",
+    "expected",
     "explode_evidence",
     "floor_plan",
     "fold",

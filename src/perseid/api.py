@@ -290,7 +290,8 @@ class PatternSet:
         since 1970 UTC; ``to_dicts()`` and ``to_pandas()`` of what comes back have datetimes.
 
         Of an uncertain stream (:func:`beliefs`) what comes back are :class:`Answers`: for each group and step the probability that
-        the pattern is completed. ``tell`` says which of them: :func:`above`, :func:`alerts` or :func:`spans`.
+        the pattern is completed. ``tell`` says which of them: :func:`above`, :func:`alerts`, :func:`spans` or
+        :func:`expected`.
         """
         refuse_words(stream, tell)
         if isinstance(stream, Beliefs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,16 @@ def spans(p: float) -> Telling:
     return Telling("spans", bound, bound)
 
 
+def expected(above: float = 0.0) -> Telling:
+    """Tell, beside the probability, how many matches each step is expected to complete; of steps with more than ``above``.
+
+    A match is the events that it takes, each as a step of the pattern. The number is exact, also where the probability is sampled.
+    """
+    if isinstance(above, bool) or not isinstance(above, (int, float)) or not 0 <= above < math.inf:
+        raise EventDataError(f"above={above!r}: a number of matches is 0 or more.")
+    return Telling("expected", float(above), 0.0)
+
+
 def _bound(given: float, name: str) -> float:
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
         raise EventDataError(f"{name}={given!r}: a probability lies between 0 and 1.")
@@ -58,7 +69,7 @@ def telling_of(tell: Any) -> Telling:
     if not isinstance(tell, Telling):
         raise EventDataError(
             f"tell={tell!r} says nothing of answers.",
-            hint="Say ps.above(0.2), ps.alerts(rise=0.6, fall=0.3) or ps.spans(0.5).",
+            hint="Say ps.above(0.2), ps.alerts(rise=0.6, fall=0.3), ps.spans(0.5) or ps.expected().",
         )
     return tell
 
@@ -75,9 +86,10 @@ def refuse_words(stream: Any, tell: Any) -> None:
 def refuse_beliefs(what: str, stream: Any) -> None:
     """That what is asked of matches is not asked of an uncertain stream."""
     if isinstance(stream, Beliefs):
+        counts = "Ask how many to expect: match(…, tell=ps.expected())."
         raise UnsupportedError(
             f"{what} asks about matches, and an uncertain stream has probabilities.",
-            hint="Use match(…) and explain(…).",
+            hint=counts if what == "count" else "Use match(…) and explain(…).",
         )
 
 

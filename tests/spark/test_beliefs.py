@@ -72,6 +72,8 @@ WAYS: list[tuple[bool, dict[str, Any]]] = [
     (True, {"correlations": False, "tell": ps.spans(0.1)}),
     (False, {}),
     (False, {"inference": "likeliest"}),
+    (True, {"patience": "3 seconds", "tell": ps.expected()}),
+    (False, {"inference": "lag(1)", "tell": ps.expected(0.1)}),
 ]
 
 

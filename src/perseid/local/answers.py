@@ -16,7 +16,7 @@ _TIMES = ("time", "start", "end")
 
 
 class Answers(Sequence[Mapping[str, Any]]):
-    """What is told of probabilities, in order of time: rows with pattern, group, time, ``p`` and ``error``."""
+    """What is told of probabilities, in order of time: rows with pattern, group, time, ``p``, ``error``, and ``expected`` if asked for."""
 
     def __init__(self, table: pa.Table, counters: Mapping[str, int], notes: Sequence[str] = ()) -> None:
         when = "start" if "start" in table.column_names else "time"
@@ -91,13 +91,14 @@ def _line(row: Mapping[str, Any]) -> str:
     """An answer on one line."""
     parts = [row["pattern"]]
     for name, value in row.items():
-        if name in ("pattern", "p", "error", *_TIMES) or value is None:
+        if name in ("pattern", "p", "error", "expected", *_TIMES) or value is None:
             continue
-        shown = f"{value:.3g}" if name == "expected" else v.text(v.plain(value))
-        parts.append(f"{name}={shown}")
+        parts.append(f"{name}={v.text(v.plain(value))}")
     moments = [v.clock(_micros(row[name])) for name in _TIMES if row.get(name) is not None]
     parts.append(f"[{' → '.join(moments)}]")
     parts.append(f"p={row['p']:.4f}" + (f" ± {row['error']:.2g}" if row["error"] else ""))
+    if "expected" in row:
+        parts.append(f"expected={row['expected']:.4g}")
     return "  ".join(parts)
 
 

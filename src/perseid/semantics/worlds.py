@@ -3,7 +3,9 @@
 A *chain* is what is believed of one key: at each of its steps one event with some value, or none. Chains are independent of
 one another. A world is one choice for every chain at every step; its probability is the product of what the choices have.
 The answer is, for each group and time, the probability of all worlds in which the pattern is completed there
-(:func:`perseid.semantics.oracle.completions`), and how many ways to complete it are to be expected.
+(:func:`perseid.semantics.oracle.completions`), and how many matches are to be expected: the sum over all worlds of their
+probability times the number of matches that are completed there. One match is the events that are taken, each as a step of the pattern:
+another event, or the same as another step, is another match; that the pattern comes to the same by several paths is not.
 
 This is slow and meant to be read. Engines are compared with it.
 """
@@ -105,7 +107,7 @@ class HiddenChain:
 
 @dataclass
 class Answer:
-    """Of a group at a time: how probable it is that the pattern is completed, and by how many ways on average."""
+    """Of a group at a time: how probable it is that the pattern is completed, and by how many matches on average."""
 
     probability: float = 0.0
     expected: float = 0.0

@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 
 from perseid._version import __version__
 from perseid.engines.uncertain.engine import UNCERTAIN, finish, make_plan
-from perseid.engines.uncertain.output import apart_schema
+from perseid.engines.uncertain.output import apart_schema, numbers_told
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, Known, Streams
 from perseid.engines.uncertain.telling import Telling
@@ -93,7 +93,7 @@ def detect_beliefs(
     told = told.select(*job.schema.names[: len(schema)])
     if plan.apart:
         final = carried_schema(plan.schema, False)
-        by = [told.columns[i] for i in range(len(schema) - 4)]
+        by = told.columns[: len(plan.schema) - len(numbers_told(plan.telling))]
         told = told.repartition(*by).mapInArrow(Combined(plan, final), spark_schema(final))
     return told.toDF(*plan.schema.names)
 

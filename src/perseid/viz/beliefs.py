@@ -53,6 +53,7 @@ def _pattern(asked: Asked, streams: Streams) -> list[Row]:
             rows.append(
                 ("hidden", f"several chains of {names} may meet in one group: carried as one, of their joint values")
             )
+    rows.append(("expected", "numbers of matches, tell=ps.expected(), are exact in every class: expectations add up"))
     if asked.pattern.returns:
         rows.append(("return", "not told: an answer is of a group and a step, not of one match"))
     if meaning.timed:

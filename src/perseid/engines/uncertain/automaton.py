@@ -74,9 +74,13 @@ class Automaton:
     def joined(self, one: int, other: int) -> int:
         """The letter of a step at which the events of both happen."""
         if self.join[one, other] == UNKNOWN:
-            made = self.letter(self.meaning.joined(self.letters[one], self.letters[other]))
+            made = self.letter(self.together(self.letters[one], self.letters[other]))
             self.join[one, other] = self.join[other, one] = made
         return int(self.join[one, other])
+
+    def together(self, one: Letter, other: Letter) -> Letter:
+        """What two events of a step are to whether a pattern is completed."""
+        return self.meaning.joined(one, other)
 
     def number(self, situation: Situation) -> int:
         """The number of a situation."""

@@ -13,7 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
-from perseid.engines.uncertain.output import BINDING, CHANCE, ERROR, GROUP, apart_schema, output_schema
+from perseid.engines.uncertain.output import (
+    BINDING,
+    CHANCE,
+    EXPECTED,
+    GROUP,
+    apart_schema,
+    numbers_told,
+    output_schema,
+)
 from perseid.engines.uncertain.plan import Asked, UncertainPlan, ask
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
@@ -63,6 +71,7 @@ def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.
 
     Where it is ``strict`` these are an error.
     """
+    from perseid.engines.uncertain.answers import beside
     from perseid.engines.uncertain.memory import OFF
     from perseid.engines.uncertain.output import apart_table, told_table
     from perseid.engines.uncertain.telling import nothing_ongoing
@@ -76,6 +85,8 @@ def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.
     counted: Counter[str] = Counter(events=len(rows) - len(given.bad), impossible=impossible)
     for number, one in enumerate(plan.asked):
         answers, passed_over, fell = answers_of(one, plan.streams, given, plan.apart)
+        if plan.telling.counts:
+            answers = beside(answers, expected_of(one, plan.streams, given, plan.apart))
         counted["impossible"] += passed_over
         counted[SAMPLED] += fell
         if plan.apart:
@@ -127,6 +138,20 @@ def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) 
     return drawn, 0, len(drawn.step) if fell else 0
 
 
+def expected_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> Answers:
+    """How many matches of a pattern each step is expected to complete: exact, whatever its class."""
+    from perseid.engines.uncertain.answers import exactly, too_many_ways
+    from perseid.engines.uncertain.automaton import TooManyStates
+    from perseid.engines.uncertain.reading import Reader
+    from perseid.engines.uncertain.ways import Ways
+
+    try:
+        reader = Reader(Ways(one.pattern, given.rows.relations, elapsed=streams.every or 0))
+        return exactly(one, streams, reader, given, apart)[0]
+    except TooManyStates:
+        raise too_many_ways(one) from None
+
+
 def step(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """The answers of a shard: of all its rows where they have all come, else of the steps that are complete by now."""
     if not clock.ended or state is not None:
@@ -148,19 +173,22 @@ def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
     """For anyone, of what was told of each binding: any number of whole groups and steps, in any order."""
     from perseid.engines.codes import key_codes
     from perseid.engines.sequence.arrangement import comparable
-    from perseid.engines.uncertain.answers import anyone
+    from perseid.engines.uncertain.answers import beginnings, nobody, summed
 
-    groups = [name for name in told.column_names if name not in (CHANCE, ERROR, GROUP, BINDING)]
+    numbers = numbers_told(plan.telling)
+    groups = told.column_names[: -len(numbers) - 2]
     columns = [comparable(told[name].combine_chunks()) for name in groups]
     codes, _ = key_codes([*columns, told[GROUP].combine_chunks()], told.num_rows)
     order = np.lexsort((told[BINDING].to_numpy(), codes))  # as where all are told at once
     told, codes = told.take(pa.array(order)), codes[order]
-    at, none, error = anyone([codes], told[CHANCE].to_numpy(), told[ERROR].to_numpy())
-    made = {CHANCE: pa.array(1.0 - none), ERROR: pa.array(error)}
+    at = beginnings([codes])
+    made = {CHANCE: pa.array(1.0 - nobody(told[CHANCE].to_numpy(), at))}
+    made |= {name: pa.array(summed(told[name].to_numpy(), at)) for name in numbers if name != CHANCE}
     out = told.take(pa.array(at))
     columns = [made[field.name] if field.name in made else out[field.name] for field in plan.schema]
     whole = pa.table(columns, schema=plan.schema)
-    return whole.filter(pa.array((1.0 - none) > plan.telling.rise))
+    decides = whole[EXPECTED if plan.telling.counts else CHANCE].to_numpy()
+    return whole.filter(pa.array(decides > plan.telling.rise))
 
 
 UNCERTAIN = Engine(

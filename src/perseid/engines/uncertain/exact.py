@@ -64,9 +64,9 @@ def move(
     told, gone, lost = np.zeros(count), np.zeros(count), np.zeros(groups)
     left, left_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
     left_offsets = np.zeros(groups + 1, np.int64)
-    work = _room(automaton, values + 1, None)
+    work = room(automaton, values + 1, None)
     sums = np.zeros(k.S_SIZE)
-    steps = steps._replace(afresh=_bytes(steps.afresh), still=_bytes(steps.still), ends=_bytes(steps.ends))
+    steps = in_bytes(steps)
     while True:
         done = _bytes(automaton.done)
         absorbed = done if absorbing is None else _bytes(absorbing(automaton))
@@ -81,18 +81,23 @@ def move(
             kept = Weights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
             return Moved(told, kept, lost, int(work.cursor[k.C_IMPOSSIBLE]), gone)
         if status == k.NO_ROOM:
-            room = 2 * len(left) + len(automaton.states) * (values + 1)
-            left = np.concatenate([left, np.zeros((room, 2), np.int64)])
-            left_weight = np.concatenate([left_weight, np.zeros(room)])
+            more = 2 * len(left) + len(automaton.states) * (values + 1)
+            left = np.concatenate([left, np.zeros((more, 2), np.int64)])
+            left_weight = np.concatenate([left_weight, np.zeros(more)])
         elif status == k.NEXT_UNKNOWN:
             automaton.resolve(first, second)
         else:
             automaton.joined(first, second)
-        work = _room(automaton, values + 1, work)
+        work = room(automaton, values + 1, work)
 
 
 def _bytes(truths: Any) -> Any:
     return truths.view(np.uint8)
+
+
+def in_bytes(steps: k.Steps) -> k.Steps:
+    """Steps as kernels take them, which know no truths but bytes."""
+    return steps._replace(afresh=_bytes(steps.afresh), still=_bytes(steps.still), ends=_bytes(steps.ends))
 
 
 def count_steps(micros: int, elapsed: int) -> int:
@@ -100,7 +105,8 @@ def count_steps(micros: int, elapsed: int) -> int:
     return -(-micros // max(elapsed, 1))
 
 
-def _room(automaton: Automaton, values: int, before: k.Work | None) -> k.Work:
+def room(automaton: Automaton, values: int, before: k.Work | None) -> k.Work:
+    """Room for all states and letters there are; what was under way goes on in it."""
     states, letters = len(automaton.next), automaton.next.shape[1]
     if before is not None and len(before.slots) >= states and len(before.seen) >= letters:
         return before

@@ -1,4 +1,4 @@
-"""Answers as rows: pattern, group, time, probability, and by how much it may be off."""
+"""Answers as rows: pattern, group, time, probability, by how much it may be off, and how many matches to expect."""
 
 from __future__ import annotations
 
@@ -11,23 +11,36 @@ import pyarrow as pa
 from perseid.engines.sequence.schema import MOMENT, common_type
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
 from perseid.engines.uncertain.telling import Ongoing, Telling, go_on
+from perseid.errors import EventDataError
 
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers
 
-PATTERN, TIME, START, END, CHANCE, ERROR = "pattern", "time", "start", "end", "p", "error"
+PATTERN, TIME, START, END, CHANCE, ERROR, EXPECTED = "pattern", "time", "start", "end", "p", "error", "expected"
 
 
 def output_schema(asked: Sequence[Asked], types: Mapping[str, Any], telling: Telling) -> pa.Schema:
     """What rows of answers have; ``types`` are Arrow's, of columns by name."""
     groups: dict[str, Any] = {}
+    when = [(START, MOMENT), (END, MOMENT)] if telling.how == "spans" else [(TIME, MOMENT)]
+    ours = {PATTERN, *(name for name, _ in when), *numbers_told(telling)}
     for one in asked:
         for component in one.unit[: one.groups]:
+            if component.name in ours:
+                raise EventDataError(
+                    f"Pattern {one.name} is partitioned by {component.name}, and answers have a column of this name.",
+                    hint="Rename the column of the data.",
+                )
             kind = types.get(component.name, pa.null())
             known = groups.get(component.name)
             groups[component.name] = kind if known is None else common_type(known, kind)
-    when = [(START, MOMENT), (END, MOMENT)] if telling.how == "spans" else [(TIME, MOMENT)]
-    return pa.schema([(PATTERN, pa.string()), *groups.items(), *when, (CHANCE, pa.float64()), (ERROR, pa.float64())])
+    numbers = [(name, pa.float64()) for name in numbers_told(telling)]
+    return pa.schema([(PATTERN, pa.string()), *groups.items(), *when, *numbers])
+
+
+def numbers_told(telling: Telling) -> tuple[str, ...]:
+    """The columns of what is told of a group and a step; they come last."""
+    return (CHANCE, ERROR, EXPECTED) if telling.counts else (CHANCE, ERROR)
 
 
 BINDING, GROUP = "_binding", "_group"
@@ -35,18 +48,17 @@ BINDING, GROUP = "_binding", "_group"
 
 
 def apart_schema(plan: UncertainPlan) -> pa.Schema:
-    """What is told of each binding where somebody else combines them; the last four columns are no part of a group."""
-    groups = [field for field in plan.schema if field.name not in (CHANCE, ERROR)]
-    more = [(CHANCE, pa.float64()), (ERROR, pa.float64()), (GROUP, pa.int64()), (BINDING, pa.int64())]
-    return pa.schema([*groups, *(pa.field(*one) for one in more)])
+    """What is told of each binding where somebody else combines them; what is no part of a group comes last."""
+    return pa.schema([*plan.schema, (GROUP, pa.int64()), (BINDING, pa.int64())])
 
 
 def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, schema: pa.Schema) -> pa.Table:
     """What is told of each binding, to be combined by somebody else."""
-    some = np.flatnonzero(answers.probability > 0)
-    found = answers.probability[some], answers.error[some]
-    steps = answers.step[some]
-    told = _table(asked, answers.keys, answers.group[some], steps, steps, found, every, schema)
+    there = answers.probability > 0
+    if answers.expected is not None:
+        there |= answers.expected > 0  # numbers are not pruned
+    some = np.flatnonzero(there)
+    told = _steps_table(asked, answers, some, every, schema)
     for name, values in ((GROUP, np.full(len(some), number)), (BINDING, answers.binding[some])):
         told = told.set_column(schema.get_field_index(name), name, pa.array(values, pa.int64()))
     return told
@@ -57,18 +69,26 @@ def told_table(
 ) -> tuple[pa.Table, Ongoing]:
     """What is told of a pattern's answers, and which alerts and spans go on; ``before`` has those that did."""
     every, telling = plan.streams.every, plan.telling
-    if telling.how == "steps":
-        chosen = np.flatnonzero(answers.probability > telling.rise)
-        steps, found = answers.step[chosen], (answers.probability[chosen], answers.error[chosen])
-        return _table(asked, answers.keys, answers.group[chosen], steps, steps, found, every, plan.schema), before
+    if not telling.lasts:
+        chosen = np.flatnonzero((answers.expected if telling.counts else answers.probability) > telling.rise)
+        return _steps_table(asked, answers, chosen, every, plan.schema), before
     told, after = go_on(telling, before, answers, every is not None, done, ended, off)
     group, first, last = (np.array([one[i] for one in told], np.int64) for i in range(3))
-    found = np.array([one.peak for one in told]), np.array([one.error for one in told])
+    found = {CHANCE: np.array([one.peak for one in told]), ERROR: np.array([one.error for one in told])}
     return _table(asked, answers.keys, group, first, last, found, every, plan.schema), after
 
 
+def _steps_table(asked: Asked, answers: Answers, chosen: Any, every: int | None, schema: pa.Schema) -> pa.Table:
+    """A row for each of some answers."""
+    found = {CHANCE: answers.probability[chosen], ERROR: answers.error[chosen]}
+    if answers.expected is not None:
+        found[EXPECTED] = answers.expected[chosen]
+    steps = answers.step[chosen]
+    return _table(asked, answers.keys, answers.group[chosen], steps, steps, found, every, schema)
+
+
 def _table(
-    asked: Asked, keys: Sequence[Any], group: Any, first: Any, last: Any, found: tuple[Any, Any], every: int | None,
+    asked: Asked, keys: Sequence[Any], group: Any, first: Any, last: Any, found: Mapping[str, Any], every: int | None,
     schema: pa.Schema,
 ) -> pa.Table:  # fmt: skip
     names = [component.name for component in asked.unit[: asked.groups]]
@@ -78,8 +98,7 @@ def _table(
         PATTERN: pa.array([asked.name] * len(group), pa.string()),
         START: pa.array(first * width, pa.int64()).cast(MOMENT),
         END: pa.array(last * width, pa.int64()).cast(MOMENT),
-        CHANCE: pa.array(found[0], pa.float64()),
-        ERROR: pa.array(found[1], pa.float64()),
+        **{name: pa.array(numbers, pa.float64()) for name, numbers in found.items()},
     }
     made[TIME] = made[START]
     out = []

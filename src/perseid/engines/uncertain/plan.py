@@ -13,6 +13,8 @@ from perseid.lang import ast
 from perseid.semantics import core as c
 from perseid.semantics.classes import Classified, QueryClass, bound_column, classify, grounded, is_strict, local_form
 
+WAYS = " ways"
+
 
 @dataclass(frozen=True)
 class Component:
@@ -41,6 +43,10 @@ class Asked:
     @property
     def name(self) -> str:
         return self.pattern.name
+
+    def memory(self, ways: bool) -> str:
+        """What it is called where something is kept of it: of probabilities, or of its partial matches one by one."""
+        return self.pattern.semantic_hash + (WAYS if ways else "")
 
     def asks(self, type_: str) -> bool:
         return self.types is None or type_ in self.types
@@ -107,7 +113,7 @@ class UncertainPlan:
     def refuse_apart(self) -> None:
         """What needs the answers of all bindings, which on Spark meet behind everything that is kept."""
         for one in self.asked:
-            if one.groups < len(one.unit) and self.telling.how != "steps":
+            if one.groups < len(one.unit) and self.telling.lasts:
                 raise UnsupportedError(
                     f"Pattern {one.name} is asked of anyone, whose answers meet behind what tells {self.telling.how}.",
                     hint="Use tell=ps.above(…), partition by, or match(…).",

@@ -21,6 +21,7 @@ from perseid.engines.uncertain.automaton import MOST_LETTERS, MOST_STATES, Autom
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.situations import THERE, Symbol, chooses, passes
 from perseid.engines.uncertain.symbols import Symbols, Test
+from perseid.engines.uncertain.ways import Ways
 from perseid.semantics import values as v
 from perseid.semantics.classes import is_strict
 from perseid.semantics.events import Event
@@ -138,14 +139,14 @@ def _told_apart(which: Any, bits: list[int], truth: Any, bit: int) -> tuple[Any,
     return (np.cumsum(there) - 1)[mixed], made
 
 
-def reader_of(one: Asked, every: int | None, relations: Mapping[str, v.Relation]) -> Reader:
-    """A pattern's automaton, with what this process has learnt of it."""
+def reader_of(one: Asked, every: int | None, relations: Mapping[str, v.Relation], ways: bool = False) -> Reader:
+    """A pattern's automaton, or its ways, with what this process has learnt of them."""
     named = _Named(tuple(sorted((name, repr(table.rows)) for name, table in relations.items())), relations)
-    reader = _reader(_Meant(one), every or 0, named)
+    reader = _reader(_Meant(one), every or 0, named, ways)
     automaton = reader.automaton
     if len(automaton.states) > MOST_STATES // 2 or len(automaton.letters) > MOST_LETTERS // 2:
         _reader.cache_clear()
-        reader = _reader(_Meant(one), every or 0, named)
+        reader = _reader(_Meant(one), every or 0, named, ways)
     return reader
 
 
@@ -177,8 +178,8 @@ class _Named:
 
 
 @functools.lru_cache(maxsize=64)
-def _reader(meant: _Meant, every: int, named: _Named) -> Reader:
-    return Reader(Automaton(meant.one.pattern, named.relations, elapsed=every))
+def _reader(meant: _Meant, every: int, named: _Named, ways: bool) -> Reader:
+    return Reader((Ways if ways else Automaton)(meant.one.pattern, named.relations, elapsed=every))
 
 
 def hashed(columns: Sequence[Any], rows: int, leading: int | None = None) -> tuple[Any, Any]:

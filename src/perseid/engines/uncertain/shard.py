@@ -7,7 +7,7 @@ complete as well. What is kept of a group does not grow with the stream.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.rows import join_rows, take_rows
-from perseid.engines.uncertain.answers import Answers, combined, told_of
-from perseid.engines.uncertain.automaton import TooManyStates
+from perseid.engines.uncertain.answers import Answers, beside, carried, combined, told_of, too_many_ways
+from perseid.engines.uncertain.automaton import MOST_STATES, TooManyStates
 from perseid.engines.uncertain.chains import Chains, Lives, chains_of, looked_ahead, marginals_of, no_lives
-from perseid.engines.uncertain.exact import Weights, count_steps, move
+from perseid.engines.uncertain.exact import Weights, count_steps
 from perseid.engines.uncertain.memory import OFF, Kept, Memory, begun, is_plain, no_memory, nothing
 from perseid.engines.uncertain.output import apart_schema, apart_table, told_table
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
-from perseid.engines.uncertain.reading import Reader, Units, reader_of, unit_columns
+from perseid.engines.uncertain.reading import Units, reader_of, unit_columns
 from perseid.engines.uncertain.state import read_state, write_state
 from perseid.engines.uncertain.streams import Known, Stream
 from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
@@ -58,6 +58,45 @@ def all_kinds(plan: UncertainPlan, rows: Rows) -> Rows:
     """Rows that know every type there is, so that what is kept of one is not forgotten where a call has none of it."""
     missing = [part.type for part in plan.streams.parts if part.type not in rows.kind_names]
     return replace(rows, kind_names=[*rows.kind_names, *missing]) if missing else rows
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What has become of a pattern in one call: its answers, and what is known of its groups."""
+
+    answers: Answers
+    found: Any
+    memory: Memory
+    places: Any
+    """By group: where it is in the memory before, or -1."""
+    weights: Any
+    last: Any
+    lost: Any
+    alive: Any
+
+    def remembered(self, ongoing: Ongoing) -> Memory:
+        """What is known of groups after a call, without those of which nothing is."""
+        pairs, weight, lengths, groups = [], [], [], []
+        size = len(self.memory.values)
+        for own, left, values in self.weights:
+            moved = left.pairs.copy()
+            moved[left.pairs[:, 1] == values, 1] = size
+            plain = is_plain(Weights(moved, left.weight, left.offsets), size)
+            keep = np.flatnonzero(~plain | self.alive[own] | (ongoing.since[own] != OFF))
+            counts = np.diff(left.offsets)
+            rows = np.flatnonzero(np.repeat(np.isin(np.arange(len(own)), keep), counts))
+            pairs.append(moved[rows])
+            weight.append(left.weight[rows])
+            lengths.append(counts[keep])
+            groups.append(own[keep])
+        chosen = np.concatenate([np.zeros(0, np.int64), *groups])
+        offsets = np.append(0, np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))).astype(np.int64)
+        whole = Weights(
+            np.concatenate([np.zeros((0, 2), np.int64), *pairs]), np.concatenate([np.zeros(0), *weight]), offsets
+        )
+        keys = [key.take(pa.array(chosen)) for key in self.found.units.keys]
+        return Memory(keys, self.last[chosen], whole, self.memory.values, ongoing.since[chosen], ongoing.peak[chosen],
+                      ongoing.error[chosen], self.lost[chosen])  # fmt: skip
 
 
 class Shard:
@@ -163,17 +202,37 @@ class Shard:
 
     def answered(self, one: Asked, number: int) -> pa.Table:
         """What is told of a pattern now; what is known of it then is remembered."""
-        reader = reader_of(one, self.every, self.rows.relations)
-        automaton = reader.automaton
-        name = one.pattern.semantic_hash
+        if self.unknown:
+            names = [one.memory(ways) for ways in self.plan.telling.carries]
+            self.memories |= {name: self.kept.memories[name] for name in names if name in self.kept.memories}
+            return self.schema.empty_table()
+        try:
+            found = self._carried(one, ways=False)
+        except TooManyStates:
+            raise LimitError(
+                f"The automaton of pattern {one.name} has more than {MOST_STATES:,} states, too many to be exact.",
+                hint="Use a coarser step, a shorter window, or ask finished data, which is then sampled.",
+            ) from None
+        answers = found.answers
+        if self.plan.telling.counts:
+            try:
+                counted = self._carried(one, ways=True)
+            except TooManyStates:
+                raise too_many_ways(one) from None
+            self.memories[one.memory(True)] = counted.remembered(nothing_ongoing(len(counted.found.units), OFF))
+            answers = beside(answers, counted.answers)
+        table, ongoing = self._told(one, number, answers, found)
+        self.memories[one.memory(False)] = found.remembered(ongoing)
+        return table
+
+    def _carried(self, one: Asked, *, ways: bool) -> Carried:
+        """A pattern over the steps that count, from what is kept of it: probabilities, or of its ways numbers of matches."""
+        reader = reader_of(one, self.every, self.rows.relations, ways)
         model = next((part.model for part in one.hidden(self.streams) if part.known is Known.READ), None)
         values = np.zeros(0, np.int64) if model is None else np.arange(len(model.values))
-        memory = self.kept.memories.get(name)
+        memory = self.kept.memories.get(one.memory(ways))
         if memory is None:
             memory = no_memory(unit_columns(self.rows, one.unit), values)
-        if self.unknown:
-            self.memories[name] = memory
-            return self.schema.empty_table()
         found = material(one, self.streams, reader, self.given, memory.keys if len(memory) else None)
         count = len(found.units)
         places = np.full(count, -1, np.int64)
@@ -186,28 +245,16 @@ class Shard:
         linked = bool(found.entries)
         if linked:
             memory = memory.among(np.union1d(found.entries[0].values, memory.values))
-        try:
-            return self._moved(one, number, reader, found, memory, places, kept, last, had_value, linked)
-        except TooManyStates:
-            raise LimitError(
-                f"The automaton of pattern {one.name} has more than {automaton.most:,} states, too many to be exact.",
-                hint="Use a coarser step, a shorter window, or ask finished data, which is then sampled.",
-            ) from None
-
-    def _moved(
-        self, one: Asked, number: int, reader: Reader, found: Any, memory: Memory, places: Any, kept: Any, last: Any, had_value: Any,
-        linked: bool,
-    ) -> pa.Table:  # fmt: skip
-        automaton, count = reader.automaton, len(found.units)
         done = self.done
         told = []
         weights: list[tuple[Any, Weights, int]] = []
         final = last.copy()
         lost = np.zeros(count)
         lost[kept] = memory.lost[places[kept]]
-        values = memory.values if linked else None
         alive = self._alive(one, found)
-        for lot in lots(found, last, self.given.numbered, (kept.copy(), had_value.copy()), values):
+        for lot in lots(
+            found, last, self.given.numbered, (kept.copy(), had_value.copy()), memory.values if linked else None
+        ):
             lengths = np.diff(lot.steps.offsets)
             some = lengths > 0
             final[lot.groups[some]] = lot.step[lot.steps.offsets[1:][some] - 1]
@@ -217,25 +264,16 @@ class Shard:
                 final[lot.groups] = np.maximum(final[lot.groups], done)
             ends = rest > 0 if linked else ~alive[lot.groups]
             steps = lot.steps._replace(rest=rest, ends=ends & had_or_has(lot, had_value))
-            moved = move(
-                automaton,
-                lot.mode,
-                steps,
-                lot.hidden,
-                begun(memory, places, lot),
-                values=lot.values,
-                prune=self.streams.prune,
-            )
+            begins = begun(memory, places, lot)
+            moved = carried(reader.automaton, replace(lot, steps=steps), begins, self.streams.prune)
             self.counters["impossible"] += moved.impossible
             group, step, probability, lost_there = told_of(lot, moved)
             told.append((group, step, probability, lost_there + lost[group]))
             lost[lot.groups] += moved.lost
             weights.append((lot.groups, moved.weights, lot.values))
         unit, step, probability, error = (np.concatenate(parts) for parts in zip(*told, strict=True))
-        answers = combined(one, found.units, unit, step, probability, error, apart=self.plan.apart)
-        table, ongoing = self._told(one, number, answers, found, memory, places)
-        self.memories[one.pattern.semantic_hash] = _remembered(found, memory, weights, final, ongoing, lost, alive)
-        return table
+        answers = combined(one, found.units, unit, step, probability, error, apart=self.plan.apart, ways=ways)
+        return Carried(answers, found, memory, places, weights, final, lost, alive)
 
     def _alive(self, one: Asked, found: Any) -> Any:
         """By group: whether a chain behind readings may go on in it."""
@@ -250,11 +288,9 @@ class Shard:
             alive |= np.isin(both.of[0], both.of[1])
         return alive
 
-    def _told(
-        self, one: Asked, number: int, answers: Answers, found: Any, memory: Memory, places: Any
-    ) -> tuple[pa.Table, Ongoing]:
+    def _told(self, one: Asked, number: int, answers: Answers, found: Carried) -> tuple[pa.Table, Ongoing]:
         """What is told, and which alerts and spans go on."""
-        plan, count = self.plan, len(found.units)
+        plan, count, memory, places = self.plan, len(found.found.units), found.memory, found.places
         kept = places >= 0
         before = nothing_ongoing(count, OFF)
         for mine, theirs in zip(before[:3], (memory.since, memory.peak, memory.error), strict=True):
@@ -287,43 +323,19 @@ class Shard:
             if any(len(one) for one in left.lives.values()):
                 wakes.append(next_)
             for one in self.plan.asked:
-                memory = left.memories.get(one.pattern.semantic_hash)
-                if memory is None or not len(memory):
-                    continue
                 meaning = reader_of(one, self.every, self.rows.relations).automaton.meaning
-                if (memory.since != OFF).any() or memory.hidden.any():
-                    wakes.append(next_)
-                elif meaning.timed:
-                    longest = count_steps(meaning.oldest, self.every) + 2
-                    wakes.append((done + longest + self.lag + 1) * width - 1)
+                for ways in self.plan.telling.carries:
+                    memory = left.memories.get(one.memory(ways))
+                    if memory is None or not len(memory):
+                        continue
+                    if (memory.since != OFF).any() or memory.hidden.any():
+                        wakes.append(next_)
+                    elif meaning.timed:
+                        longest = count_steps(meaning.oldest, self.every) + 2
+                        wakes.append((done + longest + self.lag + 1) * width - 1)
         return min(wakes, default=None)
 
 
 def had_or_has(lot: Any, had_value: Any) -> Any:
     """By group of a lot: whether a value is hidden in it."""
     return had_value[lot.groups] | (lot.values > 0)
-
-
-def _remembered(found: Any, memory: Memory, weights: Any, last: Any, ongoing: Ongoing, lost: Any, alive: Any) -> Memory:
-    """What is known of groups after a call, without those of which nothing is."""
-    pairs, weight, lengths, groups = [], [], [], []
-    size = len(memory.values)
-    for own, left, values in weights:
-        moved = left.pairs.copy()
-        moved[left.pairs[:, 1] == values, 1] = size
-        plain = is_plain(Weights(moved, left.weight, left.offsets), size)
-        keep = np.flatnonzero(~plain | alive[own] | (ongoing.since[own] != OFF))
-        counts = np.diff(left.offsets)
-        rows = np.flatnonzero(np.repeat(np.isin(np.arange(len(own)), keep), counts))
-        pairs.append(moved[rows])
-        weight.append(left.weight[rows])
-        lengths.append(counts[keep])
-        groups.append(own[keep])
-    chosen = np.concatenate([np.zeros(0, np.int64), *groups])
-    offsets = np.append(0, np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))).astype(np.int64)
-    whole = Weights(
-        np.concatenate([np.zeros((0, 2), np.int64), *pairs]), np.concatenate([np.zeros(0), *weight]), offsets
-    )
-    keys = [key.take(pa.array(chosen)) for key in found.units.keys]
-    return Memory(keys, last[chosen], whole, memory.values, ongoing.since[chosen], ongoing.peak[chosen],
-                  ongoing.error[chosen], lost[chosen])  # fmt: skip

@@ -35,6 +35,8 @@ Symbol: TypeAlias = "tuple[int, tuple[tuple[str, object], ...]]"
 """Bits, and the columns that later conditions ask for, where there are any."""
 Letter: TypeAlias = "tuple[Symbol, ...]"
 Key: TypeAlias = "tuple[Any, ...]"
+Taken: TypeAlias = "tuple[int, int]"
+"""Which event of a step is taken, by its place in the letter, and as which step of the pattern."""
 
 
 def chooses(step: int) -> int:
@@ -121,19 +123,31 @@ class Situations(Judge):
 
     def begun(self, letter: Letter) -> tuple[list[Situation], int]:
         """The situations that the events of a step begin, and how many ways are complete with them."""
-        arrived = []
-        for symbol in letter:
+        return self.arrived([path for _, path in self.beginnings(letter)])
+
+    def beginnings(self, letter: Letter) -> list[tuple[Taken, Path]]:
+        """The paths that the events of a step begin, by what they take."""
+        out = []
+        for place, symbol in enumerate(letter):
             for option in self.options(Path((self.pattern.body, None))):
                 if isinstance(option, Option) and self._fits(option, symbol):
                     path = self._taken(option, symbol, first=True)
-                    arrived += [path] if path is not None else []
-        return self._arrived(arrived)
+                    out += [((place, option.step), path)] if path is not None else []
+        return out
 
     def moved(self, situation: Situation, letter: Letter, elapsed: int) -> tuple[list[Situation], int]:
         """What becomes of a situation: others, perhaps itself, and how many ways are complete.
 
         ``elapsed`` is how long the step before lies back, in microseconds.
         """
+        taken, still = self.moves(situation, letter, elapsed)
+        situations, done = self.arrived([path for _, path in taken])
+        return situations if still is None else [*situations, still], done
+
+    def moves(
+        self, situation: Situation, letter: Letter, elapsed: int
+    ) -> tuple[list[tuple[Taken, Path]], Situation | None]:
+        """The paths that go on from a situation with the events of a step, by what they take; and what goes on waiting."""
         path = shifted(situation.path, elapsed) if self.timed else situation.path
         options = list(self.options(path))
         start = path.taken[0][1]
@@ -141,26 +155,23 @@ class Situations(Judge):
             (i, option) for i, option in enumerate(options) if i in situation.waiting and isinstance(option, Option)
         ]
         waiting = [(i, option) for i, option in waiting if self._is_open(option, start)]
-        arrived = []
+        taken = []
         found = set()
-        for symbol in letter:
+        for place, symbol in enumerate(letter):
             for i, option in waiting:
                 if self._is_live(option) and self._fits(option, symbol):
                     found.add(i)
                     after = self._taken(option, symbol, first=False)
-                    arrived += [after] if after is not None else []
+                    taken += [((place, option.step), after)] if after is not None else []
         still = []
         for i, option in waiting:
             over = not option.any and (i in found or (option.next and bool(letter)))
             closing = self.closing(option, start, False)
             if not (over or self._is_violated(option.path, letter) or (closing is not None and closing <= 0)):
                 still.append(i)
-        situations, done = self._arrived(arrived)
-        if still:
-            situations.append(self.situation(path, tuple(still)))
-        return situations, done
+        return taken, self.situation(path, tuple(still)) if still else None
 
-    def _arrived(self, paths: Sequence[Path]) -> tuple[list[Situation], int]:
+    def arrived(self, paths: Sequence[Path]) -> tuple[list[Situation], int]:
         """Paths that have just taken an event: which are complete, and which wait."""
         situations, done = [], 0
         for path in paths:

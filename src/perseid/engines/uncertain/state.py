@@ -20,9 +20,10 @@ from perseid.engines.uncertain.chains import Lives
 from perseid.engines.uncertain.encoding import Encoding
 from perseid.engines.uncertain.exact import Weights
 from perseid.engines.uncertain.memory import Kept, Memory, nothing
-from perseid.engines.uncertain.plan import Asked, UncertainPlan
+from perseid.engines.uncertain.plan import WAYS, Asked, UncertainPlan
 from perseid.engines.uncertain.reading import reader_of
 from perseid.engines.uncertain.streams import Known, Streams
+from perseid.engines.uncertain.ways import WORLD, Ways
 from perseid.errors import StateError
 
 NAME, VERSION = "uncertain", 1
@@ -65,6 +66,7 @@ def write_state(plan: UncertainPlan, kept: Kept) -> bytes:
         "stream": digest_of(plan.streams),
         "known": kept.known,
         "done": kept.done,
+        "counts": plan.telling.counts,
         "kinds": list(kept.waiting.kind_names),
         "read": [],
         "patterns": [],
@@ -75,13 +77,14 @@ def write_state(plan: UncertainPlan, kept: Kept) -> bytes:
             facts["read"].append(type_)
             tables.append(_lives(lives))
     for one in plan.asked:
-        memory = kept.memories.get(one.pattern.semantic_hash)
-        if memory is None:
-            continue
-        automaton = reader_of(one, plan.streams.every, kept.waiting.relations).automaton
-        written, units, pairs = _memory(automaton, memory)
-        facts["patterns"].append({"pattern": one.pattern.semantic_hash, **written})
-        tables += [units, pairs]
+        for ways in plan.telling.carries:
+            memory = kept.memories.get(one.memory(ways))
+            if memory is None:
+                continue
+            automaton = reader_of(one, plan.streams.every, kept.waiting.relations, ways).automaton
+            written, units, pairs = _memory(automaton, memory)
+            facts["patterns"].append({"pattern": one.memory(ways), **written})
+            tables += [units, pairs]
     return seal(facts, tuple(tables))
 
 
@@ -165,15 +168,21 @@ def read_state(plan: UncertainPlan, rows: Rows, state: bytes) -> Kept:
         if part is None or part.known is not Known.READ or part.model is None:
             raise StateError(_SHAPE)
         lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.keeps_belief else 0)
-    asked = {one.pattern.semantic_hash: one for one in plan.asked}
+    asked = {one.memory(ways): (one, ways) for one in plan.asked for ways in plan.telling.carries}
     memories: dict[str, Memory] = {}
     for written in facts["patterns"]:
         units, pairs = next(tables), next(tables)
         named = written.get("pattern") if isinstance(written, dict) else None
-        one = asked.get(named) if isinstance(named, str) else None
-        if one is not None:  # what is no longer asked is forgotten
-            automaton = reader_of(one, plan.streams.every, rows.relations).automaton
-            memories[one.pattern.semantic_hash] = _read_memory(one, plan.streams, automaton, written, units, pairs)
+        if not isinstance(named, str) or named not in asked:
+            continue  # what is no longer asked is forgotten
+        one, ways = asked[named]
+        if plan.telling.counts and facts.get("counts") is not True:
+            raise StateError(
+                "When the checkpoint was made nobody asked for tell=ps.expected(): its partial matches were not counted.",
+                hint="Begin a new checkpoint, or ask for what was asked then.",
+            )
+        automaton = reader_of(one, plan.streams.every, rows.relations, ways).automaton
+        memories[named] = _read_memory(one, plan.streams, automaton, written, units, pairs)
     return Kept(facts["known"], facts["done"], waiting, lives, memories)
 
 
@@ -266,7 +275,11 @@ def _read_memory(
     if len(state) and (state.min() < 0 or state.max() >= len(made) or (weight < 0).any()):
         raise StateError(_SHAPE)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
-    sums = np.add.reduceat(weight, offsets[:-1]) if len(lengths) else weight
+    # Ways may be many; of probabilities, and of worlds beside ways, no more than one is left.
+    worlds = weight
+    if isinstance(automaton, Ways):
+        worlds = np.where(np.array([*made, 0])[state] == WORLD, weight, 0.0)
+    sums = np.add.reduceat(worlds, offsets[:-1]) if len(lengths) else weight
     if (sums > 1 + 1e-6).any() or (np.abs(last.astype(np.float64)) >= 2.0**61).any():
         raise StateError(_SHAPE)
     model = next((part.model for part in one.hidden(streams) if part.known is Known.READ), None)
@@ -287,7 +300,12 @@ def report(state: bytes) -> StateReport:
     times = waiting.column("time").to_pylist() if "time" in waiting.schema.names else []
     shards = facts.get("shards")
     units = sealed.tables[1 + len(facts["read"]) :: 2]
-    held = {shown(one.get("pattern")): table.num_rows for one, table in zip(facts["patterns"], units, strict=True)}
+    named = [one.get("pattern") for one in facts["patterns"]]
+    held = {
+        shown(name): table.num_rows
+        for name, table in zip(named, units, strict=True)
+        if not (isinstance(name, str) and name.endswith(WAYS))  # the same groups again
+    }
     return StateReport(
         shards=shards if type(shards) is int else 0,
         horizon=facts["known"],

@@ -1,4 +1,4 @@
-"""What is told of probabilities: every step, those above a bound, alerts, or spans of time."""
+"""What is told of answers: every step, those above a bound, alerts, spans of time, or how many matches to expect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-How = Literal["steps", "alerts", "spans"]
+How = Literal["steps", "alerts", "spans", "expected"]
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,27 @@ class Telling:
 
     ``steps``: a row for each step whose probability is above ``rise``. ``alerts``: a row when it rises to ``rise``, and no other
     until it has fallen below ``fall``. ``spans``: a row for each longest run of steps at ``rise`` or above, with its highest.
+    ``expected``: a row for each step at which more than ``rise`` matches are expected, with their number.
     """
 
     how: How = "steps"
     rise: float = 0.0
     fall: float = 0.0
+
+    @property
+    def counts(self) -> bool:
+        """Are numbers of matches asked for?"""
+        return self.how == "expected"
+
+    @property
+    def carries(self) -> tuple[bool, ...]:
+        """What is carried of a pattern: probabilities, and where numbers are asked for its ways."""
+        return (False, True) if self.counts else (False,)
+
+    @property
+    def lasts(self) -> bool:
+        """Does what is told of a step depend on the steps before it?"""
+        return self.how in ("alerts", "spans")
 
 
 EVERY = Telling()

@@ -1,0 +1,283 @@
+"""How many matches a step is expected to complete: ways and what is hidden, moved on together.
+
+What is known of a group is a number for each pair of a state of a way and a hidden value: how many such ways there are on average,
+taken over all worlds with the value; of the world itself it is their probability. A step of the stream moves these numbers along
+its *edges*, from value to value with a letter, and every way goes to all states that it branches into. Nothing else differs from
+the kernel of probabilities: the order of sums is that of the data, and where a branching is not known yet, the function stops
+before it has changed anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from perseid.engines.jit import typed, words
+from perseid.engines.uncertain import kernel as k
+from perseid.engines.uncertain.exact import Moved, Weights, count_steps, in_bytes, room
+from perseid.engines.uncertain.kernel import Floats, Hidden, Ints, Moves, Rows, Steps, Work
+from perseid.engines.uncertain.ways import WORLD, Ways
+from perseid.errors import LimitError
+
+NO_EDGES = 4
+"""How a call ends besides: there is no room for the edges of a step."""
+
+
+class Edges(NamedTuple):
+    """What may happen at a step: from which hidden value to which, with which letter, and how probably."""
+
+    old: Ints
+    new: Ints
+    letter: Ints
+    weight: Floats
+    ahead: Floats
+    """How probable the new value makes what is read afterwards."""
+
+
+class Branchings(NamedTuple):
+    """What becomes of ways: by state and letter a branching, by branching the states it goes to and the matches it completes."""
+
+    number: Moves
+    offsets: Ints
+    targets: Ints
+    complete: Floats
+
+
+_ENTRY_TYPES, _TYPES = words(k.kinds, Steps=Steps, Hidden=Hidden, Work=Work, Edges=Edges, Branchings=Branchings)
+compiled = typed(_TYPES, entry=False)
+entry = typed(_ENTRY_TYPES, entry=True)
+
+
+@compiled
+def put(edges: Edges, at: int, old: int, new: int, letter: int, weight: float, ahead: float) -> int:
+    """Write an edge, where it has weight; how many there are then."""
+    if weight <= 0.0:
+        return at
+    edges.old[at], edges.new[at], edges.letter[at] = old, new, letter
+    edges.weight[at], edges.ahead[at] = weight, ahead
+    return at + 1
+
+
+@compiled
+def edges_of(
+    mode: int, group: int, step: int, letters: int, steps: Steps, hidden: Hidden, join: Moves, work: Work, edges: Edges, most: int,
+) -> int:  # fmt: skip
+    """The edges of a step, of the hidden chain and of what stands beside it; how many, or a status below 0. There is room for
+    ``most`` of them."""
+    values = work.cursor[k.C_VALUES]
+    still = steps.still[step] != 0
+    first, end = steps.entries[step], steps.entries_end[step]
+    at = steps.at[step]
+    reading = hidden.reading[at] if mode == k.MODEL else 0
+    looks = work.cursor[k.C_LOOKS] != 0
+    made = 0
+    for i in range(letters):
+        beside = work.seen[i]
+        chance = work.chance[beside]
+        if made + values + end - first > most:
+            return -NO_EDGES
+        e = first
+        # Where the chain says nothing, what is left of each value is no event.
+        for x in range(values if mode <= k.TABLES or still else 0):
+            rest = 1.0
+            while e < end and hidden.old[e] == x:
+                rest -= hidden.weight[0, e]
+                e += 1
+            made = put(edges, made, x, x if still else values - 1, beside, rest * chance, 1.0)
+        for e in range(first, end):
+            value = hidden.new[e]
+            letter = hidden.letters[0, e] if mode <= k.JOINT else hidden.letters[group, value]
+            weight = hidden.weight[at if mode == k.SMOOTHED else 0, e] * chance
+            if mode == k.MODEL:
+                weight *= hidden.likelihood[reading, value]
+            if beside != 0:
+                both = join[letter, beside]
+                if both < 0:
+                    work.cursor[k.C_FIRST], work.cursor[k.C_SECOND] = letter, beside
+                    return -k.JOIN_UNKNOWN
+                letter = both
+            made = put(edges, made, hidden.old[e], value, letter, weight, hidden.ahead[at, value] if looks else 1.0)
+    return made
+
+
+@compiled
+def quiet(work: Work, edges: Edges) -> int:
+    """The edges of a step of which nothing is said."""
+    values = work.cursor[k.C_VALUES]
+    for x in range(values):
+        put(edges, x, x, x, 0, 1.0, 1.0)
+    return values  # type: ignore[no-any-return]
+
+
+@compiled
+def branch(made: int, edges: Edges, branchings: Branchings, work: Work, sums: Floats) -> int:
+    """Move all numbers along the edges of a step, to what comes; how it ended. ``sums`` gets what is complete, the weight of all
+    worlds, and the same as seen from ahead."""
+    now, cursor = work.now, work.cursor
+    for s in range(k.S_SIZE):
+        sums[s] = 0.0
+    cursor[k.C_FRESH] = 0
+    for i in range(cursor[k.C_COUNT]):
+        state = work.order[i]
+        for e in range(made):
+            mass = now[i, edges.old[e]] * edges.weight[e]
+            if mass == 0.0:
+                continue
+            number = branchings.number[state, edges.letter[e]]
+            if number < 0:
+                cursor[k.C_FIRST], cursor[k.C_SECOND] = state, edges.letter[e]
+                return k.NEXT_UNKNOWN
+            if state == WORLD:
+                sums[k.S_WHOLE] += mass
+                sums[k.S_AHEAD] += mass * edges.ahead[e]
+            sums[k.S_DONE] += mass * edges.ahead[e] * branchings.complete[number]
+            for t in range(branchings.offsets[number], branchings.offsets[number + 1]):
+                work.then[k.slot_of(branchings.targets[t], work), edges.new[e]] += mass
+    return k.FINISHED
+
+
+@compiled
+def grow_older(edges: Edges, branchings: Branchings, work: Work, sums: Floats) -> int:
+    """A step at which nothing happens; how it ended."""
+    status = branch(quiet(work, edges), edges, branchings, work, sums)
+    if status != k.FINISHED:
+        k.take_back(work)
+        return status
+    k.clear(work)
+    k.settle(1.0, 0.0, work)
+    return k.FINISHED
+
+
+@entry
+def advance(
+    mode: int, steps: Steps, hidden: Hidden, branchings: Branchings, join: Moves, longest: int,
+    given: Rows, given_weight: Floats, given_offsets: Ints, work: Work, edges: Edges, sums: Floats,
+    told: Floats, left: Rows, left_weight: Floats, left_offsets: Ints,
+) -> int:  # fmt: skip
+    """Move every group on over its steps, as the kernel of probabilities does; ``told`` gets the expected number of each."""
+    cursor, order, slots, now = work.cursor, work.order, work.slots, work.now
+    values = now.shape[1]
+    groups = len(steps.offsets) - 1
+    cursor[k.C_VALUES], cursor[k.C_LOOKS] = values, 1 if len(hidden.ahead) > 0 else 0
+    while cursor[k.C_GROUP] < groups:
+        group = cursor[k.C_GROUP]
+        if cursor[k.C_BEGUN] == 0:
+            count = 0
+            for i in range(given_offsets[group], given_offsets[group + 1]):
+                state = given[i, 0]
+                if slots[state] < 0:
+                    slots[state] = count
+                    order[count] = state
+                    count += 1
+                now[slots[state], given[i, 1]] += given_weight[i]
+            for i in range(count):
+                slots[order[i]] = -1
+            cursor[k.C_COUNT], cursor[k.C_STEP], cursor[k.C_BEGUN] = count, steps.offsets[group], 1
+            cursor[k.C_IDLE], cursor[k.C_REST] = -1, -1
+        while cursor[k.C_STEP] < steps.offsets[group + 1]:
+            step = cursor[k.C_STEP]
+            if cursor[k.C_IDLE] < 0:
+                if steps.afresh[step] or (mode == k.TABLES and steps.idle[step] > 0):
+                    k.forget_value(work)
+                cursor[k.C_IDLE] = min(steps.idle[step], longest + 1)
+            while cursor[k.C_IDLE] > 0:
+                status = grow_older(edges, branchings, work, sums)
+                if status != k.FINISHED:
+                    return status
+                cursor[k.C_IDLE] -= 1
+            letters = k.letters_of(steps, step, join, work)
+            if letters < 0:
+                return k.JOIN_UNKNOWN
+            made = edges_of(mode, group, step, letters, steps, hidden, join, work, edges, len(edges.old))
+            if made < 0:
+                return -made
+            status = branch(made, edges, branchings, work, sums)
+            if status != k.FINISHED:
+                k.take_back(work)
+                return status
+            if mode == k.MODEL and sums[k.S_WHOLE] == 0.0:
+                # No value explains what was read: it says nothing.
+                k.take_back(work)
+                hidden.reading[steps.at[step]] = len(hidden.likelihood) - 1
+                continue
+            k.clear(work)
+            posterior = mode in (k.JOINT, k.MODEL)
+            scale = 1.0 / sums[k.S_WHOLE] if posterior and sums[k.S_WHOLE] > 0.0 else 1.0
+            k.settle(scale, 0.0, work)
+            told[step] = (
+                sums[k.S_DONE] / sums[k.S_AHEAD] if posterior and sums[k.S_AHEAD] > 0.0 else sums[k.S_DONE] * scale
+            )
+            cursor[k.C_STEP] += 1
+            cursor[k.C_IDLE] = -1
+        if cursor[k.C_REST] < 0:
+            if steps.ends[group]:
+                k.forget_value(work)
+            cursor[k.C_REST] = min(steps.rest[group], longest + 1)
+        while cursor[k.C_REST] > 0:
+            status = grow_older(edges, branchings, work, sums)
+            if status != k.FINISHED:
+                return status
+            cursor[k.C_REST] -= 1
+        out = cursor[k.C_OUT]
+        if out + cursor[k.C_COUNT] * values > len(left):
+            return k.NO_ROOM
+        for i in range(cursor[k.C_COUNT]):
+            for x in range(values):
+                if now[i, x] > 0.0:
+                    left[out, 0], left[out, 1] = order[i], x
+                    left_weight[out] = now[i, x]
+                    out += 1
+                now[i, x] = 0.0
+        cursor[k.C_OUT], left_offsets[group + 1] = out, out
+        cursor[k.C_BEGUN] = 0
+        cursor[k.C_GROUP] += 1
+    return k.FINISHED
+
+
+def count(ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, given: Weights, *, values: int = 0) -> Moved:
+    """Every group over its steps: what is told is how many matches each is expected to complete."""
+    groups, size = len(steps.offsets) - 1, len(steps.idle)
+    longest = count_steps(ways.meaning.oldest, ways.elapsed) + 1 if ways.meaning.timed else -1
+    told, sums = np.zeros(size), np.zeros(k.S_SIZE)
+    left, left_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
+    left_offsets = np.zeros(groups + 1, np.int64)
+    work, edges = room(ways, values + 1, None), _edges(256 + 2 * values)
+    steps = in_bytes(steps)
+    while True:
+        branchings = Branchings(ways.next, ways.offsets, ways.targets, ways.complete)
+        with np.errstate(all="ignore"):
+            status = advance(
+                mode, steps, hidden, branchings, ways.join, longest, given.pairs, given.weight, given.offsets, work, edges,
+                sums, told, left, left_weight, left_offsets,
+            )  # fmt: skip
+        first, second = int(work.cursor[k.C_FIRST]), int(work.cursor[k.C_SECOND])
+        if status == k.FINISHED:
+            out = int(work.cursor[k.C_OUT])
+            kept = Weights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
+            _refuse_infinite(ways, told, kept)
+            return Moved(told, kept, np.zeros(groups), 0, np.zeros(size))
+        if status == k.NO_ROOM:
+            more = 2 * len(left) + len(ways.states) * (values + 1)
+            left = np.concatenate([left, np.zeros((more, 2), np.int64)])
+            left_weight = np.concatenate([left_weight, np.zeros(more)])
+        elif status == NO_EDGES:
+            edges = _edges(2 * len(edges.old) + len(hidden.old) + values)
+        elif status == k.NEXT_UNKNOWN:
+            ways.resolve(first, second)
+        else:
+            ways.joined(first, second)
+        work = room(ways, values + 1, work)
+
+
+def _edges(size: int) -> Edges:
+    old, new, letter = (np.zeros(size, np.int64) for _ in range(3))
+    return Edges(old, new, letter, np.zeros(size), np.zeros(size))
+
+
+def _refuse_infinite(ways: Ways, told: Any, kept: Weights) -> None:
+    if not (np.isfinite(told).all() and np.isfinite(kept.weight).all()):
+        raise LimitError(
+            f"Pattern {ways.pattern.name} has more partial matches than a number can say.",
+            hint="Their number grows with every event: give the pattern a window.",
+        )

@@ -1,0 +1,420 @@
+"""Expected numbers of matches: worked by hand, and against possible worlds; call by call to the bit."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from itertools import count, islice, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import perseid as ps
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.rows import take_rows
+from perseid.engines.uncertain import automaton
+from perseid.engines.uncertain.engine import answer, expected_of, finish, make_plan, report, step
+from perseid.engines.uncertain.output import apart_schema
+from perseid.engines.uncertain.plan import UncertainPlan, ask
+from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.errors import EventDataError, LimitError, StateError, UnsupportedError
+from perseid.lang.parser import parse_pattern
+from perseid.semantics.classes import QueryClass
+from perseid.semantics.events import Event, arrange
+from perseid.semantics.oracle import completions
+from perseid.semantics.resolve import resolve
+from perseid.semantics.worlds import answers
+from perseid.testing.random_beliefs import make_uncertain
+from perseid.testing.random_patterns import SECOND
+from tests.engines.test_uncertain import DEEP, FAST, gathered, read_answers
+from tests.engines.test_uncertain_stream import chain, planned, shown, streamed
+
+COUNTED = Telling("expected")
+
+
+def at(*steps: dict[str, float], who: str = "ann", every: str | None = "1 second") -> ps.Beliefs:
+    """A distribution for each second, from the first."""
+    rows = [
+        {"ts": second, "who": who, "place": place, "p": p}
+        for second, given in enumerate(steps, 1)
+        for place, p in given.items()
+    ]
+    return ps.beliefs(rows, event="At", of="who", about="place", every=every)
+
+
+def expected(match: str, stream: ps.Beliefs, more: str = "within forever selection successor") -> dict[int, float]:
+    """By second."""
+    told = ps.pattern(f"pattern p match {match} {more}").match(stream, tell=ps.expected())
+    return {answer["time"].second: answer["expected"] for answer in told}
+
+
+A, B = "At [place = 'a']", "At [place = 'b']"
+
+
+# By hand
+
+
+def test_each_start_that_waits_is_a_match() -> None:
+    """b at 3 completes what a at 1 began and what a at 2 began: 0.5 * (0.5 + 0.25), while one of them is there with 0.625."""
+    stream = at({"a": 0.5}, {"a": 0.25}, {"b": 0.5})
+    assert expected(f"{A} -> {B}", stream) == pytest.approx({3: 0.5 * (0.5 + 0.25)})
+    told = ps.pattern(f"pattern p match {A} -> {B} within forever selection successor").match(
+        stream, tell=ps.expected()
+    )
+    assert told[0]["p"] == pytest.approx(0.5 * (1 - 0.5 * 0.75))
+
+
+def test_a_start_is_used_up_by_the_first_that_fits() -> None:
+    """b at 2 ends what a at 1 began; b at 3 completes it where there was none at 2."""
+    assert expected(f"{A} -> {B}", at({"a": 1.0}, {"b": 0.5}, {"b": 1.0})) == pytest.approx({2: 0.5, 3: 0.5})
+
+
+def test_with_any_every_pair_counts() -> None:
+    """a at 1 and at 2, then b at 3 and at 4: each of both completes both."""
+    steps = at({"a": 1.0}, {"a": 0.5}, {"b": 1.0}, {"b": 0.25})
+    assert expected(f"{A} ->> {B}", steps, "within forever") == pytest.approx({3: 1.5, 4: 0.25 * 1.5})
+
+
+def test_each_length_of_a_repetition_is_a_match() -> None:
+    """Certain a at 1, 2, 3: at the nth a match begins at each of the first n."""
+    found = expected("At+ [place = 'a']", at({"a": 1.0}, {"a": 1.0}, {"a": 1.0}), "within 1 hour selection successor")
+    assert found == pytest.approx({1: 1, 2: 2, 3: 3})
+
+
+def test_events_and_not_paths_are_counted() -> None:
+    """A repetition within a repetition comes to the same events in many ways: one match for each choice of events."""
+    steps = at({"a": 0.5}, {"a": 0.5}, {"a": 0.5}, {"b": 1.0})
+    plain, nested = (f"{a} -> {B}" for a in ("At+ [place = 'a']", "(At+ [place = 'a'])+"))
+    assert expected(nested, steps) == pytest.approx(expected(plain, steps))
+    bounded = expected("(At{1,2} [place = 'a']){2}", at({"a": 1.0}, {"a": 1.0}, {"a": 1.0}))
+    assert bounded == pytest.approx({2: 1, 3: 2})  # 1 2; then 1 2 3 and 2 3
+
+
+def test_alternatives_that_both_fit_are_two_matches() -> None:
+    """An event taken as one step is another match than the same event taken as another."""
+    assert expected(f"({A} | At [place != 'b'])", at({"a": 0.5, "c": 0.25})) == pytest.approx({1: 0.5 + 0.75})
+
+
+def test_windows_and_absences() -> None:
+    """a at 1 is too old at 4; c at 3 rules out what waits then, with 0.5."""
+    steps = at({"a": 1.0}, {"a": 1.0}, {"c": 0.5}, {"b": 1.0})
+    assert expected(f"{A} -> {B}", steps, "within 2 seconds selection successor") == pytest.approx({4: 1.0})
+    assert expected(f"{A} -> not At [place = 'c'] -> {B}", steps) == pytest.approx({4: 1.0})
+
+
+def test_equal_events_of_one_step_are_several() -> None:
+    """Ann and Bob are both at a with 0.5, then Cid is at b: asked of all together, each a is a start of its own."""
+    rows = [
+        {"ts": 1, "who": "ann", "place": "a", "p": 0.5},
+        {"ts": 1, "who": "bob", "place": "a", "p": 0.5},
+        {"ts": 2, "who": "cid", "place": "b", "p": 1.0},
+        {"ts": 2, "who": "dan", "place": "b", "p": 0.5},
+    ]
+    stream = ps.beliefs(rows, event="At", of="who", about="place", every="1 second")
+    assert expected(A, stream) == pytest.approx({1: 1.0})
+    assert expected(f"{A} -> {B}", stream) == pytest.approx({2: 1.0 * 1.5})
+
+
+def test_bindings_add_up() -> None:
+    """Extended Regular: Ann's and Bob's matches are different ones."""
+    given = [(1, "ann", "a", 0.5), (2, "ann", "b", 1.0), (1, "bob", "a", 0.25), (2, "bob", "b", 0.5)]
+    rows = [dict(zip(("ts", "who", "place", "p"), row, strict=True)) for row in given]
+    stream = ps.beliefs(rows, event="At", of="who", about="place", every="1 second")
+    match = "At(who as x) a [place = 'a'] -> At(who as x) b [place = 'b'] within forever selection successor"
+    (told,) = ps.pattern(f"pattern p match {match}").match(stream, tell=ps.expected())
+    assert told["expected"] == pytest.approx(0.5 + 0.125)
+    assert told["p"] == pytest.approx(1 - 0.5 * 0.875)
+
+
+def test_readings() -> None:
+    """Two places, each kept with 0.75; what is read speaks four to one for a, then for b, then for b."""
+    model = ps.hidden_markov(
+        transitions={"a": {"a": 0.75, "b": 0.25}, "b": {"a": 0.25, "b": 0.75}},
+        initial={"a": 0.5, "b": 0.5},
+        readings={"a": {"x": 0.8, "y": 0.2}, "b": {"x": 0.2, "y": 0.8}},
+    )
+    rows = [{"ts": second, "who": "ann", "read": read} for second, read in enumerate("xyy")]
+    stream = ps.beliefs(rows, event="At", of="who", about="place", reading="read", model=model, every="1 second")
+    chance = {"a": {"x": 0.8, "y": 0.2}, "b": {"x": 0.2, "y": 0.8}}
+    move = {"aa": 0.75, "ab": 0.25, "ba": 0.25, "bb": 0.75}
+
+    def weight(path: str) -> float:
+        found = 0.5
+        for place, read in zip(path, "xyy", strict=False):
+            found *= chance[place][read]
+        for one, other in pairwise(path):
+            found *= move[one + other]
+        return found
+
+    paths = [one + two + three for one in "ab" for two in "ab" for three in "ab"]
+    ways = {"aab": 2, "abb": 0, "bab": 1}  # of abb the b at 2 has used up the a
+    due = sum(weight(path) * ways.get(path, 0) for path in paths) / sum(map(weight, paths))
+    assert expected(f"{A} -> {B}", stream)[2] == pytest.approx(due)
+
+
+# Every class
+
+
+def test_safe_and_sampled_patterns_have_exact_numbers() -> None:
+    """What is hard is whether there is a match; how many there are on average adds up."""
+    rows = {"A": [("ann", 1, 0.5), ("bob", 1, 0.5)], "B": [("ann", 2, 0.5), ("bob", 2, 0.5)], "C": [("cid", 3, 0.5)]}
+    parts = [
+        ps.beliefs(
+            [{"ts": second, "k": who, "v": 1, "p": p} for who, second, p in some],
+            event=name, of="k", about="v", every="1 second",
+        )
+        for name, some in rows.items()
+    ]  # fmt: skip
+    stream = parts[0].beside(parts[1], parts[2])
+    safe = ps.pattern("pattern safe match A(k as x) -> B(k as x) -> C within forever selection successor")
+    assert "Safe" in safe.explain(stream)
+    told = safe.match(stream, tell=ps.expected())
+    assert [(row["expected"], row["error"]) for row in told] == [(pytest.approx(2 * 0.25 * 0.5), 0.0)]
+    unsafe = ps.pattern("pattern unsafe match A a -> B b [b.v = a.v] within forever selection successor")
+    assert "Unsafe" in unsafe.explain(stream)
+    told = unsafe.match(stream, tell=ps.expected())
+    assert [(row["expected"], row["error"]) for row in told] == [(pytest.approx(4 * 0.25), 0.1)]
+
+
+def test_too_many_states_for_a_probability_are_not_too_many_for_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets of starts are many, starts are few: the pattern of test_uncertain.py that has to be sampled."""
+    monkeypatch.setitem(automaton.Automaton.__init__.__kwdefaults__, "most", 128)
+    rows = [{"ts": second, "p": 0.5, "v": 1} for second in range(60)]
+    ends = [{"ts": second, "p": 0.02, "v": 1} for second in range(60)]
+    starts, stops = (
+        ps.beliefs(some, event=name, about="v", every="1 second") for name, some in (("A", rows), ("B", ends))
+    )
+    long = ps.pattern("pattern long match A -> B within 40 seconds holds for 20 seconds selection successor")
+    told = long.match(starts.beside(stops), tell=ps.expected())
+    assert told.sampled == 60
+    # A start is used up by the first B; one that is d old still waits with 0.98 ** (d - 1).
+    due = sum(0.5 * 0.98 ** (age - 1) for age in range(20, 41)) * 0.02
+    assert told[-1]["expected"] == pytest.approx(due)
+
+
+# Against possible worlds
+
+
+def check_numbers(first: int, many: int) -> Counter[str]:
+    """Numbers of so many cases; what there was among them."""
+    met: Counter[str] = Counter()
+    for seed in range(first, first + many):
+        case = make_uncertain(seed)
+        asked = ask(case.pattern, case.streams)
+        found = read_answers(asked, case.streams, expected_of(asked, case.streams, gathered(case))).chances
+        right = answers(case.pattern, case.chains, case.certain)
+        for key in found.keys() | right.keys():
+            due = right[key].expected if key in right else 0.0
+            assert abs(found.get(key, 0.0) - due) <= 1e-9, f"seed {seed} at {key}: {found.get(key)} and not {due}"
+        met[asked.classified.kind.value] += 1
+        met["several hidden chains"] += not asked.is_single(case.streams)
+        met["more than one"] += any(one.expected > one.probability + 1e-9 for one in right.values())
+    return met
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_numbers_are_those_of_possible_worlds(block: int) -> None:
+    many = 100 if FAST else 10
+    met = check_numbers(block * 1000, many)
+    for kind in (QueryClass.REGULAR, QueryClass.EXTENDED, QueryClass.UNSAFE):
+        assert met[kind.value] >= many // 10, met
+    assert met["several hidden chains"] >= many // 10
+    assert met["more than one"] >= many // 20
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("block", range(20))
+def test_numbers_of_many_cases(block: int) -> None:
+    met = check_numbers(DEEP + block * 5000, 500)
+    assert met["more than one"] >= 25
+
+
+NESTED = (
+    "(A+)+",
+    "((A | B)+ -> C?)+",
+    "(A? -> B?){2,3} -> C",
+    "(A{1,2} -> B?)+ -> C",
+    "((A -> B?)+ | (A -> C)+)+",
+    "(A+ | B)+ -> (A* -> C)+",
+)
+
+
+@pytest.mark.parametrize("match", NESTED)
+@pytest.mark.parametrize("window", ["1 hour", "3 seconds"])
+def test_ambiguous_repetitions_count_events(match: str, window: str) -> None:
+    """Where many paths come to the same events, in streams that are certain: as many as the oracle has."""
+    chance, several = random.Random(match), 0
+    text = f"pattern p match {match} within {window} selection successor"
+    pattern, core = ps.pattern(text), resolve(parse_pattern(text))
+    other = ps.beliefs([{"ts": 0, "v": 0, "p": 0.5}], event="Other", about="v", every="1 second")
+    for _ in range(10):
+        rows = [
+            {"ts": second, "type": chance.choice("ABC")}
+            for second in range(6)
+            for _ in range(chance.choice((0, 1, 1, 2)))
+        ]
+        told = pattern.match(other.beside(ps.events(rows, time="ts", type="type")), tell=ps.expected())
+        events = arrange([Event(row["type"], row["ts"] * SECOND, {}, str(i)) for i, row in enumerate(rows)])
+        due = Counter(one.end // SECOND for one in completions(core, events))
+        assert {row["time"].second: row["expected"] for row in told} == due
+        several += any(number > 1 for number in due.values())
+    assert several > 1
+
+
+# Call by call
+
+
+def counting(seed: int) -> tuple[UncertainPlan, Rows] | None:
+    found = planned(seed)
+    if found is None:
+        return None
+    plan, rows, case = found
+    types = {name: column.type for name, column in rows.columns.items()}
+    return make_plan([case.pattern], plan.streams, types, telling=COUNTED), rows
+
+
+def check_cuts(first: int, many: int) -> int:
+    told = 0
+    found = (one for seed in count(first) if (one := counting(seed)) is not None)
+    for plan, rows in islice(found, many):
+        whole, _, _ = answer(plan, rows, strict=False)
+        cut = list(streamed(plan, rows, random.Random(first)))
+        assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
+        told += whole.num_rows > 0
+    return told
+
+
+def test_any_cut_and_any_restart_count_the_same_to_the_bit() -> None:
+    assert check_cuts(9_000, 80) > 20
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("block", range(10))
+def test_many_cuts_count_the_same(block: int) -> None:
+    assert check_cuts(3_000_000 + 100_000 * block, 250) > 60
+
+
+def test_bindings_that_are_told_apart_add_up_behind_a_shuffle() -> None:
+    """What shards tell of bindings, combined, has the bits of all of them at once."""
+    plain, rows = chain(30)
+    types = {name: column.type for name, column in rows.columns.items()}
+    text = "pattern p match At(k as x) a [v = 1] -> At(k as x) b [v = 2] within 5 seconds selection successor"
+    plan = make_plan([resolve(parse_pattern(text))], plain.streams, types, telling=COUNTED)
+    apart = replace(plan, apart=True)
+    whole, told = answer(plan, rows)[0], answer(apart, rows)[0]
+    assert told.schema == apart_schema(apart)
+    assert told.num_rows > whole.num_rows > 20
+    assert shown([finish(apart, told)]) == shown([whole])
+    pruned = replace(plan, streams=replace(plan.streams, prune=0.9))
+    told_apart = answer(replace(pruned, apart=True), rows)[0]
+    assert shown([finish(apart, told_apart)]) == shown([answer(pruned, rows)[0]])
+    assert finish(apart, told_apart)["expected"].equals(finish(apart, told)["expected"])
+    some = replace(apart, telling=Telling("expected", 0.2))
+    assert 0 < finish(some, told).num_rows < whole.num_rows
+
+
+def test_what_is_kept_does_not_grow_with_the_stream() -> None:
+    plan, rows = chain(400, "within forever")
+    types = {name: column.type for name, column in rows.columns.items()}
+    plan = make_plan([plan.asked[0].pattern], plan.streams, types, telling=COUNTED)
+    state, sizes = None, []
+    for second in range(0, 400, 20):
+        batch = np.flatnonzero((rows.time >= second * SECOND) & (rows.time < (second + 20) * SECOND))
+        done = step(plan, take_rows(rows, batch), state, Clock(None, second * SECOND - 1 if second else None, False))
+        state = done.state
+        sizes.append(done.counters["state_bytes"])
+    assert max(sizes[5:]) - min(sizes[5:]) < 400, sizes
+
+
+def states(telling: Telling) -> tuple[UncertainPlan, Rows, bytes]:
+    plan, rows = chain(6)
+    types = {name: column.type for name, column in rows.columns.items()}
+    plan = make_plan([plan.asked[0].pattern], plan.streams, types, telling=telling)
+    state = step(plan, rows, None, Clock(None, None, False)).state
+    state = step(plan, take_rows(rows, np.zeros(0, np.int64)), state, Clock(None, 4 * SECOND - 1, False)).state
+    assert state is not None
+    return plan, rows, state
+
+
+def test_a_checkpoint_without_numbers_is_refused() -> None:
+    """Partial matches that were not counted are missing; where numbers are no longer asked for they are forgotten."""
+    counts, rows, counted = states(COUNTED)
+    plain, _, state = states(EVERY)
+    none, later = take_rows(rows, np.zeros(0, np.int64)), Clock(None, 9 * SECOND, False)
+    with pytest.raises(StateError, match="were not counted"):
+        step(counts, none, state, later)
+    assert step(plain, none, counted, later).rows.equals(step(plain, none, state, later).rows)
+    assert report(counted).open == report(state).open
+
+
+# What is refused
+
+
+def test_numbers_beyond_all_bounds() -> None:
+    """Every subset of the events is a match: twice as many with each."""
+    rows = [{"ts": second, "v": 1, "p": 1.0} for second in range(1_100)]
+    stream = ps.beliefs(rows, event="A", about="v", every="1 second")
+    subsets = ps.pattern("pattern subsets match A+ within 1 hour selection any")
+    few = ps.beliefs(rows[:5], event="A", about="v", every="1 second")
+    assert [row["expected"] for row in subsets.match(few, tell=ps.expected())] == [1, 2, 4, 8, 16]
+    with pytest.raises(LimitError, match="more partial matches than a number can say"):
+        subsets.match(stream, tell=ps.expected())
+
+
+def test_too_many_kinds_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven chains of one group, and every event is told apart by its value: two to the 7th steps, where 64 are kept."""
+    monkeypatch.setattr(automaton, "MOST_LETTERS", 64)
+    rows = [{"ts": 1, "k": k, "v": k, "p": 0.5} for k in range(7)]
+    stream = ps.beliefs(rows, event="A", of="k", about="v", every="1 second", epsilon=0.4)
+    pattern = ps.pattern("pattern same match A a -> A b [b.v = a.v] within forever selection successor")
+    with pytest.raises(LimitError, match="differ in more ways than can be counted"):
+        pattern.match(stream, tell=ps.expected())
+
+
+@pytest.mark.parametrize("bad", [-1, True, float("nan"), float("inf"), "2", None])
+def test_bounds_that_are_none(bad: Any) -> None:
+    with pytest.raises(EventDataError, match="a number of matches is 0 or more"):
+        ps.expected(bad)
+
+
+def test_what_is_asked_of_numbers() -> None:
+    stream = at({"a": 0.5}, {"a": 0.25}, {"b": 0.5})
+    pattern = ps.pattern(f"pattern p match {A} -> {B} within forever partition by who selection successor")
+    assert len(pattern.match(stream, tell=ps.expected(0.3))) == 1
+    assert len(pattern.match(stream, tell=ps.expected(0.375))) == 0
+    assert "p=0.3125  expected=0.375" in repr(pattern.match(stream, tell=ps.expected()))
+    assert "expected" not in pattern.match(stream)[0]
+    with pytest.raises(UnsupportedError, match="count asks about matches") as refused:
+        pattern.count(stream)
+    assert "ps.expected()" in str(refused.value)
+    assert "ps.expected(), are exact in every class" in " ".join(pattern.explain(stream).split())
+
+
+@pytest.mark.parametrize("name", ["p", "error", "expected", "time", "pattern"])
+def test_columns_of_answers_are_no_groups(name: str) -> None:
+    rows = [{"ts": 1, name: "x", "v": 1, "q": 0.5}]
+    stream = ps.beliefs(rows, event="A", of=name, about="v", p="q", every="1 second")
+    asked = ps.pattern(
+        f"pattern one match A partition by `{name}`"
+        if name == "pattern"
+        else f"pattern one match A partition by {name}"
+    )
+    with pytest.raises(EventDataError, match="answers have a column of this name"):
+        asked.match(stream, tell=ps.expected())
+    if name == "expected":
+        assert asked.match(stream)[0]["expected"] == "x"
+
+
+def test_no_rows_have_no_numbers() -> None:
+    assert pa.types.is_float64(
+        ps.pattern("pattern p match At")
+        .match(at({"a": 0.0}), tell=ps.expected())
+        .to_arrow()
+        .schema.field("expected")
+        .type
+    )
