@@ -18,11 +18,12 @@ from perseid.engines.rows import take_rows
 from perseid.engines.state import seal, unseal
 from perseid.engines.uncertain.engine import answer, make_plan, report, step
 from perseid.engines.uncertain.plan import UncertainPlan, ask
-from perseid.engines.uncertain.streams import CHANCE, FILTER, Inference, Known, Stream, Streams
+from perseid.engines.uncertain.streams import CHANCE, FILTER, READING, Inference, Known, Stream, Streams
 from perseid.engines.uncertain.telling import Telling
 from perseid.errors import PerseidError, StateError
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.classes import QueryClass
+from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_beliefs import Uncertain, make_uncertain, rows_of
 from perseid.testing.random_patterns import SECOND
@@ -104,6 +105,27 @@ def test_any_cut_and_any_restart_say_the_same_to_the_bit(block: int) -> None:
 @pytest.mark.parametrize("block", range(20))
 def test_many_cuts_say_the_same(block: int) -> None:
     assert check_cuts(2_000_000 + 100_000 * block, 250) > 80
+
+
+@pytest.mark.parametrize("correlations", [True, False])
+def test_a_call_in_which_no_time_passes_forgets_no_chain(correlations: bool) -> None:
+    """As every second batch of a stream may be: the first has rows, the next only tells what they meant."""
+    model = hidden_markov(
+        values=[1, 2], initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.1, 0.9]], readings=[[0.8, 0.2], [0.2, 0.8]],
+        reading_names=["r", "s"],
+    )  # fmt: skip
+    streams = Streams((Stream("At", Known.READ, ("k",), ("v",), model, correlations=correlations, patience=2),), SECOND)
+    rows = rows_of([{"type": "At", "time": second * SECOND, "k": 1, READING: "r"} for second in range(6)])
+    types = {name: column.type for name, column in rows.columns.items()}
+    asked = parse_pattern("pattern p match At a [v = 1] -> At b [v = 2] within 5 seconds partition by k")
+    plan = make_plan([resolve(asked)], streams, types)
+    told, state = [], None
+    for batch, now in (([0, 1, 2], None), ([], 3), ([], 3), ([3, 4, 5], 3), ([], 10)):
+        clock = Clock(None, None if now is None else now * SECOND - 1, False)
+        done = step(plan, take_rows(rows, np.array(batch, np.int64)), state, clock)
+        state = done.state
+        told.append(done.rows)
+    assert shown(told) == shown([answer(plan, rows)[0]])
 
 
 def chain(seconds: int, window: str = "within 5 seconds") -> tuple[UncertainPlan, Rows]:

@@ -204,12 +204,13 @@ class Units:
     def __init__(self, sources: Sequence[Sequence[Any]], sizes: Sequence[int]) -> None:
         """``sources`` have the columns that they are put together by, each of so many rows."""
         width = len(sources[0])
-        self._keys = [_below([source[i] for source in sources]) for i in range(width)]
+        self.whole = [_below([source[i] for source in sources]) for i in range(width)]
+        """The columns of all sources, one below the other."""
         total = sum(sizes)
-        self.first, unit = numbered([comparable(key) for key in self._keys], total)
+        self.first, unit = numbered([comparable(key) for key in self.whole], total)
         self.of = np.split(unit, np.cumsum(sizes)[:-1])
         """By source and row: the group it is of."""
-        self.keys = [key.take(pa.array(self.first)) for key in self._keys]
+        self.keys = [key.take(pa.array(self.first)) for key in self.whole]
         self.hashes = hash_columns(self.keys, rows=len(self.first))
         """By group: a hash of its key, which puts groups in the same order in every call."""
 

@@ -22,7 +22,7 @@ from perseid.engines.uncertain.exact import Weights, count_steps
 from perseid.engines.uncertain.memory import OFF, Kept, Memory, begun, is_plain, no_memory, nothing
 from perseid.engines.uncertain.output import apart_schema, apart_table, told_table
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
-from perseid.engines.uncertain.reading import Units, reader_of, unit_columns
+from perseid.engines.uncertain.reading import Units, reader_of, taken, unit_columns
 from perseid.engines.uncertain.state import read_state, write_state
 from perseid.engines.uncertain.streams import Known, Stream
 from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
@@ -188,7 +188,22 @@ class Shard:
             known[place] = belief[i] if chains.told[i] else kept.belief[chains.before[i]]
         keep = np.flatnonzero(alive)
         keys = {name: column.take(pa.array(chosen[keep])) for name, column in chains.keys.items()}
-        return Lives(keys, last[keep], done[keep], known[keep])
+        lived = Lives(keys, last[keep], done[keep], known[keep])
+        return self._with_quiet(part, kept, lived, np.isin(np.arange(len(kept)), chains.before))
+
+    def _with_quiet(self, part: Stream, kept: Lives, lived: Lives, goes_on: Any) -> Lives:
+        """And what is kept of chains that had no step, for as long as one may come: time need not have passed since the last call."""
+        both = Units([list(kept.keys.values()), list(lived.keys.values())], [len(kept), len(lived)])
+        quiet = ~goes_on & ~np.isin(both.of[0], both.of[1])
+        if self.done is not None and self.every is not None:
+            quiet &= kept.last + part.patience >= self.done
+        if not quiet.any():
+            return lived
+        rows = np.append(np.flatnonzero(quiet), len(kept) + np.arange(len(lived)))
+        columns = (taken(key, rows) for key in both.whole)
+        belief = np.concatenate([kept.belief[quiet], lived.belief.reshape(len(lived), kept.belief.shape[1])])
+        last, done = np.concatenate([kept.last, lived.last])[rows], np.concatenate([kept.done, lived.done])[rows]
+        return Lives(dict(zip(lived.keys, columns, strict=True)), last, done, belief)
 
     def _last_row(self, chains: Chains, kept: Lives, i: int) -> int:
         """The last step of a chain that had a row, of those that count."""
