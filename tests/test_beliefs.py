@@ -482,7 +482,7 @@ def test_classes_are_explained() -> None:
     assert "class Regular (paper 5): every predicate is local, and no variable is shared" in regular
     assert "answers exact, step by step" in regular
     assert "told by step, for anyone" in regular
-    assert "above 4,096 states of the automaton" in regular
+    assert "a group in more than 4,096 states at once is sampled from that step on: 150 random worlds" in regular
     assert "At of who, about place: a distribution for each step" in regular
     extended = explained(asked("At(who as w) -> At(who as w)", "within 5 seconds"), told_of(0.5))
     assert "class Extended Regular (paper 5): w: in the key of every step" in extended

@@ -21,7 +21,7 @@ from bench.uncertain.building import build
 from bench.uncertain.people import Plans, Setting, simulate
 from bench.uncertain.quality import moments, readings_of, relations_of
 from perseid.belief_api import asked_streams, columns_of
-from perseid.engines.uncertain import answers, sampling
+from perseid.engines.uncertain import answers
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.engine import answer, make_plan
 from perseid.engines.uncertain.exact import Weights, move
@@ -75,13 +75,12 @@ class Prepared:
         automaton = Automaton(plan.asked[0].pattern, rows.relations, elapsed=streams.every or 0)
         return cls(plan, rows, Reader(automaton))
 
-    def engine(self, module: Any, rounds: int) -> float:
+    def engine(self, run: Any, rounds: int) -> float:
         """The seconds of answers, exact or sampled, once it is known what rows say."""
         asked, streams = self.plan.asked[0], self.plan.streams
         given, _ = gather(streams, self.rows)
         found = material(asked, streams, self.reader, given)
-        run = sampling.sampled if module is sampling else answers.exactly
-        with patch.object(module, "material", lambda *_: found):
+        with patch.object(answers, "material", lambda *_: found):
             return timed(lambda: run(asked, streams, self.reader, given), rounds)
 
     def kernel(self, rounds: int) -> float:
@@ -356,8 +355,8 @@ def _point(
         for who, make in streams.items()
     }
     engine = {
-        who: Prepared.of(text, streams[who](), tracked.relations).engine(module, 1 if who == "sampling" else rounds)
-        for who, module in (("Perseid", answers), ("sampling", sampling))
+        who: Prepared.of(text, streams[who](), tracked.relations).engine(run, 1 if who == "sampling" else rounds)
+        for who, run in (("Perseid", answers.exactly), ("sampling", answers.sampled))
     }
     return Throughput(figure, name, tracked.tags, whole, engine)
 
@@ -365,9 +364,9 @@ def _point(
 def fine_sampling(tags: int) -> float:
     """How many times as long sampling takes whose answers are off by 0.01 at most, without reading."""
     tracked = track(tags)
-    exact = Prepared.of(Q2, tracked.stream(tracked.marginals), tracked.relations).engine(answers, 3)
+    exact = Prepared.of(Q2, tracked.stream(tracked.marginals), tracked.relations).engine(answers.exactly, 3)
     fine = tracked.stream(tracked.marginals, method="sample", epsilon=0.01)
-    return Prepared.of(Q2, fine, tracked.relations).engine(sampling, 1) / exact
+    return Prepared.of(Q2, fine, tracked.relations).engine(answers.sampled, 1) / exact
 
 
 # Query size -------------------------------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count, islice
+from itertools import count, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ import pytest
 from perseid.engines.contract import Clock, Rows
 from perseid.engines.rows import take_rows
 from perseid.engines.state import seal, unseal
+from perseid.engines.uncertain import automaton, reading
 from perseid.engines.uncertain.engine import answer, make_plan, report, step
 from perseid.engines.uncertain.plan import UncertainPlan, ask
-from perseid.engines.uncertain.streams import CHANCE, FILTER, READING, Inference, Known, Stream, Streams
+from perseid.engines.uncertain.streams import CHANCE, FILTER, READING, Inference, Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.telling import Telling
-from perseid.errors import PerseidError, StateError
+from perseid.errors import PerseidError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
-from perseid.semantics.classes import QueryClass
 from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_beliefs import Uncertain, make_uncertain, rows_of
@@ -32,8 +33,11 @@ TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 
 NOTHING = np.zeros(0, np.int64)
 
 
-def planned(seed: int) -> tuple[UncertainPlan, Rows, Uncertain] | None:
-    """A case that a stream can be asked, with some way to tell it; None where it cannot."""
+def planned(seed: int, sampled: bool = False, long_after: bool = False) -> tuple[UncertainPlan, Rows, Uncertain] | None:
+    """A case that a stream can be asked, with some way to tell it; None where it cannot, or where it is not to be ``sampled``.
+
+    ``long_after`` everything there is comes again.
+    """
     case, chance = make_uncertain(seed), random.Random(seed)
     if any(part.inference.looks_back for part in case.streams.parts):
         return None
@@ -43,28 +47,39 @@ def planned(seed: int) -> tuple[UncertainPlan, Rows, Uncertain] | None:
         replace(part, correlations=False, inference=chance.choice(ways)) if apart and part.known is Known.READ else part
         for part in case.streams.parts
     )
-    streams = Streams(parts, case.streams.every)
+    drawn = Sampling(0.25, 0.25, seed, always=sampled and chance.random() < 0.5)
+    streams = Streams(parts, case.streams.every, drawn)
     asked = ask(case.pattern, streams)
-    if asked.classified.kind not in (QueryClass.REGULAR, QueryClass.EXTENDED) or not asked.is_single(streams):
+    plan = make_plan([case.pattern], streams, {})
+    try:
+        plan.refuse_on_streams()
+    except UnsupportedError:
+        return None
+    if asked.is_sampled(streams) != sampled:
         return None
     told = Telling() if asked.groups < len(asked.unit) else chance.choice(TELLINGS)
-    rows = rows_of(case.given)
+    again = [{**row, "time": row["time"] + 60 * SECOND} for row in case.given] if long_after else []
+    rows = rows_of([*case.given, *again])
     types = {name: column.type for name, column in rows.columns.items()}
     return make_plan([case.pattern], streams, types, telling=told), rows, case
 
 
-def streamed(plan: UncertainPlan, rows: Rows, chance: random.Random) -> Iterator[pa.Table]:
-    """What is told of rows that come in any order, in calls of any size, each from the state that the one before wrote."""
+def streamed(
+    plan: UncertainPlan, rows: Rows, chance: random.Random, counted: Counter[str] | None = None
+) -> Iterator[pa.Table]:
+    """What is told, and ``counted``, of rows that come in any order, in calls of any size, each from the state that the one before wrote."""
     todo = list(range(len(rows)))
     chance.shuffle(todo)
     newest = int(rows.time.max())
     state, now = None, -1
+    counted = Counter() if counted is None else counted
     while todo:
         size = chance.randint(1, len(todo) // 2 + 1)
         batch, todo = sorted(todo[:size]), todo[size:]
         done = step(plan, take_rows(rows, np.array(batch)), state, Clock(None, now if now >= 0 else None, False))
         assert not len(done.late)
         state = done.state
+        counted.update(done.counters)
         yield done.rows
         if chance.random() < 0.8:
             now = max(now, min((int(rows.time[i]) for i in todo), default=newest) - 1)
@@ -74,19 +89,22 @@ def streamed(plan: UncertainPlan, rows: Rows, chance: random.Random) -> Iterator
         now = max(now, newest) + SECOND * chance.choice((1, 1, 3))
         done = step(plan, take_rows(rows, NOTHING), state, Clock(None, now, False))
         state = done.state
+        counted.update(done.counters)
         yield done.rows
     if state is not None:
-        yield step(plan, take_rows(rows, NOTHING), state, Clock(None, None, True)).rows
+        done = step(plan, take_rows(rows, NOTHING), state, Clock(None, None, True))
+        counted.update(done.counters)
+        yield done.rows
 
 
 def shown(tables: Any) -> list[str]:
     return sorted(repr(row) for row in pa.concat_tables(tables).to_pylist())
 
 
-def check_cuts(first: int, many: int) -> int:
+def check_cuts(first: int, many: int, sampled: bool = False) -> int:
     """So many cases, cut; how many of them told something."""
     told = 0
-    found = (one for seed in count(first) if (one := planned(seed)) is not None)
+    found = (one for seed in count(first) if (one := planned(seed, sampled)) is not None)
     for plan, rows, _ in islice(found, many):
         whole, _, _ = answer(plan, rows, strict=False)
         cut = list(streamed(plan, rows, random.Random(first)))
@@ -100,11 +118,64 @@ def test_any_cut_and_any_restart_say_the_same_to_the_bit(block: int) -> None:
     assert check_cuts(5_000 * block, 60) > 20
 
 
+@pytest.mark.parametrize("block", range(2))
+def test_any_cut_and_any_restart_draw_the_same_worlds(block: int) -> None:
+    assert check_cuts(5_000 * block, 60, sampled=True) > 20
+
+
+@pytest.fixture
+def few_states(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Groups fall to sampling almost at once."""
+    reading._reader.cache_clear()
+    monkeypatch.setattr(automaton, "MOST_STATES", 2)
+    yield
+    reading._reader.cache_clear()
+
+
+def fallen_cases(first: int) -> Iterator[tuple[UncertainPlan, Rows, pa.Table, int]]:
+    """Cases in which some group is sampled from a step on, what is told of them, and of how many steps it is so; everything
+    comes again long after."""
+    for seed in count(first):
+        one = planned(seed, long_after=True)
+        if one is None or any(part.known is Known.READ and part.hidden for part in one[0].streams.parts):
+            continue  # what is behind readings is not sampled
+        whole, counted, _ = answer(*one[:2], strict=False)
+        if counted["sampled"]:
+            yield one[0], one[1], whole, counted["sampled"]
+
+
+@pytest.mark.usefixtures("few_states")
+@pytest.mark.parametrize("block", range(2))
+def test_groups_are_sampled_and_exact_again_at_the_same_steps_in_any_cut(block: int) -> None:
+    both = returned = 0
+    for plan, rows, whole, steps in islice(fallen_cases(90_000 * (block + 1)), 40):
+        counted: Counter[str] = Counter()
+        cut = list(streamed(plan, rows, random.Random(block), counted))
+        assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
+        assert counted["sampled"] == steps
+        errors = [row["error"] for row in whole.to_pylist()]
+        both += 0.0 in errors and 0.25 in errors
+        returned += any(before and not after for before, after in pairwise(errors)) and not plan.asked[0].unit
+    assert both > 5
+    assert returned
+
+
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(20))
 def test_many_cuts_say_the_same(block: int) -> None:
     assert check_cuts(2_000_000 + 100_000 * block, 250) > 80
+    assert check_cuts(2_000_000 + 100_000 * block, 250, sampled=True) > 50
+
+
+@pytest.mark.usefixtures("few_states")
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("block", range(10))
+def test_many_groups_are_sampled_at_the_same_steps(block: int) -> None:
+    for plan, rows, whole, _ in islice(fallen_cases(4_000_000 + 100_000 * block), 200):
+        cut = list(streamed(plan, rows, random.Random(block)))
+        assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
 
 
 @pytest.mark.parametrize("correlations", [True, False])
@@ -128,9 +199,12 @@ def test_a_call_in_which_no_time_passes_forgets_no_chain(correlations: bool) -> 
     assert shown(told) == shown([answer(plan, rows)[0]])
 
 
-def chain(seconds: int, window: str = "within 5 seconds") -> tuple[UncertainPlan, Rows]:
+STEPS = "At a [v = 1] -> At b must (v = 2) -> At+ c must (v > 0) -> At d [v = 0]"
+
+
+def chain(seconds: int, window: str = "within 5 seconds", match: str = STEPS) -> tuple[UncertainPlan, Rows]:
     streams = Streams((Stream("At", Known.INDEPENDENT, ("k",), ("v",)),), SECOND)
-    text = f"pattern p match At a [v = 1] -> At b must (v = 2) -> At+ c must (v > 0) -> At d [v = 0] {window} partition by k"
+    text = f"pattern p match {match} {window} partition by k"
     chance = random.Random(3)
     given = [
         {"type": "At", "time": second * SECOND, "k": k, "v": v, CHANCE: chance.random() / 3}
@@ -171,6 +245,38 @@ def test_nothing_is_kept_once_windows_have_closed() -> None:
     assert done.state is None
 
 
+def test_worlds_are_kept_and_forgotten_as_exact_groups_are() -> None:
+    """So many groups of so many worlds, of a pattern that looks back; and nothing once windows have closed."""
+    plan, rows = chain(40, match="At a [v = 1] -> At b [b.v >= a.v] -> At c [c.v < b.v]")
+    assert plan.asked[0].is_sampled(plan.streams)
+    done = step(plan, rows, None, Clock(None, None, False))
+    sizes = []
+    for second in range(10, 40, 3):
+        done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, second * SECOND - 1, False))
+        assert done.counters["live_keys"] == 3
+        sizes.append(done.counters["state_bytes"] - 30 * 9 * (40 - second))
+    assert max(sizes) < 30_000, sizes
+    done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, 60 * SECOND, False))
+    assert done.state is None
+
+
+def test_worlds_of_another_seed_or_number_are_refused() -> None:
+    plan, rows = chain(10, match="At a [v = 1] -> At b [b.v >= a.v]")
+    none = take_rows(rows, NOTHING)
+    waiting = step(plan, rows, None, Clock(None, None, False)).state
+    state = step(plan, none, waiting, Clock(None, 5 * SECOND - 1, False)).state
+    for sampling in (Sampling(seed=1), Sampling(epsilon=0.2)):
+        other = replace(plan, streams=replace(plan.streams, sampling=sampling))
+        with pytest.raises(StateError, match="sampled otherwise"):
+            step(other, none, state, Clock(None, 9 * SECOND, False))
+    exact, rows = chain(10)
+    waiting = step(exact, rows, None, Clock(None, None, False)).state
+    state = step(exact, none, waiting, Clock(None, 5 * SECOND - 1, False)).state
+    other = replace(exact, streams=replace(exact.streams, sampling=Sampling(always=True)))
+    with pytest.raises(StateError, match="was answered exactly"):
+        step(other, none, state, Clock(None, 9 * SECOND, False))
+
+
 def test_late_rows_are_left_out_and_counted() -> None:
     plan, rows = chain(4)
     done = step(plan, rows, None, Clock(None, 2 * SECOND - 1, False))
@@ -178,13 +284,15 @@ def test_late_rows_are_left_out_and_counted() -> None:
     assert done.counters["events"] == 18
 
 
-def test_broken_states_are_refused() -> None:
-    plan, rows = chain(6)
+@pytest.mark.parametrize("match", [STEPS, "At a [v = 1] -> At b [b.v >= a.v] -> At c [c.v < b.v]"])
+def test_broken_states_are_refused(match: str) -> None:
+    plan, rows = chain(6, match=match)
     state = step(plan, rows, None, Clock(None, None, False)).state
     assert state is not None
     state = step(plan, take_rows(rows, NOTHING), state, Clock(None, 4 * SECOND - 1, False)).state
     assert state is not None
     assert report(state).waiting > 0
+    assert list(report(state).open.values()) == [3]
     sealed = unseal(state)
     chance = random.Random(7)
     refused = 0

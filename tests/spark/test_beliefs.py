@@ -74,6 +74,7 @@ WAYS: list[tuple[bool, dict[str, Any]]] = [
     (False, {"inference": "likeliest"}),
     (True, {"patience": "3 seconds", "tell": ps.expected()}),
     (False, {"inference": "lag(1)", "tell": ps.expected(0.1)}),
+    (False, {"correlations": False, "method": "sample"}),
 ]
 
 
@@ -111,10 +112,65 @@ def test_a_stream_says_what_is_said_here(
     assert told(row.asDict() for row in spark.table(name).collect()) == here(by_person, **more) != []
 
 
+def asked_here_and_on_a_stream(
+    spark: SparkSession, tmp_path: Path, pattern: ps.Pattern, rows: list[Any], schema: str, said: dict[str, Any]
+) -> tuple[ps.Answers, list[dict[str, Any]]]:
+    """What is said here, and what a stream in three batches and as many shards says."""
+    names = [one.split()[0] for one in schema.split(", ")]
+    here = pattern.match(ps.beliefs([dict(zip(names, row, strict=True)) for row in rows], **said))
+    end = [(BEGIN + dt.timedelta(days=400), *rows[0][1:])]
+    for part in (rows[: len(rows) // 3], rows[len(rows) // 3 :], end):
+        spark.createDataFrame(part, schema).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    found = pattern.detect(ps.beliefs(stream.withWatermark("ts", "2 seconds"), shards=3, **said))
+    name = f"told_{pattern.name}"
+    query = (
+        found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    )
+    query.trigger(availableNow=True).start().awaitTermination()
+    return here, [row.asDict() for row in spark.table(name).collect()]
+
+
+def test_a_stream_draws_the_worlds_that_are_drawn_here(spark: SparkSession, tmp_path: Path) -> None:
+    """An Unsafe pattern: who is seen at a place of a higher floor than before."""
+    higher = ps.pattern(
+        "pattern higher match At a -> At b [b.floor > a.floor] -> At c [c.floor > b.floor] within 5 seconds partition by person"
+    )
+    chance = random.Random(2)
+    rows = [
+        (BEGIN + dt.timedelta(seconds=second), person, floor, chance.random() / 3)
+        for second in range(30)
+        for person in "abcde"
+        for floor in range(3)
+        if chance.random() < 0.8
+    ]
+    said = {"event": "At", "of": "person", "about": "floor", "every": "1 second", "seed": 5}
+    here, there = asked_here_and_on_a_stream(
+        spark, tmp_path, higher, rows, "ts timestamp, person string, floor int, p double", said
+    )
+    assert told(there) == told(here) != []
+    assert {row["error"] for row in there} == {0.1}
+
+
+def test_a_stream_with_too_many_states_is_sampled_from_there_on(spark: SparkSession, tmp_path: Path) -> None:
+    """It has to hold for some time, so that every start counts: there are as many states as sets of starts."""
+    long = ps.pattern("pattern long match A [v = 1] -> A [v = 2] within 40 seconds holds for 9 seconds partition by k")
+    rows = [
+        (BEGIN + dt.timedelta(seconds=second), k, v, p)
+        for second in range(40)
+        for k in range(2)
+        for v, p in ((1, 0.5), (2, 0.1))
+    ]
+    said = {"event": "A", "of": "k", "about": "v", "every": "1 second"}
+    here, there = asked_here_and_on_a_stream(spark, tmp_path, long, rows, "ts timestamp, k int, v int, p double", said)
+    assert told(there) == told(here) != []
+    assert {row["error"] for row in there} == {0.0, 0.1}
+
+
 def test_what_a_stream_refuses(spark: SparkSession) -> None:
     rate = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'a' as person", "'a1' as antenna")
     stream = rate.withWatermark("ts", "1 second")
-    for more, what in (({"inference": "smooth"}, "needs all readings"), ({"method": "sample"}, "needs finished data")):
+    for more, what in (({"inference": "smooth"}, "needs all readings"), ({"method": "sample"}, "has to be sampled")):
         with pytest.raises(UnsupportedError, match=what):
             coffee(True).detect(ps.beliefs(stream, **SAID, **more), relations=ROOMS)
     for frame in (stream, spark.createDataFrame(readings(), SCHEMA)):

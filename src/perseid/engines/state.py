@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from perseid.errors import StateError
+from perseid.errors import LimitError, StateError
 
 MAGIC = b"PRSD"
 LAYOUT = 1
@@ -43,6 +43,11 @@ class Sealed:
 def seal(facts: Mapping[str, Any], tables: tuple[pa.RecordBatch, ...]) -> bytes:
     """Facts and tables as bytes."""
     told = json.dumps(facts, separators=(",", ":"), sort_keys=True).encode()
+    if len(told) > MAX_FACTS:
+        raise LimitError(
+            f"What is known of partial matches takes {len(told):,} bytes in one shard; {MAX_FACTS:,} can be read back.",
+            hint="Use more shards, or shorter windows.",
+        )
     parts: list[Any] = []
     for table in tables:
         written = arrow_stream(table)

@@ -35,7 +35,7 @@ def _pattern(asked: Asked, streams: Streams) -> list[Row]:
     meaning = Situations(asked.pattern)
     sampling = streams.sampling
     bound = f"off by more than {sampling.epsilon:g} with probability {sampling.delta:g} at most, at each step"
-    from perseid.engines.uncertain.sampling import worlds_for
+    from perseid.engines.uncertain.worlds import worlds_for
 
     drawn = f"{worlds_for(sampling):,} random worlds, seed {sampling.seed}: {bound}"
     rows: list[Row] = [
@@ -45,14 +45,16 @@ def _pattern(asked: Asked, streams: Streams) -> list[Row]:
     by = ", ".join(component.name for component in asked.unit[: asked.groups])
     rows.append(("told by", f"{by}, and step" if by else "step, for anyone"))
     if kind in (QueryClass.REGULAR, QueryClass.EXTENDED) and not sampling.always:
-        rows.append(
-            ("bound", f"above {MOST_STATES:,} states of the automaton, or too many joint values, sampled: {drawn}")
-        )
+        above = f"sampled from that step on: {drawn}"
+        if asked.unsampled(streams) is not None:
+            above = "refused: from readings up to each step nothing is sampled"
+        rows.append(("bound", f"a group in more than {MOST_STATES:,} states at once is {above}"))
         if not asked.is_single(streams):
             names = ", ".join(part.type for part in asked.hidden(streams))
             rows.append(
-                ("hidden", f"several chains of {names} may meet in one group: carried as one, of their joint values")
-            )
+                ("hidden", f"several chains of {names} may meet in one group: carried as one, of their joint values; where "
+                           "these are too many, all is sampled")
+            )  # fmt: skip
     rows.append(("expected", "numbers of matches, tell=ps.expected(), are exact in every class: expectations add up"))
     if asked.pattern.returns:
         rows.append(("return", "not told: an answer is of a group and a step, not of one match"))

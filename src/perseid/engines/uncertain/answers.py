@@ -1,4 +1,7 @@
-"""The answers of one pattern to the rows of a call, step by step: how probable it is that it is completed, and how often."""
+"""The answers of one pattern to the rows of a call, step by step: how probable it is that it is completed, and how often.
+
+Exact, and where that takes too much, sampled.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.uncertain.automaton import Automaton
-from perseid.engines.uncertain.counting import count
-from perseid.engines.uncertain.exact import Moved, Weights, move
+from perseid.engines.uncertain.exact import Weights
 from perseid.engines.uncertain.joint import joint_lot
+from perseid.engines.uncertain.memory import no_memory
+from perseid.engines.uncertain.moving import Moving, carried
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Reader, Units
+from perseid.engines.uncertain.sampling import Told, drawn_on, fresh_worlds, told_of
 from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.traces import NEVER, Given, Lot, lots, material
+from perseid.engines.uncertain.traces import NEVER, Given, material
 from perseid.engines.uncertain.ways import Ways
+from perseid.engines.uncertain.worlds import Worlds
 from perseid.errors import LimitError
 
 
@@ -32,7 +37,9 @@ class Answers:
     step: Any
     probability: Any
     error: Any
-    """By how much it may be off."""
+    """By how much it may be off; where bindings are told one by one, what pruning left out."""
+    drawn: Any
+    """Whether it was sampled."""
     binding: Any = None
     """Where bindings are told one by one: a hash of each."""
     expected: Any = None
@@ -42,59 +49,59 @@ class Answers:
 def exactly(asked: Asked, streams: Streams, reader: Reader, given: Given, apart: bool = False) -> tuple[Answers, int]:
     """The answers where all rows have come; and how many readings cannot be.
 
-    A reader of ways has numbers of matches for probabilities.
+    A group whose worlds come to be in too many states at once is sampled from that step on. A reader of ways has numbers of matches
+    for probabilities.
     """
     found = material(asked, streams, reader, given)
-    last = np.full(len(found.units), NEVER)
     if asked.is_single(streams):
-        every = lots(found, last, given.numbered)
+        memory = no_memory(found.units.keys, found.entries[0].values if found.entries else np.zeros(0, np.int64))
+        moving = Moving(asked, streams, reader, found, memory, given.numbered, None, {})
+        told, impossible = moving.told(), moving.impossible
     else:
-        every = [joint_lot(found, last, given.numbered, reader.automaton)]
-    told: list[tuple[Any, Any, Any, Any]] = []
-    impossible = 0
-    for lot in every:
+        lot = joint_lot(found, np.full(len(found.units), NEVER), given.numbered, reader.automaton)
         fresh = Weights.fresh(len(lot.groups), lot.values)
         moved = carried(reader.automaton, lot, fresh, streams.prune)
-        impossible += moved.impossible + lot.impossible
-        told.append(told_of(lot, moved))
-    whole = (np.concatenate(parts) for parts in zip(*told, strict=True))
+        told, impossible = [told_of(lot, moved, np.zeros(len(found.units)))], moved.impossible + lot.impossible
     ways = isinstance(reader.automaton, Ways)
-    return combined(asked, found.units, *whole, apart=apart, ways=ways), impossible
+    return combined(asked, streams, found.units, told, apart=apart, ways=ways), impossible
 
 
-def carried(automaton: Automaton, lot: Lot, given: Weights, prune: float) -> Moved:
-    """The groups of a lot over their steps: probabilities, or of ways numbers of matches, of which nothing is pruned."""
-    if isinstance(automaton, Ways):
-        return count(automaton, lot.mode, lot.steps, lot.hidden, given, values=lot.values)
-    return move(automaton, lot.mode, lot.steps, lot.hidden, given, values=lot.values, prune=prune)
+def sampled(asked: Asked, streams: Streams, reader: Reader, given: Given, apart: bool = False) -> Answers:
+    """The answers by sampling, where all rows have come."""
+    asked.refuse_unsampled(streams)
+    found = material(asked, streams, reader, given)
 
+    def begun(_: int) -> Worlds:
+        reader.automaton.held.clear()  # those before are done
+        return fresh_worlds(reader, streams)
 
-def told_of(lot: Lot, moved: Moved) -> tuple[Any, Any, Any, Any]:
-    """What a lot tells: by step its group, number, probability, and what was left out by then."""
-    lengths = np.diff(lot.steps.offsets)
-    return np.repeat(lot.groups, lengths), lot.step, moved.told, np.repeat(moved.lost, lengths)
+    told, _ = drawn_on(found, given.numbered, begun, np.zeros(len(found.units)))
+    return combined(asked, streams, found.units, [told], apart=apart)
 
 
 def combined(
-    asked: Asked, units: Units, unit: Any, step: Any, found: Any, error: Any, *, apart: bool = False, ways: bool = False
+    asked: Asked, streams: Streams, units: Units, parts: Sequence[Told], *, apart: bool = False, ways: bool = False
 ) -> Answers:
     """In order; and for anyone where bindings are independent queries: true for one of them at least (section 3.2).
 
-    Of ``ways`` what was found are numbers, which add up.
+    Of ``ways`` what is told are numbers, which add up.
     """
-    keys, group = units.keys, unit
+    told = Told(*(np.concatenate(some) for some in zip(*parts, strict=True)))
+    keys, group = units.keys, told.unit
     if asked.groups < len(asked.unit):
         groups = Units([units.keys[: asked.groups]], [len(units)])
-        keys, group = groups.keys, groups.of[0][unit]
-    order = np.lexsort((units.hashes[unit], step, group))  # so that products are taken in the same order in every call
-    unit, group, step, found, error = (one[order] for one in (unit, group, step, found, error))
+        keys, group = groups.keys, groups.of[0][told.unit]
+    # So that products are taken in the same order in every call.
+    order = np.lexsort((units.hashes[told.unit], told.step, group))
+    told, group = Told(*(one[order] for one in told)), group[order]
     if apart:
-        return Answers(keys, group, step, found, error, units.hashes[unit])
-    at = beginnings([group, step])
+        return Answers(keys, group, told.step, told.probability, told.lost, told.drawn, units.hashes[told.unit])
+    at = beginnings([group, told.step])
+    error, drawn = errors(told.lost, told.drawn, at, streams)
+    found = told.probability
     if len(at) < len(group):
-        group, step = group[at], step[at]
-        found, error = summed(found, at) if ways else 1.0 - nobody(found, at), summed(error, at)
-    return Answers(keys, group, step, found, error)
+        found = summed(found, at) if ways else 1.0 - nobody(found, at)
+    return Answers(keys, group[at], told.step[at], found, error, drawn)
 
 
 def beside(answers: Answers, counted: Answers) -> Answers:
@@ -109,14 +116,6 @@ def _whose(answers: Answers) -> list[Any]:
     """Whose each answer is: columns of its group, its step, and its binding where these are told apart."""
     words = [answers.step] if answers.binding is None else [answers.step, answers.binding]
     return [*(key.take(pa.array(answers.group)) for key in answers.keys), *map(pa.array, words)]
-
-
-def too_many_ways(one: Asked) -> LimitError:
-    """That matches of a pattern cannot be counted."""
-    return LimitError(
-        f"The partial matches of pattern {one.name}, or what may happen at one step, differ in more ways than can be counted.",
-        hint="Partition by what belongs together, or use a coarser step or a shorter window.",
-    )
 
 
 def beginnings(words: Sequence[Any]) -> Any:
@@ -136,3 +135,25 @@ def nobody(probability: Any, at: Any) -> Any:
 def summed(numbers: Any, at: Any) -> Any:
     """By run of rows: their sum."""
     return np.add.reduceat(numbers, at) if len(at) else np.zeros(0)
+
+
+def errors(lost: Any, drawn: Any, at: Any, streams: Streams) -> tuple[Any, Any]:
+    """By run of rows: how far the probability of any of them may be off, and whether one was sampled."""
+    some = np.logical_or.reduceat(drawn, at) if len(at) else np.zeros(0, bool)
+    return summed(lost, at) + np.where(some, streams.sampling.epsilon, 0.0), some
+
+
+def too_many_letters(one: Asked) -> LimitError:
+    """That steps are told apart in too many ways."""
+    return LimitError(
+        f"Pattern {one.name} is asked of so many chains at once that steps differ in more ways than can be kept.",
+        hint="Partition by what belongs together, or ask for fewer keys in its conditions.",
+    )
+
+
+def too_many_ways(one: Asked) -> LimitError:
+    """That matches of a pattern cannot be counted."""
+    return LimitError(
+        f"The partial matches of pattern {one.name}, or what may happen at one step, differ in more ways than can be counted.",
+        hint="Partition by what belongs together, or use a coarser step or a shorter window.",
+    )

@@ -2,8 +2,8 @@
 
 A state is the set of situations that a world has come to; which of them is reached depends on the world alone, so the
 probabilities of worlds that have come to the same state can be added (section 3.1.2). States and letters are numbered as they
-are met. There may be more states than anybody can count: beyond a bound :class:`TooManyStates` is raised, and whoever asked
-has to sample.
+are met. There may be more states than anybody can count: a group whose worlds are in too many at once is sampled, and states
+that nobody is in any more are forgotten.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from perseid.semantics import core as c
 from perseid.semantics.values import Relation
 
 MOST_STATES = 4_096
+"""How many states the worlds of one group may be in at once."""
+FORGET = 20_000
+"""States after which those are forgotten that no world is in."""
 MOST_LETTERS = 4_096
 """How many different steps of a stream a pattern may tell apart at once: two of them have to be put together."""
 UNKNOWN = -1
 
 
 class TooManyStates(Exception):  # noqa: N818  It is no error of the user's, and is always caught.
-    """A pattern whose situations come together in too many ways."""
+    """What is asked about comes together in too many ways to be told exactly."""
 
 
 class Automaton:
@@ -36,13 +39,17 @@ class Automaton:
         relations: Mapping[str, Relation] | None = None,
         *,
         elapsed: int = 0,
-        most: int = MOST_STATES,
+        most: int | None = None,
     ) -> None:
         self.pattern = pattern
         self.meaning = Situations(pattern, relations)
         self.elapsed = elapsed
         """Microseconds from one step of the stream to the next."""
-        self.most = most
+        self.most = MOST_STATES if most is None else most
+        """How many states the worlds of one group may be in at once, to be told exactly."""
+        self.held: list[Any] = []
+        """Arrays of numbers of states that somebody goes on using: they are changed in place when states are forgotten."""
+        self._enough = FORGET
         self.situations: list[Situation] = []
         self._situation_numbers: dict[Any, int] = {}
         self.states: list[tuple[int, ...]] = []
@@ -95,8 +102,6 @@ class Automaton:
         own = tuple(sorted(set(situations)))
         number = self._state_numbers.get(own)
         if number is None:
-            if len(self.states) >= self.most:
-                raise TooManyStates
             number = self._state_numbers[own] = len(self.states)
             self.states.append(own)
             self.next, self.done = _grown(self.next, UNKNOWN, number, 0), _grown(self.done, False, number, 0)
@@ -133,20 +138,27 @@ class Automaton:
         self.next[state, letter] = self.state(after)
         self.done[state, letter] = done > 0
 
-    def forget(self, kept: Any) -> Any:
-        """Forget all states but these; their new numbers."""
-        own, which = np.unique(kept, return_inverse=True)
+    def is_crowded(self) -> bool:
+        """Are there so many states that some should be forgotten?"""
+        return len(self.states) > self._enough
+
+    def forget(self, *used: Any) -> None:
+        """Forget all states but those in these arrays and in what is held; in all of them they have new numbers then."""
+        arrays = [*self.held, *used]
+        own = np.unique(np.concatenate([np.zeros(1, np.int64), *arrays]))
         states = [self.states[int(state)] for state in own]
-        used = sorted({situation for state in states for situation in state})
-        situations = [self.situations[number] for number in used]
+        numbers = sorted({situation for state in states for situation in state})
+        situations = [self.situations[number] for number in numbers]
         self.situations, self._situation_numbers, self.states, self._state_numbers = [], {}, [], {}
         self._moves, self._begun = {}, {}
         self.next = np.full((8, self.next.shape[1]), UNKNOWN, np.int32)
         self.done = np.zeros((8, self.done.shape[1]), np.bool_)
-        self.state(())
-        renamed = {number: self.number(one) for number, one in zip(used, situations, strict=True)}
-        numbers = [self.state(renamed[situation] for situation in state) for state in states]
-        return np.array(numbers, np.int64)[which.reshape(-1)]
+        renamed = {number: self.number(one) for number, one in zip(numbers, situations, strict=True)}
+        for state in states:  # the first is that of none
+            self.state(renamed[situation] for situation in state)
+        for array in arrays:
+            array[:] = np.searchsorted(own, array)
+        self._enough = FORGET + 2 * len(own)
 
     def _youngest(self, situations: list[int]) -> list[int]:
         """Of situations that differ in their age alone, the one that has the most time left."""

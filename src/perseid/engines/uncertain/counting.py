@@ -20,7 +20,7 @@ from perseid.engines.uncertain.kernel import Floats, Hidden, Ints, Moves, Rows, 
 from perseid.engines.uncertain.ways import WORLD, Ways
 from perseid.errors import LimitError
 
-NO_EDGES = 4
+NO_EDGES = k.TOO_MANY + 1
 """How a call ends besides: there is no room for the edges of a step."""
 
 
@@ -256,7 +256,7 @@ def count(ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, given: Weight
             out = int(work.cursor[k.C_OUT])
             kept = Weights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
             _refuse_infinite(ways, told, kept)
-            return Moved(told, kept, np.zeros(groups), 0, np.zeros(size))
+            return Moved(told, kept, np.zeros(groups), 0, np.zeros(size), np.full(groups, -1, np.int64))
         if status == k.NO_ROOM:
             more = 2 * len(left) + len(ways.states) * (values + 1)
             left = np.concatenate([left, np.zeros((more, 2), np.int64)])

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from perseid.engines.uncertain.situations import POSITION, Situation, Situations
+from perseid.engines.uncertain.plain import read_value, write_value
+from perseid.engines.uncertain.situations import POSITION, Situation, Situations, Symbol
 from perseid.errors import StateError
 from perseid.semantics import core as c
 from perseid.semantics.paths import Close, Path, Round, Todo, Watch
@@ -42,18 +43,22 @@ class Encoding:
             path.barrier,
             [[self._places[w.body], w.since, w.until, w.depth] for w in path.watches],
             [[self._places[zone], None if first is None else first // POSITION] for zone, first in path.zones],
+            *([self._events(path)] if self.meaning.looks_back else []),
         ]
 
     def read(self, written: Any) -> Situation:
         """What was written; whatever cannot have been is a :class:`StateError`."""
         try:
-            todo, waiting, start, last, clock, barrier, watches, zones = written
+            todo, waiting, start, last, clock, barrier, watches, zones, *more = written
             numbers = [*waiting, start, last, clock, *([] if barrier is None else [barrier])]
             if any(type(number) is not int or abs(number) >= 1 << 62 for number in numbers):
                 raise ValueError("numbers")
+            step, current, unified = self._read_events(*more) if self.meaning.looks_back or more else (-1, {}, {})
             path = Path(
                 todo=self._read_todo(todo),
-                taken=((-1, start * POSITION), (-1, last * POSITION)),
+                taken=((-1, start * POSITION), (step, last * POSITION)),
+                current=current,
+                unified=unified,
                 clock=clock,
                 barrier=barrier,
                 watches=tuple(self._watch(*one) for one in watches),
@@ -74,6 +79,35 @@ class Encoding:
         ):
             raise StateError("The state has a partial match that this pattern cannot have.") from None
         return self.meaning.situation(path, tuple(waiting))
+
+    def _events(self, path: Path) -> list[Any]:
+        """What conditions look back at: the last step, the events of others, and what variables stand for."""
+        symbols = self.meaning.moments.symbols
+        current = []
+        for step, position in sorted(path.current.items()):
+            bits, columns = symbols[position % POSITION]
+            current.append([step, position // POSITION, bits, [[name, write_value(value)] for name, value in columns]])
+        unified = [[name, write_value(value)] for name, value in sorted(path.unified.items())]
+        return [path.taken[1][0], current, unified]
+
+    def _read_events(self, written: Any) -> tuple[int, dict[int, int], dict[str, object]]:
+        step, events, variables = written
+        steps = len(self.meaning.pattern.steps)
+        if type(step) is not int or not -1 <= step < steps or not self.meaning.looks_back:
+            raise ValueError("step")
+        current: dict[int, int] = {}
+        for owner, time, bits, columns in events:
+            numbers = (owner, time, bits)
+            if any(type(number) is not int for number in numbers) or not (0 <= owner < steps and abs(time) < 1 << 62):
+                raise ValueError("event")
+            if not 0 < bits < 4 << (2 * steps):
+                raise ValueError("event")
+            symbol: Symbol = (bits, tuple((_name(name), read_value(value)) for name, value in columns))
+            current[owner] = time * POSITION + self.meaning.moments.number(symbol)
+        unified = {_name(name): read_value(value) for name, value in variables}
+        if not unified.keys() <= set(self.meaning.pattern.unified):
+            raise ValueError("variable")
+        return step, current, unified
 
     def _todo(self, todo: Todo) -> list[Any]:
         out: list[Any] = []
@@ -130,3 +164,9 @@ class Encoding:
         if not isinstance(zone, c.Zone) or not (first is None or (type(first) is int and abs(first) < 1 << 62)):
             raise ValueError("zone")
         return zone, None if first is None else first * POSITION
+
+
+def _name(given: Any) -> str:
+    if not isinstance(given, str):
+        raise ValueError("name")
+    return given

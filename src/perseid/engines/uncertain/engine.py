@@ -14,10 +14,14 @@ import pyarrow as pa
 
 from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.uncertain.output import (
+    APART,
     BINDING,
     CHANCE,
+    DRAWN,
+    ERROR,
     EXPECTED,
     GROUP,
+    SAMPLED,
     apart_schema,
     numbers_told,
     output_schema,
@@ -25,7 +29,7 @@ from perseid.engines.uncertain.output import (
 from perseid.engines.uncertain.plan import Asked, UncertainPlan, ask
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
-from perseid.errors import EventDataError, LimitError
+from perseid.errors import EventDataError
 from perseid.lang.printer import print_duration
 from perseid.semantics import core as c
 from perseid.semantics.classes import QueryClass
@@ -33,9 +37,6 @@ from perseid.semantics.classes import QueryClass
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers
     from perseid.engines.uncertain.traces import Given
-
-SAMPLED = "sampled"
-"""What is counted of steps that were sampled though their pattern could have had an exact answer: it has too many states."""
 
 
 def make_plan(
@@ -102,39 +103,27 @@ def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.
 def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> tuple[Answers, int, int]:
     """The answers of one pattern, exact where theory allows, else sampled; readings that cannot be; steps that fell to sampling."""
     from perseid.engines.rows import take_rows
-    from perseid.engines.uncertain.answers import exactly
+    from perseid.engines.uncertain.answers import exactly, sampled, too_many_letters
     from perseid.engines.uncertain.automaton import Automaton, TooManyStates
     from perseid.engines.uncertain.reading import Reader
     from perseid.engines.uncertain.safe import safely
-    from perseid.engines.uncertain.sampling import sampled
 
-    every = streams.every or 0
-    kind, rows = one.classified.kind, given.rows
-    fell = False
-    if kind is not QueryClass.UNSAFE and not streams.sampling.always:
+    rows, fell = given.rows, False
+    if not one.is_sampled(streams):
         try:
-            if kind is QueryClass.SAFE:
+            if one.classified.kind is QueryClass.SAFE:
                 sound = take_rows(rows, np.setdiff1d(np.arange(len(rows)), given.bad)) if len(given.bad) else rows
                 return safely(one, streams, sound), 0, 0
-            reader = Reader(Automaton(one.pattern, rows.relations, elapsed=every))
+            reader = Reader(Automaton(one.pattern, rows.relations, elapsed=streams.every or 0))
             found, impossible = exactly(one, streams, reader, given, apart)
-            return found, impossible, 0
+            return found, impossible, int(found.drawn.sum())
         except TooManyStates:
-            if apart:
-                # Worlds of one shard say nothing of those of another.
-                raise LimitError(
-                    f"The automaton of pattern {one.name} has too many states to be exact, and anyone is not sampled on Spark.",
-                    hint="Use a coarser step or a shorter window, partition by, or match(…).",
-                ) from None
             fell = True
-    reader = Reader(Automaton(one.pattern, rows.relations, elapsed=every, most=1 << 31))
+    reader = Reader(Automaton(one.pattern, rows.relations, elapsed=streams.every or 0))
     try:
-        drawn = sampled(one, streams, reader, given)
+        drawn = sampled(one, streams, reader, given, apart)
     except TooManyStates:
-        raise LimitError(
-            f"Pattern {one.name} is asked of so many chains at once that steps differ in more ways than can be kept.",
-            hint="Partition by what belongs together, or ask for fewer keys in its conditions.",
-        ) from None
+        raise too_many_letters(one) from None
     return drawn, 0, len(drawn.step) if fell else 0
 
 
@@ -173,17 +162,18 @@ def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
     """For anyone, of what was told of each binding: any number of whole groups and steps, in any order."""
     from perseid.engines.codes import key_codes
     from perseid.engines.sequence.arrangement import comparable
-    from perseid.engines.uncertain.answers import beginnings, nobody, summed
+    from perseid.engines.uncertain.answers import beginnings, errors, nobody, summed
 
-    numbers = numbers_told(plan.telling)
-    groups = told.column_names[: -len(numbers) - 2]
+    groups = told.column_names[: -len(numbers_told(plan.telling)) - len(APART)]
     columns = [comparable(told[name].combine_chunks()) for name in groups]
     codes, _ = key_codes([*columns, told[GROUP].combine_chunks()], told.num_rows)
     order = np.lexsort((told[BINDING].to_numpy(), codes))  # as where all are told at once
     told, codes = told.take(pa.array(order)), codes[order]
     at = beginnings([codes])
-    made = {CHANCE: pa.array(1.0 - nobody(told[CHANCE].to_numpy(), at))}
-    made |= {name: pa.array(summed(told[name].to_numpy(), at)) for name in numbers if name != CHANCE}
+    error, _ = errors(told[ERROR].to_numpy(), told[DRAWN].to_numpy(), at, plan.streams)
+    made = {CHANCE: pa.array(1.0 - nobody(told[CHANCE].to_numpy(), at)), ERROR: pa.array(error)}
+    if plan.telling.counts:
+        made[EXPECTED] = pa.array(summed(told[EXPECTED].to_numpy(), at))
     out = told.take(pa.array(at))
     columns = [made[field.name] if field.name in made else out[field.name] for field in plan.schema]
     whole = pa.table(columns, schema=plan.schema)

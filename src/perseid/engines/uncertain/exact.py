@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from perseid.engines.uncertain import kernel as k
-from perseid.engines.uncertain.automaton import Automaton
+from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Moved:
     impossible: int
     gone: Any
     """By step: what was absorbed at it."""
+    fell: Any
+    """By group: the step that would have led its worlds into too many states, or -1; it is left as it was before that."""
 
 
 def move(
@@ -50,10 +52,12 @@ def move(
     values: int = 0,
     prune: float = 0.0,
     absorbing: Callable[[Automaton], Any] | None = None,
+    falls: bool = False,
 ) -> Moved:
     """Every group over its steps; ``values`` are those of the hidden chain, without that of no event.
 
     ``absorbing`` says with which letters, by state, worlds are absorbed: by default those that complete the pattern.
+    Unless somebody takes over where a group ``falls``, there being too many states is an error.
     """
     groups, count = len(steps.offsets) - 1, len(steps.idle)
     meaning = automaton.meaning
@@ -62,6 +66,8 @@ def move(
         # Where nothing bounds how long a situation waits, it still does not change for ever: ages stop counting.
         longest = count_steps(meaning.oldest, automaton.elapsed) + 1
     told, gone, lost = np.zeros(count), np.zeros(count), np.zeros(groups)
+    fell = np.full(groups, -1, np.int64)
+    begin = given.pairs.copy()
     left, left_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
     left_offsets = np.zeros(groups + 1, np.int64)
     work = room(automaton, values + 1, None)
@@ -72,18 +78,23 @@ def move(
         absorbed = done if absorbing is None else _bytes(absorbing(automaton))
         with np.errstate(all="ignore"):
             status = k.advance(
-                mode, steps, hidden, automaton.next, done, absorbed, automaton.join, longest, prune,
-                given.pairs, given.weight, given.offsets, work, sums, told, gone, lost, left, left_weight, left_offsets,
+                mode, steps, hidden, automaton.next, done, absorbed, automaton.join, longest, automaton.most, prune,
+                begin, given.weight, given.offsets, work, sums, told, gone, lost, fell, left, left_weight, left_offsets,
             )  # fmt: skip
         first, second = int(work.cursor[k.C_FIRST]), int(work.cursor[k.C_SECOND])
         if status == k.FINISHED:
             out = int(work.cursor[k.C_OUT])
             kept = Weights(left[:out].copy(), left_weight[:out].copy(), left_offsets)
-            return Moved(told, kept, lost, int(work.cursor[k.C_IMPOSSIBLE]), gone)
+            if not falls and (fell >= 0).any():
+                raise TooManyStates
+            return Moved(told, kept, lost, int(work.cursor[k.C_IMPOSSIBLE]), gone, fell)
         if status == k.NO_ROOM:
             more = 2 * len(left) + len(automaton.states) * (values + 1)
             left = np.concatenate([left, np.zeros((more, 2), np.int64)])
             left_weight = np.concatenate([left_weight, np.zeros(more)])
+        elif status == k.NEXT_UNKNOWN and automaton.is_crowded():
+            at, many, out = (int(work.cursor[place]) for place in (k.C_GROUP, k.C_COUNT, k.C_OUT))
+            automaton.forget(work.order[:many], left[:out, 0], begin[given.offsets[at + 1] :, 0])
         elif status == k.NEXT_UNKNOWN:
             automaton.resolve(first, second)
         else:

@@ -35,8 +35,9 @@ Moves: TypeAlias = Any
 ALONE, TABLES, JOINT, MODEL, SMOOTHED = range(5)
 """Where a hidden chain gets its entries: there is none; rows of the data; several chains that are one; a model and readings; a
 model and a table for each step."""
-FINISHED, NEXT_UNKNOWN, JOIN_UNKNOWN, NO_ROOM = range(4)
-"""How a call ends: at the end, or where the automaton has to be asked about a state and a letter, or about two letters."""
+FINISHED, NEXT_UNKNOWN, JOIN_UNKNOWN, NO_ROOM, TOO_MANY = range(5)
+"""How a call ends: at the end, or where the automaton has to be asked about a state and a letter, or about two letters; and how
+a step does that would lead the worlds of a group into too many states."""
 (
     C_GROUP,
     C_STEP,
@@ -242,7 +243,7 @@ def grow_older(following: Moves, work: Work) -> int:
 @compiled
 def land(
     state: int, letter: int, value: int, mass: float, seen: float, absorbs: bool, following: Moves, done: Facts,
-    absorbing: Facts, work: Work, sums: Floats,
+    absorbing: Facts, most: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
     """Weight of a state goes on with a letter; how it ended. ``seen`` is that weight as what is read afterwards has it."""
     after = following[state, letter]
@@ -255,15 +256,18 @@ def land(
         sums[S_DONE] += seen
     if absorbs and absorbing[state, letter]:
         sums[S_GONE] += mass
-    else:
-        work.then[slot_of(after, work), value] += mass
+        return FINISHED
+    slot = slot_of(after, work)
+    if work.cursor[C_FRESH] > most:
+        return TOO_MANY
+    work.then[slot, value] += mass
     return FINISHED
 
 
 @compiled
 def stay(
     i: int, beside: int, first: int, end: int, still: bool, absorbs: bool, hidden: Hidden, following: Moves, done: Facts,
-    absorbing: Facts, work: Work, sums: Floats,
+    absorbing: Facts, most: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
     """What the entries of a step leave out of each value is no event; where it is still, the chain stays where it is.
 
@@ -280,17 +284,18 @@ def stay(
         if rest <= 0.0 or mass == 0.0:
             continue
         to = x if still else values - 1
-        if land(work.order[i], beside, to, mass, mass, absorbs, following, done, absorbing, work, sums) != FINISHED:
-            return NEXT_UNKNOWN
+        status = land(work.order[i], beside, to, mass, mass, absorbs, following, done, absorbing, most, work, sums)
+        if status != FINISHED:
+            return status
     return FINISHED
 
 
 @compiled
 def move(
     mode: int, group: int, step: int, letters: int, steps: Steps, hidden: Hidden, following: Moves, done: Facts,
-    absorbing: Facts, join: Moves, work: Work, sums: Floats,
+    absorbing: Facts, join: Moves, most: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
-    """Move the weights of all pairs one step on, to what comes; how it ended."""
+    """Move the weights of all pairs one step on, to what comes, into so many states at ``most``; how it ended."""
     now, cursor = work.now, work.cursor
     still = steps.still[step] != 0
     first, end = steps.entries[step], steps.entries_end[step]
@@ -309,7 +314,9 @@ def move(
             if chance == 0.0:
                 continue
             if mode <= TABLES or still:
-                status = stay(i, beside, first, end, still, absorbs, hidden, following, done, absorbing, work, sums)
+                status = stay(
+                    i, beside, first, end, still, absorbs, hidden, following, done, absorbing, most, work, sums
+                )
                 if status != FINISHED:
                     return status
             for e in range(first, end):
@@ -335,7 +342,7 @@ def move(
                         return JOIN_UNKNOWN
                     letter = both
                 seen = mass * hidden.ahead[at, value] if looks else mass
-                status = land(state, letter, value, mass, seen, absorbs, following, done, absorbing, work, sums)
+                status = land(state, letter, value, mass, seen, absorbs, following, done, absorbing, most, work, sums)
                 if status != FINISHED:
                     return status
     return FINISHED
@@ -373,16 +380,17 @@ def forget_value(work: Work) -> None:
 
 @entry
 def advance(
-    mode: int, steps: Steps, hidden: Hidden, following: Moves, done: Facts, absorbing: Facts, join: Moves, longest: int, prune: float,
-    given: Rows, given_weight: Floats, given_offsets: Ints, work: Work, sums: Floats,
-    told: Floats, gone: Floats, lost: Floats, left: Rows, left_weight: Floats, left_offsets: Ints,
+    mode: int, steps: Steps, hidden: Hidden, following: Moves, done: Facts, absorbing: Facts, join: Moves, longest: int, most: int,
+    prune: float, given: Rows, given_weight: Floats, given_offsets: Ints, work: Work, sums: Floats,
+    told: Floats, gone: Floats, lost: Floats, fell: Ints, left: Rows, left_weight: Floats, left_offsets: Ints,
 ) -> int:  # fmt: skip
     """Move every group on over its steps.
 
     ``given`` are the pairs that groups begin with, and ``left`` those that they end with, as (state, value), with their weights.
     ``told`` gets the probability of each step, ``gone`` that of what was absorbed at it, ``lost``, by group, what pruning left
     out; ``sums`` is room for those of a step. ``longest`` is after how many idle steps nothing is left of a situation; -1 where
-    time does not count.
+    time does not count. A group whose worlds would be in more than ``most`` states is left as it is before that step, and ``fell``
+    gets the step.
     """
     cursor, order, slots, now = work.cursor, work.order, work.slots, work.now
     values = now.shape[1]
@@ -416,7 +424,12 @@ def advance(
             letters = letters_of(steps, step, join, work)
             if letters < 0:
                 return JOIN_UNKNOWN
-            status = move(mode, group, step, letters, steps, hidden, following, done, absorbing, join, work, sums)
+            status = move(mode, group, step, letters, steps, hidden, following, done, absorbing, join, most, work, sums)
+            if status == TOO_MANY:
+                take_back(work)
+                fell[group] = step
+                cursor[C_STEP], cursor[C_REST] = steps.offsets[group + 1], 0
+                break
             if status != FINISHED:
                 take_back(work)
                 return status

@@ -1,9 +1,10 @@
-"""What is kept of a pattern between calls: for each group pairs of a state and a hidden value, and where its answers stood."""
+"""What is kept of a pattern between calls: for each group pairs of a state and a hidden value, or random worlds, and where its
+answers stood."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from perseid.engines.uncertain.exact import Weights
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import Known
 from perseid.engines.uncertain.traces import NEVER, Lot
+from perseid.engines.uncertain.worlds import Worlds
 
 OFF = NEVER
 """Since when an alert or a span lasts, where none does."""
@@ -38,6 +40,8 @@ class Memory:
     """By group: since which step an alert or a span lasts; of a span, the highest probability and how far it may be off."""
     lost: Any
     """By group: what pruning left out."""
+    worlds: Mapping[int, Worlds] = field(default_factory=dict)
+    """By group that is sampled; such a group has no pairs."""
 
     def __len__(self) -> int:
         return len(self.last)
@@ -48,6 +52,7 @@ class Memory:
         some = np.zeros(len(self), bool)
         owner = np.repeat(np.arange(len(self)), np.diff(self.weights.offsets))
         some[owner[self.weights.pairs[:, 1] != len(self.values)]] = True
+        some[[group for group, worlds in self.worlds.items() if worlds.values]] = True
         return some
 
     def among(self, values: Any) -> Memory:

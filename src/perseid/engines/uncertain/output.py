@@ -16,6 +16,8 @@ from perseid.errors import EventDataError
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers
 
+SAMPLED = "sampled"
+"""What is counted of steps that were sampled though their pattern could have had an exact answer: it has too many states."""
 PATTERN, TIME, START, END, CHANCE, ERROR, EXPECTED = "pattern", "time", "start", "end", "p", "error", "expected"
 
 
@@ -43,13 +45,13 @@ def numbers_told(telling: Telling) -> tuple[str, ...]:
     return (CHANCE, ERROR, EXPECTED) if telling.counts else (CHANCE, ERROR)
 
 
-BINDING, GROUP = "_binding", "_group"
-"""Columns of what is told of each binding: which it is, and which of the patterns asks."""
+GROUP, BINDING, DRAWN = APART = "_group", "_binding", "_drawn"
+"""Columns of what is told of each binding: which of the patterns asks, which it is, and whether it was sampled."""
 
 
 def apart_schema(plan: UncertainPlan) -> pa.Schema:
     """What is told of each binding where somebody else combines them; what is no part of a group comes last."""
-    return pa.schema([*plan.schema, (GROUP, pa.int64()), (BINDING, pa.int64())])
+    return pa.schema([*plan.schema, (GROUP, pa.int64()), (BINDING, pa.int64()), (DRAWN, pa.bool_())])
 
 
 def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, schema: pa.Schema) -> pa.Table:
@@ -59,8 +61,10 @@ def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, 
         there |= answers.expected > 0  # numbers are not pruned
     some = np.flatnonzero(there)
     told = _steps_table(asked, answers, some, every, schema)
-    for name, values in ((GROUP, np.full(len(some), number)), (BINDING, answers.binding[some])):
-        told = told.set_column(schema.get_field_index(name), name, pa.array(values, pa.int64()))
+    own = {GROUP: np.full(len(some), number), BINDING: answers.binding[some], DRAWN: answers.drawn[some]}
+    for name, values in own.items():
+        place = schema.get_field_index(name)
+        told = told.set_column(place, name, pa.array(values, schema.field(place).type))
     return told
 
 

@@ -55,12 +55,34 @@ class Asked:
         """The streams it asks whose steps depend on one another."""
         return tuple(part for part in streams.parts if part.hidden and self.asks(part.type))
 
+    def is_sampled(self, streams: Streams) -> bool:
+        """Is it never answered exactly?"""
+        return self.classified.kind is QueryClass.UNSAFE or streams.sampling.always
+
     def is_single(self, streams: Streams) -> bool:
         """Is there at most one hidden chain to whatever is put together?"""
         hidden = self.hidden(streams)
         if len(hidden) > 1:
             return False
         return all({part.column(one.type) for part in self.unit} >= set(one.of) for one in hidden)
+
+    def unsampled(self, streams: Streams) -> Stream | None:
+        """A stream for which it cannot be sampled, if there is one.
+
+        Worlds are drawn from all readings, or step by step; not from those up to each step, each time anew.
+        """
+        read = (part for part in self.hidden(streams) if part.known is Known.READ)
+        return next((part for part in read if part.inference.name != "smooth"), None)
+
+    def refuse_unsampled(self, streams: Streams, why: str | None = None) -> None:
+        """That it can be sampled, which it has to be."""
+        part, why = self.unsampled(streams), why or f"{self.classified.kind.value}: {self.classified.why}"
+        if part is not None:
+            raise UnsupportedError(
+                f"Pattern {self.name} has to be sampled ({why}), and the values behind the readings of {part.type} cannot be "
+                f"with inference={str(part.inference)!r}.",
+                hint="Say correlations=False, which takes steps one by one; or of finished data inference='smooth'.",
+            )
 
 
 @dataclass(frozen=True)
@@ -97,13 +119,16 @@ class UncertainPlan:
                     "On a stream lag counts steps, and nothing says how long one is.", hint="Say it: every='1 second'."
                 )
         for one in self.asked:
-            kind = one.classified.kind
-            if kind in (QueryClass.SAFE, QueryClass.UNSAFE) or self.streams.sampling.always:
+            if one.is_sampled(self.streams):
+                one.refuse_unsampled(self.streams)
+            elif one.classified.kind is QueryClass.SAFE:
                 raise UnsupportedError(
-                    f"Pattern {one.name} is {kind.value} ({one.classified.why}), and that needs finished data.",
-                    hint="Ask a finished DataFrame, or match(…); explain() tells what would make it Extended Regular.",
+                    f"Pattern {one.name} is Safe ({one.classified.why}), and that needs finished data.",
+                    hint="Ask a finished DataFrame, or match(…); or sample it: ps.beliefs(…, method='sample').",
                 )
-            if not one.is_single(self.streams):
+            # Of what is sampled each chain has a value of its own in every world; numbers of matches are carried beside one value.
+            carried = not one.is_sampled(self.streams) or self.telling.counts
+            if carried and not one.is_single(self.streams):
                 names = " and ".join(part.type for part in one.hidden(self.streams))
                 raise UnsupportedError(
                     f"Pattern {one.name} may carry several chains of {names} in one group, which on a stream is not kept.",

@@ -17,11 +17,11 @@ from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.schema import common_type
-from perseid.engines.uncertain.automaton import MOST_LETTERS, MOST_STATES, Automaton
+from perseid.engines.uncertain.automaton import FORGET, MOST_LETTERS, Automaton
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.situations import THERE, Symbol, chooses, passes
 from perseid.engines.uncertain.symbols import Symbols, Test
-from perseid.engines.uncertain.ways import Ways
+from perseid.engines.uncertain.ways import MOST_WAYS, Ways
 from perseid.semantics import values as v
 from perseid.semantics.classes import is_strict
 from perseid.semantics.events import Event
@@ -140,13 +140,16 @@ def _told_apart(which: Any, bits: list[int], truth: Any, bit: int) -> tuple[Any,
 
 
 def reader_of(one: Asked, every: int | None, relations: Mapping[str, v.Relation], ways: bool = False) -> Reader:
-    """A pattern's automaton, or its ways, with what this process has learnt of them."""
+    """A pattern's automaton, or its ways, with what this process has learnt of them: for one call, which has its own numbers of
+    states."""
     named = _Named(tuple(sorted((name, repr(table.rows)) for name, table in relations.items())), relations)
     reader = _reader(_Meant(one), every or 0, named, ways)
     automaton = reader.automaton
-    if len(automaton.states) > MOST_STATES // 2 or len(automaton.letters) > MOST_LETTERS // 2:
+    most = MOST_WAYS if ways else FORGET
+    if len(automaton.states) > most // 2 or len(automaton.letters) > MOST_LETTERS // 2:
         _reader.cache_clear()
         reader = _reader(_Meant(one), every or 0, named, ways)
+    reader.automaton.held.clear()
     return reader
 
 

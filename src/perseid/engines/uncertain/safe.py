@@ -29,7 +29,6 @@ from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 from perseid.engines.uncertain.exact import Weights, move
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.reading import Reader, Units, unit_columns
-from perseid.engines.uncertain.sampling import refuse_unsampled
 from perseid.engines.uncertain.situations import chooses
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Lot, gather, lots, material, steps_of
@@ -43,7 +42,7 @@ BLOCK = 1 << 21
 
 def safely(asked: Asked, streams: Streams, rows: Rows) -> Answers:
     """The answers of a Safe query, where all rows have come."""
-    refuse_unsampled(asked, streams)
+    asked.refuse_unsampled(streams)
     plan = asked.classified.plan
     assert plan is not None
     groups = Units([unit_columns(rows, asked.unit[: asked.groups])], [len(rows)])
@@ -55,7 +54,7 @@ def safely(asked: Asked, streams: Streams, rows: Rows) -> Answers:
         probability = evaluation.points(plan, evaluation.rows)
         told.append((np.full(len(probability), group), evaluation.grid, probability))
     group_, step, found = (np.concatenate(parts) for parts in zip(*told, strict=True))
-    return Answers(groups.keys, group_, step, found, np.zeros(len(found)))
+    return Answers(groups.keys, group_, step, found, np.zeros(len(found)), np.zeros(len(found), bool))
 
 
 @dataclass

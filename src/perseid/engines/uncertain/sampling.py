@@ -1,173 +1,111 @@
 """Any pattern, by random worlds (section 3.5): how many of them complete it at a step is an estimate of its probability.
 
-With n = ln(2/δ) / (2 ε²) worlds an estimate is off by more than ε with probability δ at most (Hoeffding); the bound is that of
-one step and group. All worlds of a group are moved together. What is drawn for a chain at a step follows from the seed, the
-chain and the step alone, so a stream cut in any way draws the same worlds.
+The bound is that of one step and group. Where a pattern is asked of anyone, bindings are independent and are drawn apart; the
+product of their estimates is the mean over all ways to pair their worlds, each of which has the bound of one alone, and so
+the product has it too.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from perseid.engines.jit import jit
-from perseid.engines.uncertain.answers import Answers
-from perseid.engines.uncertain.automaton import UNKNOWN, Automaton
-from perseid.engines.uncertain.exact import count_steps
+from perseid.engines.uncertain.exact import Moved
 from perseid.engines.uncertain.inference import smoothed_tables
-from perseid.engines.uncertain.particles import mixed, uniform
 from perseid.engines.uncertain.plan import Asked
-from perseid.engines.uncertain.reading import Reader, Units
-from perseid.engines.uncertain.streams import Known, Sampling, Streams
-from perseid.engines.uncertain.traces import Given, Material, Read, material
-from perseid.errors import UnsupportedError
-
-FORGET = 20_000
-"""States after which those are forgotten that no world is in."""
+from perseid.engines.uncertain.reading import Reader
+from perseid.engines.uncertain.streams import Streams
+from perseid.engines.uncertain.traces import Lot, Material, Read
+from perseid.engines.uncertain.worlds import Doing, Hidden, Worlds, worlds_for
 
 
-def worlds_for(sampling: Sampling) -> int:
-    """How many worlds are drawn."""
-    return math.ceil(math.log(2 / sampling.delta) / (2 * sampling.epsilon**2))
+class Told(NamedTuple):
+    """By group that is a query of its own and step: the probability, what pruning left out by then, whether it was sampled."""
+
+    unit: Any
+    step: Any
+    probability: Any
+    lost: Any
+    drawn: Any
 
 
-@jit
-def draw(seed: np.uint64, chain: np.uint64, step: np.uint64, out: Any) -> None:
-    """Numbers from 0 to 1 that follow from seed, chain and step."""
-    word = mixed(mixed(seed ^ chain) + step)
-    for i in range(len(out)):
-        out[i] = uniform(word, i)
+def fresh_worlds(reader: Reader, streams: Streams) -> Worlds:
+    """The worlds of a group before anything happened."""
+    return Worlds(reader.automaton, worlds_for(streams.sampling), streams.sampling.seed)
 
 
-def _word(number: int) -> np.uint64:
-    return np.uint64(int(number) & ((1 << 64) - 1))
+def drawn_on(
+    found: Material, numbered: bool, worlds_of: Callable[[int], Worlds | None], lost: Any, *, returns: bool = False
+) -> tuple[Told, dict[int, int]]:
+    """Worlds over the steps that there are behind those they have come to.
 
-
-@dataclass
-class Worlds:
-    """The worlds of one group: by world a state of the automaton, and by hidden chain the value it has."""
-
-    automaton: Automaton
-    count: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        self.state = np.zeros(self.count, np.int64)
-        self.values: dict[int, Any] = {}
-        self._drawn = np.empty(self.count)
-
-    def uniform(self, chain: int, step: int) -> Any:
-        with np.errstate(over="ignore"):
-            draw(_word(self.seed), _word(chain), _word(step), self._drawn)
-        return self._drawn
-
-    def happens(self, letters: Any, chain: int, step: int, own: Any, shares: Any) -> Any:
-        """The letters of worlds with what an independent chain does at a step."""
-        drawn = np.searchsorted(np.cumsum(shares), self.uniform(chain, step), side="right")
-        return self.joined(letters, np.append(own, 0)[drawn])
-
-    def follows(self, letters: Any, chain: int, step: int, table: Any, nothing: int) -> Any:
-        """The letters of worlds with what a hidden chain does at a step; ``table`` has old, new, letter and weight of entries.
-
-        Entries are sorted by the value before. What they leave out is no event, and the value of that is ``nothing``.
-        """
-        old, new, letter, weight = table
-        before = self.values.get(chain)
-        if before is None:
-            before = np.full(self.count, nothing, np.int64)
-        after = np.full(self.count, nothing, np.int64)
-        own = np.zeros(self.count, np.int64)
-        drawn = self.uniform(chain, step).copy()
-        for value in np.unique(before):
-            here = np.flatnonzero(before == value)
-            low, high = np.searchsorted(old, [value, value + 1])
-            place = low + np.searchsorted(np.cumsum(weight[low:high]), drawn[here], side="right")
-            there = place < high
-            after[here[there]] = new[place[there]]
-            own[here[there]] = letter[place[there]]
-        self.values[chain] = after
-        return self.joined(letters, own)
-
-    def joined(self, letters: Any, own: Any) -> Any:
-        found = self.automaton.join[letters, own]
-        if (found == UNKNOWN).any():
-            for one, other in np.unique(np.stack([letters, own])[:, found == UNKNOWN], axis=1).T:
-                self.automaton.joined(int(one), int(other))
-            found = self.automaton.join[letters, own]
-        return found.astype(np.int64)
-
-    def move(self, letters: Any) -> Any:
-        """One step on: by world, whether the pattern is completed."""
-        automaton = self.automaton
-        if len(automaton.states) > FORGET:
-            self.state = automaton.forget(self.state)
-        after = automaton.next[self.state, letters]
-        if (after == UNKNOWN).any():
-            pairs = np.unique(np.stack([self.state, letters])[:, after == UNKNOWN], axis=1)
-            for state, letter in pairs.T:
-                automaton.resolve(int(state), int(letter))
-            after = automaton.next[self.state, letters]
-        done = automaton.done[self.state, letters]
-        self.state = after.astype(np.int64)
-        return done
-
-    def idle(self, steps: int) -> None:
-        """Some steps at which nothing happens."""
-        nothing = np.zeros(self.count, np.int64)
-        for _ in range(steps):
-            self.move(nothing)
-
-
-def sampled(asked: Asked, streams: Streams, reader: Reader, given: Given) -> Answers:
-    """The answers by sampling, where all rows have come."""
-    refuse_unsampled(asked, streams)
-    found = material(asked, streams, reader, given)
-    count = worlds_for(streams.sampling)
-    groups = Units([found.units.keys[: asked.groups]], [len(found.units)])
-    completed: dict[tuple[int, int], Any] = {}
-    for unit, happening in enumerate(_by_unit(found, given.numbered)):
-        worlds = Worlds(reader.automaton, count, streams.sampling.seed)
-        before = None
+    ``worlds_of`` has those of a group, or None where it is told otherwise; ``lost`` is by group what pruning left out. Where a group
+    ``returns`` to being exact once everything is over in it, its worlds stop before that step; by such group, which it is.
+    """
+    unit, steps, share = [], [], []
+    returning: dict[int, int] = {}
+    for number, happening in enumerate(_by_unit(found)):
+        own = worlds_of(number) if happening else None
+        if own is None:
+            continue
+        begin = own.last
         for step, doings in happening:
-            if before is not None and reader.automaton.meaning.timed:
-                longest = count_steps(reader.automaton.meaning.oldest, reader.automaton.elapsed) + 1
-                worlds.idle(min(step - before - 1, longest))
-            before = step
-            letters = np.zeros(count, np.int64)
-            for doing in doings:
-                letters = doing(worlds, letters)
-            done = worlds.move(letters)
-            key = int(groups.of[0][unit]), step
-            completed[key] = completed[key] | done if key in completed else done
-    keys = sorted(completed)
-    return Answers(
-        groups.keys,
-        np.array([group for group, _ in keys], np.int64),
-        np.array([step for _, step in keys], np.int64),
-        np.array([completed[key].mean() for key in keys]),
-        np.full(len(keys), streams.sampling.epsilon),
-    )
+            if step <= begin:
+                continue
+            if returns and numbered and own.is_over(step):
+                returning[number] = step
+                break
+            done = own.take(step, doings, numbered)
+            unit.append(number)
+            steps.append(step)
+            share.append(float(done.mean()))
+    of = np.array(unit, np.int64)
+    return Told(of, np.array(steps, np.int64), np.array(share), lost[of], np.ones(len(of), bool)), returning
 
 
-def refuse_unsampled(asked: Asked, streams: Streams) -> None:
-    """Worlds are drawn from all readings, or step by step; not from those up to each step, each time anew."""
-    for part in asked.hidden(streams):
-        if part.known is Known.READ and part.inference.name != "smooth":
-            raise UnsupportedError(
-                f"Pattern {asked.name} has to be sampled ({asked.classified.kind.value}: {asked.classified.why}), and the values "
-                f"behind the readings of {part.type} cannot be with inference={str(part.inference)!r}.",
-                hint="Of finished data say inference='smooth'; or correlations=False, which takes steps one by one.",
-            )
+def told_of(lot: Lot, moved: Moved, lost: Any) -> Told:
+    """What a lot tells exactly, up to where groups fell; ``lost`` is by group of all what pruning had left out before."""
+    lengths = np.diff(lot.steps.offsets)
+    place = np.repeat(np.arange(len(lot.groups)), lengths)
+    whole = (np.arange(len(place)) < moved.fell[place]) | (moved.fell[place] < 0)
+    place = place[whole]
+    unit = lot.groups[place]
+    return Told(unit, lot.step[whole], moved.told[whole], moved.lost[place] + lost[unit], np.zeros(len(unit), bool))
 
 
-Doing: TypeAlias = "Callable[[Worlds, Any], Any]"
+def fallen(
+    asked: Asked, streams: Streams, reader: Reader, found: Material, lot: Lot, moved: Moved
+) -> dict[int, Worlds]:
+    """By group whose worlds would have been in too many states: worlds drawn from what was known of it before."""
+    out: dict[int, Worlds] = {}
+    for place in np.flatnonzero(moved.fell >= 0):
+        asked.refuse_unsampled(streams, "its worlds are in too many states at once")
+        unit, step = int(lot.groups[place]), int(lot.step[moved.fell[place]])
+        rows = slice(moved.weights.offsets[place], moved.weights.offsets[place + 1])
+        worlds = out[unit] = fresh_worlds(reader, streams)
+        value = worlds.fall(int(found.units.hashes[unit]), step, moved.weights.pairs[rows], moved.weights.weight[rows])
+        chain, stays = _chain_at(found, unit, step)
+        if chain is not None and (value != lot.values).any():
+            worlds.values[chain] = Hidden(value != lot.values, np.append(lot.names, 0)[value], stays)
+    return out
 
 
-def _by_unit(found: Material, numbered: bool) -> Iterator[list[tuple[int, list[Doing]]]]:
+def _chain_at(found: Material, unit: int, step: int) -> tuple[int | None, bool]:
+    """The chain that is hidden in a group; of tables only where this step says something of it: else it has no value."""
+    for entries in found.entries:
+        here = np.flatnonzero((entries.unit == unit) & (entries.step == step))
+        if len(here):
+            return int(entries.chain[here[0]]), False
+    for read in found.read:
+        here = np.flatnonzero(read.unit == unit)
+        if len(here):
+            return int(read.chains.hashes[here[0]]), True
+    return None, False
+
+
+def _by_unit(found: Material) -> Iterator[list[tuple[int, list[Doing]]]]:
     """By group: its steps in order, and what chains do at each."""
     happening: list[dict[int, list[Doing]]] = [{} for _ in range(len(found.units))]
     others = found.others
@@ -175,31 +113,17 @@ def _by_unit(found: Material, numbered: bool) -> Iterator[list[tuple[int, list[D
     for rows in _runs(order, others.unit, others.step, others.chain):
         unit, step, chain = int(others.unit[rows[0]]), int(others.step[rows[0]]), int(others.order[0, rows[0]])
         letters, shares = others.letter[rows], others.share[rows]
-        happening[unit].setdefault(step, []).append(_happens(chain, step, letters, shares))
+        happening[unit].setdefault(step, []).append(_happens(chain, letters, shares))
     for entries in found.entries:
         order = np.lexsort((entries.weight, entries.new, entries.old, entries.chain, entries.step, entries.unit))
-        nothing = len(entries.values)
-        chains: dict[tuple[int, int], set[int]] = {}
         for rows in _runs(order, entries.unit, entries.step, entries.chain):
             unit, step, chain = (int(one[rows[0]]) for one in (entries.unit, entries.step, entries.chain))
             table = tuple(one[rows] for one in (entries.old, entries.new, entries.letter, entries.weight))
-            happening[unit].setdefault(step, []).append(_follows(chain, step, table, nothing))
-            chains.setdefault((unit, chain), set()).add(step)
-        if numbered:
-            _silences(happening, chains, nothing)
+            happening[unit].setdefault(step, []).append(_follows(chain, table, entries.values))
     for read in found.read:
         _posterior(happening, read)
     for steps in happening:
         yield sorted(steps.items())
-
-
-def _silences(happening: list[dict[int, list[Doing]]], chains: dict[tuple[int, int], set[int]], nothing: int) -> None:
-    """A chain that a step says nothing of has no event there; the step after it goes on from that."""
-    empty = tuple(np.zeros(0, kind) for kind in (np.int64, np.int64, np.int64, np.float64))
-    for (unit, chain), own in chains.items():
-        for step in {*happening[unit], *(step - 1 for step in own)} - own:
-            if step > min(own):
-                happening[unit].setdefault(step, []).append(_follows(chain, step, empty, nothing))
 
 
 def _posterior(happening: list[dict[int, list[Doing]]], read: Read) -> None:
@@ -219,18 +143,20 @@ def _posterior(happening: list[dict[int, list[Doing]]], read: Read) -> None:
             else:
                 old, new, weight = source, model.targets, tables.weights[at]
             table = old, new, letters[new], weight
-            happening[int(unit)].setdefault(step, []).append(_follows(chain, step, table, values, at == low))
+            happening[int(unit)].setdefault(step, []).append(
+                _follows(chain, table, np.arange(values), afresh=at == low, stays=True)
+            )
 
 
-def _happens(chain: int, step: int, letters: Any, shares: Any) -> Doing:
-    return lambda worlds, so_far: worlds.happens(so_far, chain, step, letters, shares)
+def _happens(chain: int, letters: Any, shares: Any) -> Doing:
+    return lambda worlds, so_far: worlds.happens(so_far, chain, letters, shares)
 
 
-def _follows(chain: int, step: int, table: Any, nothing: int, afresh: bool = False) -> Doing:
+def _follows(chain: int, table: Any, names: Any, *, afresh: bool = False, stays: bool = False) -> Doing:
     def follow(worlds: Worlds, so_far: Any) -> Any:
         if afresh:
             worlds.values.pop(chain, None)
-        return worlds.follows(so_far, chain, step, table, nothing)
+        return worlds.follows(so_far, chain, table, names, stays)
 
     return follow
 

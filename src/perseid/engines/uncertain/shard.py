@@ -7,7 +7,8 @@ complete as well. What is kept of a group does not grow with the stream.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,29 +16,35 @@ import pyarrow as pa
 
 from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.rows import join_rows, take_rows
-from perseid.engines.uncertain.answers import Answers, beside, carried, combined, told_of, too_many_ways
-from perseid.engines.uncertain.automaton import MOST_STATES, TooManyStates
+from perseid.engines.uncertain.answers import Answers, beside, combined, too_many_letters, too_many_ways
+from perseid.engines.uncertain.automaton import TooManyStates
 from perseid.engines.uncertain.chains import Chains, Lives, chains_of, looked_ahead, marginals_of, no_lives
-from perseid.engines.uncertain.exact import Weights, count_steps
-from perseid.engines.uncertain.memory import OFF, Kept, Memory, begun, is_plain, no_memory, nothing
-from perseid.engines.uncertain.output import apart_schema, apart_table, told_table
+from perseid.engines.uncertain.exact import count_steps
+from perseid.engines.uncertain.memory import OFF, Kept, Memory, no_memory, nothing
+from perseid.engines.uncertain.moving import Moving
+from perseid.engines.uncertain.output import SAMPLED, apart_schema, apart_table, told_table
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
-from perseid.engines.uncertain.reading import Units, reader_of, taken, unit_columns
+from perseid.engines.uncertain.reading import Reader, Units, reader_of, taken, unit_columns
 from perseid.engines.uncertain.state import read_state, write_state
 from perseid.engines.uncertain.streams import Known, Stream
 from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
-from perseid.engines.uncertain.traces import NEVER, Given, lots, material, parts_of, steps_of, unsound
+from perseid.engines.uncertain.traces import Given, material, parts_of, steps_of, unsound
 from perseid.errors import LimitError
 
 
 def advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard that lives on."""
     rows = all_kinds(plan, rows)
-    kept = nothing(plan, rows) if state is None else read_state(plan, rows, state)
-    shard = Shard(plan, kept, rows, clock)
+    readers = {
+        one.memory(ways): reader_of(one, plan.streams.every, rows.relations, ways)
+        for one in plan.asked
+        for ways in plan.telling.carries
+    }
+    kept = nothing(plan, rows) if state is None else read_state(plan, rows, state, readers)
+    shard = Shard(plan, kept, rows, clock, readers)
     tables = [shard.answered(one, number) for number, one in enumerate(plan.asked)]
     left = None if clock.ended else shard.left()
-    written = None if left is None else write_state(plan, left)
+    written = None if left is None else write_state(plan, left, readers)
     if written is not None and len(written) > plan.max_state:
         raise LimitError(
             f"What is known of groups takes {len(written):,} bytes in one shard; {plan.max_state:,} are allowed.",
@@ -60,50 +67,13 @@ def all_kinds(plan: UncertainPlan, rows: Rows) -> Rows:
     return replace(rows, kind_names=[*rows.kind_names, *missing]) if missing else rows
 
 
-@dataclass(frozen=True)
-class Carried:
-    """What has become of a pattern in one call: its answers, and what is known of its groups."""
-
-    answers: Answers
-    found: Any
-    memory: Memory
-    places: Any
-    """By group: where it is in the memory before, or -1."""
-    weights: Any
-    last: Any
-    lost: Any
-    alive: Any
-
-    def remembered(self, ongoing: Ongoing) -> Memory:
-        """What is known of groups after a call, without those of which nothing is."""
-        pairs, weight, lengths, groups = [], [], [], []
-        size = len(self.memory.values)
-        for own, left, values in self.weights:
-            moved = left.pairs.copy()
-            moved[left.pairs[:, 1] == values, 1] = size
-            plain = is_plain(Weights(moved, left.weight, left.offsets), size)
-            keep = np.flatnonzero(~plain | self.alive[own] | (ongoing.since[own] != OFF))
-            counts = np.diff(left.offsets)
-            rows = np.flatnonzero(np.repeat(np.isin(np.arange(len(own)), keep), counts))
-            pairs.append(moved[rows])
-            weight.append(left.weight[rows])
-            lengths.append(counts[keep])
-            groups.append(own[keep])
-        chosen = np.concatenate([np.zeros(0, np.int64), *groups])
-        offsets = np.append(0, np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))).astype(np.int64)
-        whole = Weights(
-            np.concatenate([np.zeros((0, 2), np.int64), *pairs]), np.concatenate([np.zeros(0), *weight]), offsets
-        )
-        keys = [key.take(pa.array(chosen)) for key in self.found.units.keys]
-        return Memory(keys, self.last[chosen], whole, self.memory.values, ongoing.since[chosen], ongoing.peak[chosen],
-                      ongoing.error[chosen], self.lost[chosen])  # fmt: skip
-
-
 class Shard:
     """One call."""
 
-    def __init__(self, plan: UncertainPlan, kept: Kept, rows: Rows, clock: Clock) -> None:
-        self.plan, self.kept, self.clock = plan, kept, clock
+    def __init__(
+        self, plan: UncertainPlan, kept: Kept, rows: Rows, clock: Clock, readers: Mapping[str, Reader]
+    ) -> None:
+        self.plan, self.kept, self.clock, self.readers = plan, kept, clock, readers
         self.schema = apart_schema(plan) if plan.apart else plan.schema
         self.streams = plan.streams
         self.every = plan.streams.every
@@ -128,7 +98,7 @@ class Shard:
         self.counts = counts
         self.lives: dict[str, Lives] = {}
         self.memories: dict[str, Memory] = {}
-        self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), impossible=0, bad=0)
+        self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), impossible=0, bad=0, sampled=0)
         self.given = self._given(step, counts, seen)
 
     def _known(self, clock: Clock) -> int | None:
@@ -221,91 +191,39 @@ class Shard:
             names = [one.memory(ways) for ways in self.plan.telling.carries]
             self.memories |= {name: self.kept.memories[name] for name in names if name in self.kept.memories}
             return self.schema.empty_table()
-        try:
-            found = self._carried(one, ways=False)
-        except TooManyStates:
-            raise LimitError(
-                f"The automaton of pattern {one.name} has more than {MOST_STATES:,} states, too many to be exact.",
-                hint="Use a coarser step, a shorter window, or ask finished data, which is then sampled.",
-            ) from None
-        answers = found.answers
+        moving, answers = self._moved(one, ways=False)
+        self.counters["impossible"] += moving.impossible
+        if not one.is_sampled(self.streams):
+            self.counters[SAMPLED] += int(answers.drawn.sum())
         if self.plan.telling.counts:
-            try:
-                counted = self._carried(one, ways=True)
-            except TooManyStates:
-                raise too_many_ways(one) from None
-            self.memories[one.memory(True)] = counted.remembered(nothing_ongoing(len(counted.found.units), OFF))
-            answers = beside(answers, counted.answers)
-        table, ongoing = self._told(one, number, answers, found)
-        self.memories[one.memory(False)] = found.remembered(ongoing)
+            counting, counted = self._moved(one, ways=True)
+            self.memories[one.memory(True)] = counting.remembered(nothing_ongoing(len(counting.found.units), OFF))
+            answers = beside(answers, counted)
+        table, ongoing = self._told(one, number, answers, moving)
+        self.memories[one.memory(False)] = moving.remembered(ongoing)
         return table
 
-    def _carried(self, one: Asked, *, ways: bool) -> Carried:
+    def _moved(self, one: Asked, *, ways: bool) -> tuple[Moving, Answers]:
         """A pattern over the steps that count, from what is kept of it: probabilities, or of its ways numbers of matches."""
-        reader = reader_of(one, self.every, self.rows.relations, ways)
+        reader = self.readers[one.memory(ways)]
         model = next((part.model for part in one.hidden(self.streams) if part.known is Known.READ), None)
         values = np.zeros(0, np.int64) if model is None else np.arange(len(model.values))
         memory = self.kept.memories.get(one.memory(ways))
         if memory is None:
             memory = no_memory(unit_columns(self.rows, one.unit), values)
-        found = material(one, self.streams, reader, self.given, memory.keys if len(memory) else None)
-        count = len(found.units)
-        places = np.full(count, -1, np.int64)
-        if len(memory):
-            places[found.units.of[-1]] = np.arange(len(memory))
-        kept = places >= 0
-        last = np.where(kept, memory.last[np.maximum(places, 0)] if len(memory) else NEVER, NEVER)
-        had_value = np.zeros(count, bool)
-        had_value[kept] = memory.hidden[places[kept]]
-        linked = bool(found.entries)
-        if linked:
-            memory = memory.among(np.union1d(found.entries[0].values, memory.values))
-        done = self.done
-        told = []
-        weights: list[tuple[Any, Weights, int]] = []
-        final = last.copy()
-        lost = np.zeros(count)
-        lost[kept] = memory.lost[places[kept]]
-        alive = self._alive(one, found)
-        for lot in lots(
-            found, last, self.given.numbered, (kept.copy(), had_value.copy()), memory.values if linked else None
-        ):
-            lengths = np.diff(lot.steps.offsets)
-            some = lengths > 0
-            final[lot.groups[some]] = lot.step[lot.steps.offsets[1:][some] - 1]
-            rest = np.zeros(len(lot.groups), np.int64)
-            if self.given.numbered and done is not None:
-                rest = np.maximum(done - np.where(final[lot.groups] == NEVER, done, final[lot.groups]), 0)
-                final[lot.groups] = np.maximum(final[lot.groups], done)
-            ends = rest > 0 if linked else ~alive[lot.groups]
-            steps = lot.steps._replace(rest=rest, ends=ends & had_or_has(lot, had_value))
-            begins = begun(memory, places, lot)
-            moved = carried(reader.automaton, replace(lot, steps=steps), begins, self.streams.prune)
-            self.counters["impossible"] += moved.impossible
-            group, step, probability, lost_there = told_of(lot, moved)
-            told.append((group, step, probability, lost_there + lost[group]))
-            lost[lot.groups] += moved.lost
-            weights.append((lot.groups, moved.weights, lot.values))
-        unit, step, probability, error = (np.concatenate(parts) for parts in zip(*told, strict=True))
-        answers = combined(one, found.units, unit, step, probability, error, apart=self.plan.apart, ways=ways)
-        return Carried(answers, found, memory, places, weights, final, lost, alive)
+        try:
+            found = material(one, self.streams, reader, self.given, memory.keys if len(memory) else None)
+            if found.entries:
+                memory = memory.among(np.union1d(found.entries[0].values, memory.values))
+            moving = Moving(one, self.streams, reader, found, memory, self.given.numbered, self.done, self.lives)
+            told = moving.told()
+        except TooManyStates:
+            raise (too_many_ways if ways else too_many_letters)(one) from None
+        return moving, combined(one, self.streams, found.units, told, apart=self.plan.apart, ways=ways)
 
-    def _alive(self, one: Asked, found: Any) -> Any:
-        """By group: whether a chain behind readings may go on in it."""
-        alive = np.zeros(len(found.units), bool)
-        for read in found.read:
-            lives = self.lives[read.stream.type]
-            if not len(lives):
-                continue
-            names = [component.column(read.stream.type) for component in one.unit]
-            columns = [lives.keys[name] for name in names if name in lives.keys]
-            both = Units([found.units.keys, columns], [len(found.units), len(lives)])
-            alive |= np.isin(both.of[0], both.of[1])
-        return alive
-
-    def _told(self, one: Asked, number: int, answers: Answers, found: Carried) -> tuple[pa.Table, Ongoing]:
+    def _told(self, one: Asked, number: int, answers: Answers, moving: Moving) -> tuple[pa.Table, Ongoing]:
         """What is told, and which alerts and spans go on."""
-        plan, count, memory, places = self.plan, len(found.found.units), found.memory, found.places
+        plan, count, memory, places = self.plan, len(moving.found.units), moving.memory, moving.places
         kept = places >= 0
         before = nothing_ongoing(count, OFF)
         for mine, theirs in zip(before[:3], (memory.since, memory.peak, memory.error), strict=True):
@@ -338,7 +256,7 @@ class Shard:
             if any(len(one) for one in left.lives.values()):
                 wakes.append(next_)
             for one in self.plan.asked:
-                meaning = reader_of(one, self.every, self.rows.relations).automaton.meaning
+                meaning = self.readers[one.memory(False)].automaton.meaning
                 for ways in self.plan.telling.carries:
                     memory = left.memories.get(one.memory(ways))
                     if memory is None or not len(memory):
@@ -349,8 +267,3 @@ class Shard:
                         longest = count_steps(meaning.oldest, self.every) + 2
                         wakes.append((done + longest + self.lag + 1) * width - 1)
         return min(wakes, default=None)
-
-
-def had_or_has(lot: Any, had_value: Any) -> Any:
-    """By group of a lot: whether a value is hidden in it."""
-    return had_value[lot.groups] | (lot.values > 0)

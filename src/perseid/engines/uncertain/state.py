@@ -1,4 +1,5 @@
-"""What a shard of an uncertain stream keeps, as bytes: rows that wait, chains behind readings, and for each pattern its groups.
+"""What a shard of an uncertain stream keeps, as bytes: rows that wait, chains behind readings, and for each pattern its groups,
+those that are sampled with their worlds.
 
 States of an automaton are written as the situations they are made of, in the pattern's own terms: their numbers are a
 process's own.
@@ -15,15 +16,16 @@ import pyarrow as pa
 
 from perseid.engines.contract import Rows, StateReport
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, seal, shown, unseal
-from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.chains import Lives
 from perseid.engines.uncertain.encoding import Encoding
 from perseid.engines.uncertain.exact import Weights
 from perseid.engines.uncertain.memory import Kept, Memory, nothing
 from perseid.engines.uncertain.plan import WAYS, Asked, UncertainPlan
-from perseid.engines.uncertain.reading import reader_of
+from perseid.engines.uncertain.reading import Reader
 from perseid.engines.uncertain.streams import Known, Streams
 from perseid.engines.uncertain.ways import WORLD, Ways
+from perseid.engines.uncertain.worlds import Hidden, Worlds, worlds_for
 from perseid.errors import StateError
 
 NAME, VERSION = "uncertain", 1
@@ -34,6 +36,10 @@ _UNIT = pa.schema(
 )  # fmt: skip
 _PAIR = pa.schema([("state", pa.int32()), ("value", pa.int64()), ("event", pa.bool_()), ("weight", pa.float64())])
 _LIFE = pa.schema([("last", pa.int64()), ("done", pa.int64()), ("belief", pa.list_(pa.float64()))])
+_WORLDS = pa.schema(
+    [("unit", pa.int32()), ("reached", pa.int64()), ("state", pa.list_(pa.int32())), ("chains", pa.list_(pa.int64())),
+     ("there", pa.list_(pa.bool_())), ("value", pa.list_(pa.int64()))]
+)  # fmt: skip
 _SHAPE = "The state is not what one of an uncertain stream should be."
 
 
@@ -57,7 +63,7 @@ def digest_of(streams: Streams) -> str:
     return hashlib.blake2b("\0".join(said).encode(), digest_size=16).hexdigest()
 
 
-def write_state(plan: UncertainPlan, kept: Kept) -> bytes:
+def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, Reader]) -> bytes:
     """A shard's state as bytes."""
     facts: dict[str, Any] = {
         "engine": NAME,
@@ -77,14 +83,18 @@ def write_state(plan: UncertainPlan, kept: Kept) -> bytes:
             facts["read"].append(type_)
             tables.append(_lives(lives))
     for one in plan.asked:
-        for ways in plan.telling.carries:
-            memory = kept.memories.get(one.memory(ways))
+        for name in (one.memory(ways) for ways in plan.telling.carries):
+            memory = kept.memories.get(name)
             if memory is None:
                 continue
-            automaton = reader_of(one, plan.streams.every, kept.waiting.relations, ways).automaton
-            written, units, pairs = _memory(automaton, memory)
-            facts["patterns"].append({"pattern": one.memory(ways), **written})
-            tables += [units, pairs]
+            used = [memory.weights.pairs[:, 0], *(worlds.state for worlds in memory.worlds.values())]
+            states = np.unique(np.concatenate(used))
+            written = _states(readers[name].automaton, states)
+            tables += [_units(memory), _pairs(memory, states)]
+            if memory.worlds:
+                written["sampling"] = _sampling(plan.streams)
+                tables.append(_worlds(memory, states))
+            facts["patterns"].append({"pattern": name, **written})
     return seal(facts, tuple(tables))
 
 
@@ -101,30 +111,52 @@ def _lives(lives: Lives) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({**columns, "last": lives.last, "done": lives.done, "belief": belief})
 
 
-def _memory(automaton: Automaton, memory: Memory) -> tuple[dict[str, Any], pa.RecordBatch, pa.RecordBatch]:
+def _states(automaton: Automaton, states: Any) -> dict[str, Any]:
     encoding = Encoding(automaton.meaning)
-    states, which = np.unique(memory.weights.pairs[:, 0], return_inverse=True)
     situations = sorted({number for state in states for number in automaton.states[int(state)]})
     places = {number: i for i, number in enumerate(situations)}
-    written = {
+    return {
         "situations": [encoding.write(automaton.situations[number]) for number in situations],
         "states": [[places[number] for number in automaton.states[int(state)]] for state in states],
     }
+
+
+def _units(memory: Memory) -> pa.RecordBatch:
     keys = {f"{_KEY}{i}": key for i, key in enumerate(memory.keys)}
     units = {
         **keys, "last": memory.last, "since": memory.since, "peak": memory.peak, "error": memory.error, "lost": memory.lost,
         "pairs": np.diff(memory.weights.offsets).astype(np.int32),
     }  # fmt: skip
+    return pa.RecordBatch.from_pydict(units)
+
+
+def _pairs(memory: Memory, states: Any) -> pa.RecordBatch:
     value = memory.weights.pairs[:, 1]
-    event = value != len(memory.values)
-    named = np.append(memory.values, 0)[value]
     pairs = {
-        "state": which.reshape(-1).astype(np.int32),
-        "value": named,
-        "event": event,
+        "state": np.searchsorted(states, memory.weights.pairs[:, 0]).astype(np.int32),
+        "value": np.append(memory.values, 0)[value],
+        "event": value != len(memory.values),
         "weight": memory.weights.weight,
     }
-    return written, pa.RecordBatch.from_pydict(units), pa.RecordBatch.from_pydict(pairs)
+    return pa.RecordBatch.from_pydict(pairs)
+
+
+def _sampling(streams: Streams) -> list[int]:
+    """What worlds depend on: how many there are, and the seed."""
+    return [worlds_for(streams.sampling), streams.sampling.seed]
+
+
+def _worlds(memory: Memory, states: Any) -> pa.RecordBatch:
+    every = list(memory.worlds.items())
+    columns = {
+        "unit": [unit for unit, _ in every],
+        "reached": [worlds.last for _, worlds in every],
+        "state": [np.searchsorted(states, worlds.state) for _, worlds in every],
+        "chains": [list(worlds.values) for _, worlds in every],
+        "there": [[one for own in worlds.values.values() for one in own.there.tolist()] for _, worlds in every],
+        "value": [[one for own in worlds.values.values() for one in own.value.tolist()] for _, worlds in every],
+    }
+    return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in _WORLDS], schema=_WORLDS)
 
 
 # reading
@@ -141,16 +173,23 @@ def open_state(state: bytes) -> Sealed:
         raise StateError(_SHAPE)
     if not all(one is None or (type(one) is int and abs(one) < 1 << 62) for one in steps):
         raise StateError(_SHAPE)
-    if len(sealed.tables) != 1 + len(read or ()) + 2 * len(patterns):
+    if not all(isinstance(one, dict) for one in patterns):
+        raise StateError(_SHAPE)
+    if len(sealed.tables) != 1 + len(read or ()) + sum(_tables(one) for one in patterns):
         raise StateError(_SHAPE)
     return sealed
+
+
+def _tables(written: Mapping[str, Any]) -> int:
+    """How many tables a pattern has."""
+    return 3 if "sampling" in written else 2
 
 
 def _are_texts(given: Any) -> bool:
     return isinstance(given, list) and all(isinstance(one, str) for one in given)
 
 
-def read_state(plan: UncertainPlan, rows: Rows, state: bytes) -> Kept:
+def read_state(plan: UncertainPlan, rows: Rows, state: bytes, readers: Mapping[str, Reader]) -> Kept:
     """What is kept, in the shape of the rows that come."""
     sealed = open_state(state)
     facts = sealed.facts
@@ -168,21 +207,19 @@ def read_state(plan: UncertainPlan, rows: Rows, state: bytes) -> Kept:
         if part is None or part.known is not Known.READ or part.model is None:
             raise StateError(_SHAPE)
         lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.keeps_belief else 0)
-    asked = {one.memory(ways): (one, ways) for one in plan.asked for ways in plan.telling.carries}
+    asked = {one.memory(ways): one for one in plan.asked for ways in plan.telling.carries}
     memories: dict[str, Memory] = {}
     for written in facts["patterns"]:
-        units, pairs = next(tables), next(tables)
-        named = written.get("pattern") if isinstance(written, dict) else None
+        own = [next(tables) for _ in range(_tables(written))]
+        named = written.get("pattern")
         if not isinstance(named, str) or named not in asked:
             continue  # what is no longer asked is forgotten
-        one, ways = asked[named]
         if plan.telling.counts and facts.get("counts") is not True:
             raise StateError(
                 "When the checkpoint was made nobody asked for tell=ps.expected(): its partial matches were not counted.",
                 hint="Begin a new checkpoint, or ask for what was asked then.",
             )
-        automaton = reader_of(one, plan.streams.every, rows.relations, ways).automaton
-        memories[named] = _read_memory(one, plan.streams, automaton, written, units, pairs)
+        memories[named] = _read_memory(asked[named], plan.streams, readers[named].automaton, written, own)
     return Kept(facts["known"], facts["done"], waiting, lives, memories)
 
 
@@ -247,39 +284,37 @@ def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> Live
 
 
 def _read_memory(
-    one: Asked,
-    streams: Streams,
-    automaton: Automaton,
-    written: Mapping[str, Any],
-    units: pa.RecordBatch,
-    pairs: pa.RecordBatch,
+    one: Asked, streams: Streams, automaton: Automaton, written: Mapping[str, Any], tables: list[pa.RecordBatch]
 ) -> Memory:
-    encoding = Encoding(automaton.meaning)
-    situations, states = written.get("situations"), written.get("states")
-    if not isinstance(situations, list) or not isinstance(states, list):
-        raise StateError(_SHAPE)
-    numbers = [automaton.number(encoding.read(given)) for given in situations]
-    try:
-        made = []
-        for state in states:
-            if not isinstance(state, list) or any(type(i) is not int or not 0 <= i < len(numbers) for i in state):
-                raise StateError(_SHAPE)
-            made.append(automaton.state(numbers[i] for i in state))
-    except TooManyStates:
-        raise StateError(f"The state has more states of pattern {one.name} than are kept.") from None
+    made = _read_states(automaton, written)
+    units, pairs, *drawn = tables
     last, since, peak, error, lost, lengths = _numbers(units, _UNIT)
     state, value, event, weight = _numbers(pairs, _PAIR)
     keys = [units.column(f"{_KEY}{i}") if f"{_KEY}{i}" in units.schema.names else None for i in range(len(one.unit))]
-    if any(key is None for key in keys) or (lengths < 1).any() or int(lengths.sum()) != len(state):
+    worlds = _read_worlds(streams, automaton, written["sampling"], drawn[0], made) if drawn else {}
+    exact = np.ones(len(last), bool)
+    if any(not 0 <= unit < len(last) for unit in worlds):
         raise StateError(_SHAPE)
+    exact[list(worlds)] = False
+    if (
+        any(key is None for key in keys)
+        or ((lengths < 1) == exact).any()
+        or (lengths < 0).any()
+        or int(lengths.sum()) != len(state)
+    ):
+        raise StateError(_SHAPE)
+    if one.is_sampled(streams) and exact.any() and not isinstance(automaton, Ways):
+        raise StateError(
+            f"Pattern {one.name} was answered exactly when the checkpoint was made.",
+            hint=f"Leave out method='sample'. {GO_BACK}",
+        )
     if len(state) and (state.min() < 0 or state.max() >= len(made) or (weight < 0).any()):
         raise StateError(_SHAPE)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
     # Ways may be many; of probabilities, and of worlds beside ways, no more than one is left.
-    worlds = weight
-    if isinstance(automaton, Ways):
-        worlds = np.where(np.array([*made, 0])[state] == WORLD, weight, 0.0)
-    sums = np.add.reduceat(worlds, offsets[:-1]) if len(lengths) else weight
+    ways = isinstance(automaton, Ways)
+    alone = np.where(made[state] == WORLD, weight, 0.0) if ways else weight
+    sums = np.bincount(np.repeat(np.arange(len(lengths)), lengths), alone, minlength=len(lengths))
     if (sums > 1 + 1e-6).any() or (np.abs(last.astype(np.float64)) >= 2.0**61).any():
         raise StateError(_SHAPE)
     model = next((part.model for part in one.hidden(streams) if part.known is Known.READ), None)
@@ -287,9 +322,48 @@ def _read_memory(
     codes = np.searchsorted(values, value)
     if model is not None and (event & ((value < 0) | (value >= len(values)))).any():
         raise StateError(_SHAPE)
-    own = np.stack([np.array(made, np.int64)[state] if made else state, np.where(event, codes, len(values))], axis=1)
+    own = np.stack([made[state], np.where(event, codes, len(values))], axis=1)
     weights = Weights(own.astype(np.int64), weight.copy(), offsets)
-    return Memory(keys, last, weights, values.astype(np.int64), since, peak, error, lost)
+    return Memory(keys, last, weights, values.astype(np.int64), since, peak, error, lost, worlds)
+
+
+def _read_states(automaton: Automaton, written: Mapping[str, Any]) -> Any:
+    """The numbers that states have in this process."""
+    encoding = Encoding(automaton.meaning)
+    situations, states = written.get("situations"), written.get("states")
+    if not isinstance(situations, list) or not isinstance(states, list):
+        raise StateError(_SHAPE)
+    numbers = [automaton.number(encoding.read(given)) for given in situations]
+    made = []
+    for state in states:
+        if not isinstance(state, list) or any(type(i) is not int or not 0 <= i < len(numbers) for i in state):
+            raise StateError(_SHAPE)
+        made.append(automaton.state(numbers[i] for i in state))
+    return np.array(made, np.int64)
+
+
+def _read_worlds(
+    streams: Streams, automaton: Automaton, sampling: Any, batch: pa.RecordBatch, made: Any
+) -> dict[int, Worlds]:
+    if sampling != _sampling(streams):
+        raise StateError(
+            "The uncertain stream was sampled otherwise when the checkpoint was made: its epsilon, delta or seed.",
+            hint=f"Declare it as it was. {GO_BACK}",
+        )
+    count, seed = _sampling(streams)
+    out: dict[int, Worlds] = {}
+    for unit, reached, states, chains, there, value in zip(
+        *(column.to_pylist() for column in _fields(batch, _WORLDS)), strict=True
+    ):
+        flat = [*states, *chains, *there, *value]
+        if len(states) != count or any(len(one) != count * len(chains) for one in (there, value)) or None in flat:
+            raise StateError(_SHAPE)
+        if min(states) < 0 or max(states) >= len(made) or abs(reached) >= 1 << 61 or unit in out:
+            raise StateError(_SHAPE)
+        some, held = (np.array(one).reshape(len(chains), count) for one in (there, value))
+        values = {chain: Hidden(some[i], held[i]) for i, chain in enumerate(chains)}
+        out[unit] = Worlds(automaton, count, seed, reached, made[np.array(states)], values)
+    return out
 
 
 def report(state: bytes) -> StateReport:
@@ -299,13 +373,12 @@ def report(state: bytes) -> StateReport:
     waiting = sealed.tables[0]
     times = waiting.column("time").to_pylist() if "time" in waiting.schema.names else []
     shards = facts.get("shards")
-    units = sealed.tables[1 + len(facts["read"]) :: 2]
-    named = [one.get("pattern") for one in facts["patterns"]]
-    held = {
-        shown(name): table.num_rows
-        for name, table in zip(named, units, strict=True)
-        if not (isinstance(name, str) and name.endswith(WAYS))  # the same groups again
-    }
+    held, place = {}, 1 + len(facts["read"])
+    for one in facts["patterns"]:
+        name = one.get("pattern")
+        if not (isinstance(name, str) and name.endswith(WAYS)):  # the same groups again
+            held[shown(name)] = sealed.tables[place].num_rows
+        place += _tables(one)
     return StateReport(
         shards=shards if type(shards) is int else 0,
         horizon=facts["known"],

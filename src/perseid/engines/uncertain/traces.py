@@ -46,6 +46,11 @@ class Others:
     letter: Any
     share: Any
 
+    def chosen(self, rows: Any) -> Others:
+        """Some of them."""
+        by_row = ("unit", "step", "chain", "value", "letter", "share")
+        return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
+
     @cached_property
     def order(self) -> Any:
         """Two words by row that put rows of one step in the same order in every call: of the chain, and of the value."""
@@ -66,6 +71,11 @@ class Entries:
     weight: Any
     values: Any
     """By value: a hash of it; values are numbered in the order of these."""
+
+    def chosen(self, rows: Any) -> Entries:
+        """Some of them."""
+        by_row = ("unit", "step", "chain", "old", "new", "letter", "weight")
+        return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
 
     def among(self, more: Any) -> Entries:
         """The same, with more values."""
@@ -116,6 +126,15 @@ class Material:
     entries: tuple[Entries, ...]
     """One for each kind of event that is known so."""
     read: tuple[Read, ...]
+
+    def since(self, first: Any) -> Material:
+        """The same with rows, of each group, from this step on; of what is read all."""
+        own = np.flatnonzero(self.others.step >= first[self.others.unit])
+        if len(own) == len(self.others.unit) and all((e.step >= first[e.unit]).all() for e in self.entries):
+            return self
+        others = self.others.chosen(own)
+        entries = tuple(one.chosen(np.flatnonzero(one.step >= first[one.unit])) for one in self.entries)
+        return replace(self, others=others, entries=entries)
 
 
 def steps_of(rows: Rows, every: int | None) -> Any:
@@ -309,8 +328,15 @@ class Lot:
     steps: k.Steps
     hidden: k.Hidden
     values: int
+    hashes: Any = None
+    """Of tables: by hidden value, a hash of it."""
     impossible: int = 0
     """Readings that cannot be, where they are known before."""
+
+    @property
+    def names(self) -> Any:
+        """By hidden value: what it is called where its number counts for nothing."""
+        return np.arange(self.values) if self.hashes is None else self.hashes
 
 
 @dataclass(frozen=True)
@@ -379,8 +405,8 @@ def laid_out(
     return Layout(unit, step, which, by_entry, steps)
 
 
-NEVER = -(1 << 62)
-"""The step before the first."""
+NEVER, LATER = -(1 << 62), 1 << 62
+"""The step before the first, and one behind all others."""
 
 
 def lots(found: Material, last: Any, numbered: bool, kept: Any = None, values: Any = None) -> list[Lot]:
@@ -422,7 +448,7 @@ def _tables(found: Material, entries: Entries, units: Any, last: Any, numbered: 
         weight=entries.weight[order].reshape(1, -1),
         letters=entries.letter[order].reshape(1, -1),
     )
-    return Lot(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values))
+    return Lot(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values), entries.values)
 
 
 def _read(found: Material, read: Read, units: Any, last: Any, numbered: bool) -> Lot:

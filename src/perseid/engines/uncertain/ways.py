@@ -11,12 +11,12 @@ Events of one step that the pattern cannot tell apart are two events: letters ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from perseid.engines.uncertain.automaton import Automaton
+from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 from perseid.engines.uncertain.situations import Letter, Taken
 from perseid.semantics import core as c
 from perseid.semantics.paths import Path
@@ -24,6 +24,8 @@ from perseid.semantics.values import Relation
 
 WORLD = 0
 """The state without a situation: that of the world itself, which begins ways and goes on."""
+MOST_WAYS = 4_096
+"""How many states of ways there may be: they are not forgotten, and nothing is sampled of a number."""
 
 
 class Ways(Automaton):
@@ -38,6 +40,12 @@ class Ways(Automaton):
         self.offsets = np.zeros(64, np.int64)
         self.complete = np.zeros(64)
         self._branchings = 0
+
+    def state(self, situations: Iterable[int]) -> int:
+        number = super().state(situations)
+        if number >= MOST_WAYS:
+            raise TooManyStates
+        return number
 
     def together(self, one: Letter, other: Letter) -> Letter:
         return tuple(sorted((*one, *other), key=repr))

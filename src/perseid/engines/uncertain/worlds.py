@@ -1,0 +1,194 @@
+"""Random worlds of one group, moved on together: what they have come to, and what is drawn for them.
+
+What is drawn for a chain at a step follows from the seed, the chain and the step alone, so a stream cut in any way, over any
+number of shards and restarts, draws the same worlds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from perseid.engines.jit import jit
+from perseid.engines.uncertain.automaton import UNKNOWN, Automaton
+from perseid.engines.uncertain.exact import count_steps
+from perseid.engines.uncertain.particles import mixed, uniform
+from perseid.engines.uncertain.streams import Sampling
+from perseid.engines.uncertain.traces import NEVER
+from perseid.lang import ast
+
+_FALL = 0x6A09E667F3BCC908
+"""What tells the draw of all worlds from a belief apart from those of chains."""
+
+
+def worlds_for(sampling: Sampling) -> int:
+    """How many worlds are drawn: with n = ln(2/δ) / (2 ε²) a share is off by more than ε with probability δ at most (Hoeffding)."""
+    return math.ceil(math.log(2 / sampling.delta) / (2 * sampling.epsilon**2))
+
+
+@jit
+def draw(seed: np.uint64, chain: np.uint64, step: np.uint64, out: Any) -> None:
+    """Numbers from 0 to 1 that follow from seed, chain and step."""
+    word = mixed(mixed(seed ^ chain) + step)
+    for i in range(len(out)):
+        out[i] = uniform(word, i)
+
+
+def _word(number: int) -> np.uint64:
+    return np.uint64(int(number) & ((1 << 64) - 1))
+
+
+@dataclass
+class Hidden:
+    """The value that a hidden chain has in each world."""
+
+    there: Any
+    """By world: whether it has one, or there was no event."""
+    value: Any
+    """By world: a hash of the value, or its number in the model."""
+    stays: bool = False
+    """Where a step says nothing of it: does it stay what it is, or is there no event?"""
+
+
+@dataclass
+class Worlds:
+    """The worlds of one group: by world a state of the automaton, and by hidden chain the value it has."""
+
+    automaton: Automaton
+    count: int
+    seed: int
+    last: int = NEVER
+    """The last step that they have come to."""
+    state: Any = None
+    values: dict[int, Hidden] = field(default_factory=dict)
+    """By chain that has a value now, in some world."""
+
+    def __post_init__(self) -> None:
+        if self.state is None:
+            self.state = np.zeros(self.count, np.int64)
+        self.automaton.held.append(self.state)
+        self._said: set[int] = set()
+
+    @property
+    def longest(self) -> int:
+        """After how many steps at which nothing happens more of them change nothing."""
+        return count_steps(self.automaton.meaning.oldest, self.automaton.elapsed) + 2
+
+    def is_over(self, step: int) -> bool:
+        """Where nothing happened between the last step and this one: is everything over by now, whatever was drawn?"""
+        windowed = isinstance(self.automaton.pattern.within, ast.TimeWindow)
+        return windowed and self.last != NEVER and step - self.last - 1 >= self.longest
+
+    def is_plain(self, step: int) -> bool:
+        """Is nothing known that was not known before anything happened, if the next step is this one or a later one?"""
+        return not self.state.any() and (not self.values or step - self.last > 1)
+
+    def uniform(self, chain: int, step: int) -> Any:
+        drawn = np.empty(self.count)
+        with np.errstate(over="ignore"):
+            draw(_word(self.seed), _word(chain), _word(step), drawn)
+        return drawn
+
+    def fall(self, group: int, step: int, pairs: Any, weight: Any) -> Any:
+        """Draw them all from what was known before a step, pairs of a state and a hidden value; these values."""
+        reached = np.cumsum(weight)
+        drawn = np.searchsorted(reached, self.uniform(group ^ _FALL, step) * reached[-1], side="right")
+        drawn = np.minimum(drawn, len(pairs) - 1)
+        self.state[:] = pairs[drawn, 0]
+        self.last = step - 1
+        return pairs[drawn, 1]
+
+    # a step
+
+    def take(self, step: int, doings: Sequence[Doing], numbered: bool) -> Any:
+        """One step on, with what chains do at it: by world, whether the pattern is completed."""
+        if numbered and self.last != NEVER:
+            self._wait(step - self.last - 1)
+        self.last = step
+        self._said = set()
+        letters = np.zeros(self.count, np.int64)
+        for doing in doings:
+            letters = doing(self, letters)
+        self.values = {chain: own for chain, own in self.values.items() if own.stays or chain in self._said}
+        return self.move(letters)
+
+    def _wait(self, steps: int) -> None:
+        """Nothing happens for so many steps."""
+        if not steps:
+            return
+        self.values = {chain: own for chain, own in self.values.items() if own.stays}
+        if self.automaton.meaning.timed:
+            nothing = np.zeros(self.count, np.int64)
+            for _ in range(min(steps, self.longest)):
+                self.move(nothing)
+
+    def happens(self, letters: Any, chain: int, own: Any, shares: Any) -> Any:
+        """The letters of worlds with what an independent chain does at this step."""
+        drawn = np.searchsorted(np.cumsum(shares), self.uniform(chain, self.last), side="right")
+        return self.joined(letters, np.append(own, 0)[drawn])
+
+    def follows(self, letters: Any, chain: int, table: Any, names: Any, stays: bool) -> Any:
+        """The letters of worlds with what a hidden chain does at this step; ``table`` has old, new, letter and weight of entries.
+
+        Entries are sorted by the value before, and values are numbered as ``names`` has them. What entries leave out is no event,
+        whose number is behind those of all values.
+        """
+        old, new, letter, weight = table
+        before = self._numbers(chain, names)
+        there, value = np.zeros(self.count, bool), np.zeros(self.count, np.int64)
+        own = np.zeros(self.count, np.int64)
+        drawn = self.uniform(chain, self.last)
+        for number in np.unique(before):
+            here = np.flatnonzero(before == number)
+            low, high = np.searchsorted(old, [number, number + 1])
+            place = low + np.searchsorted(np.cumsum(weight[low:high]), drawn[here], side="right")
+            some = place < high
+            there[here[some]] = True
+            value[here[some]] = names[new[place[some]]]
+            own[here[some]] = letter[place[some]]
+        if there.any():
+            self.values[chain] = Hidden(there, value, stays)
+        else:
+            self.values.pop(chain, None)
+        self._said.add(chain)
+        return self.joined(letters, own)
+
+    def _numbers(self, chain: int, names: Any) -> Any:
+        """By world: the number of a chain's value; one of which nothing is said has none of them."""
+        known = self.values.get(chain)
+        if known is None:
+            return np.full(self.count, len(names), np.int64)
+        place = np.minimum(np.searchsorted(names, known.value), max(len(names) - 1, 0))
+        same = known.there & (names[place] == known.value) if len(names) else np.zeros(self.count, bool)
+        return np.where(same, place, np.where(known.there, -1, len(names)))
+
+    def joined(self, letters: Any, own: Any) -> Any:
+        found = self.automaton.join[letters, own]
+        if (found == UNKNOWN).any():
+            for one, other in np.unique(np.stack([letters, own])[:, found == UNKNOWN], axis=1).T:
+                self.automaton.joined(int(one), int(other))
+            found = self.automaton.join[letters, own]
+        return found.astype(np.int64)
+
+    def move(self, letters: Any) -> Any:
+        """From state to state; by world, whether the pattern is completed."""
+        automaton = self.automaton
+        if automaton.is_crowded():
+            automaton.forget()
+        after = automaton.next[self.state, letters]
+        if (after == UNKNOWN).any():
+            pairs = np.unique(np.stack([self.state, letters])[:, after == UNKNOWN], axis=1)
+            for state, letter in pairs.T:
+                automaton.resolve(int(state), int(letter))
+            after = automaton.next[self.state, letters]
+        done = automaton.done[self.state, letters]
+        self.state[:] = after
+        return done
+
+
+Doing: TypeAlias = "Callable[[Worlds, Any], Any]"
+"""What a chain does at a step: the letters of worlds with it."""
