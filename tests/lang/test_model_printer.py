@@ -92,3 +92,32 @@ def test_words_of_models_are_plain_names_in_a_pattern_alone() -> None:
     file = m.ModelFile(None, (), (parse_pattern(text),))
     assert print_models(file).startswith("pattern `query`\nmatch A `model`\nwhere `model`.`find` = 1")
     assert parse_models(print_models(file)) == file
+
+
+RULES = """
+model cps
+node Host (cpu bigint, label string)
+edge near Host -> Host
+
+query busy(host) find host: Host where host.cpu > 3
+pattern twice match found busy a -> found busy b within 1 minute partition by host
+
+rule tidy on found busy(host) priority 5
+do set host.cpu = host.cpu - 1, emit tidied(host, 'it''s, full' as why)
+rule copy on lost busy(h)
+do create c: Host named 'copy-' || h, link h -near-> c, let `do`: Host named 'x', unlink h -near-> `do`, delete h
+for model 'south', 1 + 2 do delete h, emit gone(h.cpu as `named`)
+rule `rule` on twice do emit again(host)
+
+repair lower on busy(host) cost 2.50 do set host.cpu = 3, set host.label = null
+repair drop on busy(`cost`) do delete `cost`
+"""
+
+
+def test_rules_and_repairs_read_back_as_they_were_printed() -> None:
+    file = parse_models(RULES)
+    printed = print_models(file)
+    assert parse_models(printed) == file
+    assert print_models(parse_models(printed)) == printed
+    for line in ("rule tidy on found busy(host)", "priority 5", "cost 2.50", "for model 'south', 1 + 2 do delete h"):
+        assert line in printed

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from perseid.lang import models as m
 from perseid.lang.printer import print_expr, print_name, print_pattern, quoting
+from perseid.lang.rule_printer import WORDS as WORDS_OF_RULES
+from perseid.lang.rule_printer import repair_text, rule_text
 
 WORDS = frozenset(
     (
         "model", "node", "edge", "abstract", "one", "query", "find", "components", "over", "let", "top", "per",
-        "ascending", "descending",
+        "ascending", "descending", *WORDS_OF_RULES,
     )
 )  # fmt: skip
 """Words with a meaning in texts about models, beside those of patterns; names that are one stand in backticks there."""
 
 
 def print_models(file: m.ModelFile) -> str:
-    """What a model may contain, then queries, then patterns; a clause a line, a blank line between any two."""
+    """What a model may contain, then queries, patterns, rules and repairs; a clause a line, a blank line between any two."""
     with quoting(WORDS):
         parts = [] if file.metamodel is None else [_metamodel(file.metamodel)]
         parts += [_query(query) for query in file.queries]
         parts += [print_pattern(pattern) for pattern in file.patterns]
+        parts += [*map(rule_text, file.rules), *map(repair_text, file.repairs)]
     return "\n".join(parts)
 
 

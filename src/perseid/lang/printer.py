@@ -395,7 +395,7 @@ def print_pattern(pattern: ast.Pattern) -> str:
         lines.append(("after match skip", _skip(pattern.skip)))
     if pattern.report_timeouts:
         lines.append(("report", "timeouts"))
-    outputs = [_output(o) for o in pattern.returns]
+    outputs = [print_output(o) for o in pattern.returns]
     if pattern.evidence is not None:
         limit = pattern.evidence.limit
         outputs.append("evidence" if limit == ast.Evidence().limit else f"evidence limit {limit}")
@@ -408,7 +408,7 @@ def print_pattern(pattern: ast.Pattern) -> str:
     return head + "\n" + "".join(f"{key} {text}\n" for key, text in lines)
 
 
-def _output(output: ast.Output) -> str:
+def print_output(output: ast.Output) -> str:
     return print_expr(output.expr) + ("" if output.name is None else f" as {print_name(output.name)}")
 
 
