@@ -17,9 +17,11 @@ from perseid.engines.contract import Clock, Rows
 from perseid.engines.rows import take_rows
 from perseid.engines.uncertain import automaton
 from perseid.engines.uncertain.engine import answer, expected_of, finish, make_plan, report, step
-from perseid.engines.uncertain.output import apart_schema
+from perseid.engines.uncertain.output import apart_schema, output_schema
 from perseid.engines.uncertain.plan import UncertainPlan, ask
+from perseid.engines.uncertain.streams import Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
+from perseid.engines.uncertain.traces import gather
 from perseid.errors import EventDataError, LimitError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.classes import QueryClass
@@ -30,7 +32,9 @@ from perseid.semantics.worlds import answers
 from perseid.testing.random_beliefs import make_uncertain
 from perseid.testing.random_patterns import SECOND
 from tests.engines.test_uncertain import DEEP, FAST, gathered, read_answers
-from tests.engines.test_uncertain_stream import chain, planned, shown, streamed
+from tests.engines.test_uncertain_stream import chain, fallen_cases, few_states, planned, shown, streamed
+
+__all__ = ["few_states"]
 
 COUNTED = Telling("expected")
 
@@ -268,18 +272,18 @@ def test_ambiguous_repetitions_count_events(match: str, window: str) -> None:
 # Call by call
 
 
-def counting(seed: int) -> tuple[UncertainPlan, Rows] | None:
-    found = planned(seed)
-    if found is None:
+def counting(seed: int, sampled: bool) -> tuple[UncertainPlan, Rows] | None:
+    found = planned(seed, sampled)
+    if found is None or not found[0].asked[0].is_single(found[0].streams):
         return None
     plan, rows, case = found
     types = {name: column.type for name, column in rows.columns.items()}
     return make_plan([case.pattern], plan.streams, types, telling=COUNTED), rows
 
 
-def check_cuts(first: int, many: int) -> int:
+def check_cuts(first: int, many: int, sampled: bool = False) -> int:
     told = 0
-    found = (one for seed in count(first) if (one := counting(seed)) is not None)
+    found = (one for seed in count(first) if (one := counting(seed, sampled)) is not None)
     for plan, rows in islice(found, many):
         whole, _, _ = answer(plan, rows, strict=False)
         cut = list(streamed(plan, rows, random.Random(first)))
@@ -290,6 +294,37 @@ def check_cuts(first: int, many: int) -> int:
 
 def test_any_cut_and_any_restart_count_the_same_to_the_bit() -> None:
     assert check_cuts(9_000, 80) > 20
+
+
+def test_numbers_are_the_same_in_any_cut_where_probabilities_are_sampled() -> None:
+    assert check_cuts(19_000, 60, sampled=True) > 20
+
+
+@pytest.mark.usefixtures("few_states")
+def test_numbers_are_exact_in_groups_that_fall_to_sampling() -> None:
+    """In a stream that is cut, to the bit, and all that are counted by themselves."""
+    met = 0
+    for asked, rows, _, steps in islice(fallen_cases(70_000), 30):
+        types = {name: column.type for name, column in rows.columns.items()}
+        plan = replace(asked, schema=output_schema(asked.asked, types, COUNTED), telling=COUNTED)
+        whole, counted, _ = answer(plan, rows, strict=False)
+        assert counted["sampled"] == steps
+        cut = list(streamed(plan, rows, random.Random(5)))
+        assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
+        one = expected_of(plan.asked[0], plan.streams, gather(plan.streams, rows)[0])
+        assert sorted(whole["expected"].to_pylist()) == sorted(number for number in one.probability if number > 0)
+        met += whole.num_rows > 0
+    assert met > 10
+
+
+def test_a_stream_counts_no_matches_of_several_hidden_chains() -> None:
+    """Each has a value of its own in random worlds; numbers go with one value."""
+    streams = Streams((Stream("At", Known.LINKED, ("k",), ("v",)),), SECOND, sampling=Sampling(always=True))
+    pattern = resolve(parse_pattern("pattern p match At a [v = 1] -> At b [v = 2] within 5 seconds"))
+    types = {"k": pa.int64(), "v": pa.int64()}
+    make_plan([pattern], streams, types).refuse_on_streams()
+    with pytest.raises(UnsupportedError, match="may carry several chains of At in one group"):
+        make_plan([pattern], streams, types, telling=COUNTED).refuse_on_streams()
 
 
 @pytest.mark.deep

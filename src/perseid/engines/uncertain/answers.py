@@ -98,9 +98,7 @@ def combined(
         return Answers(keys, group, told.step, told.probability, told.lost, told.drawn, units.hashes[told.unit])
     at = beginnings([group, told.step])
     error, drawn = errors(told.lost, told.drawn, at, streams)
-    found = told.probability
-    if len(at) < len(group):
-        found = summed(found, at) if ways else 1.0 - nobody(found, at)
+    found = (summed if ways else anyone)(told.probability, at)
     return Answers(keys, group[at], told.step[at], found, error, drawn)
 
 
@@ -127,14 +125,18 @@ def beginnings(words: Sequence[Any]) -> Any:
     return np.flatnonzero(new)
 
 
-def nobody(probability: Any, at: Any) -> Any:
-    """By run of rows: the probability that none of them is true."""
-    return np.multiply.reduceat(1.0 - probability, at) if len(at) else np.zeros(0)
+def anyone(probability: Any, at: Any) -> Any:
+    """By run of rows: the probability that one of them at least is true.
+
+    Of a single one that can be it is that one's to the bit, whatever else there is in a call.
+    """
+    none = np.multiply.reduceat(1.0 - probability, at) if len(at) else np.zeros(0)
+    return np.where(summed(probability > 0, at) > 1, 1.0 - none, summed(probability, at))
 
 
 def summed(numbers: Any, at: Any) -> Any:
     """By run of rows: their sum."""
-    return np.add.reduceat(numbers, at) if len(at) else np.zeros(0)
+    return np.add.reduceat(numbers, at, dtype=np.float64) if len(at) else np.zeros(0)
 
 
 def errors(lost: Any, drawn: Any, at: Any, streams: Streams) -> tuple[Any, Any]:

@@ -162,7 +162,7 @@ def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
     """For anyone, of what was told of each binding: any number of whole groups and steps, in any order."""
     from perseid.engines.codes import key_codes
     from perseid.engines.sequence.arrangement import comparable
-    from perseid.engines.uncertain.answers import beginnings, errors, nobody, summed
+    from perseid.engines.uncertain.answers import anyone, beginnings, errors, summed
 
     groups = told.column_names[: -len(numbers_told(plan.telling)) - len(APART)]
     columns = [comparable(told[name].combine_chunks()) for name in groups]
@@ -171,7 +171,7 @@ def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
     told, codes = told.take(pa.array(order)), codes[order]
     at = beginnings([codes])
     error, _ = errors(told[ERROR].to_numpy(), told[DRAWN].to_numpy(), at, plan.streams)
-    made = {CHANCE: pa.array(1.0 - nobody(told[CHANCE].to_numpy(), at)), ERROR: pa.array(error)}
+    made = {CHANCE: pa.array(anyone(told[CHANCE].to_numpy(), at)), ERROR: pa.array(error)}
     if plan.telling.counts:
         made[EXPECTED] = pa.array(summed(told[EXPECTED].to_numpy(), at))
     out = told.take(pa.array(at))
