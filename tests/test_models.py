@@ -181,3 +181,12 @@ def test_a_text_that_is_no_metamodel() -> None:
         ps.metamodel("query q(a) find a: Host")
     with pytest.raises(ps.EventDataError, match="A model is one of a metamodel"):
         ps.model([], "model cps node Host")  # type: ignore[arg-type]
+
+
+def test_an_attribute_of_several_values_is_carried_and_not_asked_about() -> None:
+    text = "model x node A (tags array<string>, n bigint) query q(a) find a: A where {} pattern p match found q a"
+    with pytest.raises(ps.TypeMismatchError, match="ask about single values"):
+        ps.metamodel(text.format("size(a.tags) > 1"))
+    carried = ps.metamodel(text.format("a.n > 1"))
+    rows = [at(0, "create", "a", kind="A"), *given(0, "a", tags=["x", "y"], n=2)]
+    assert len(ps.patterns(carried).match(ps.model(rows, carried))) == 1

@@ -179,3 +179,44 @@ def test_states_of_other_models_and_damaged_ones_are_refused() -> None:
     report = MODELS.report(state)  # type: ignore[misc]
     assert report.events > 0
     assert len(report.keys) == 2
+
+
+def small_plan(text: str) -> ModelsPlan:
+    site = ps.metamodel(text)
+    parts = ps.patterns(site)._apart(ps.model([], site, key="site"))
+    groups = [(group.watched, over._plan_for(Events([], key=("site",)))) for over, group in parts]
+    return make_plan(groups, site.queries, TYPES, key=("site",))
+
+
+def test_attributes_of_one_name_and_different_types() -> None:
+    """Of types that have nothing to do with each other: a state keeps each value as what it is."""
+    plan = small_plan(
+        "model x node A (n bigint) node B (n string) query q(b) find b: B where b.n = 'two' "
+        "pattern p match found q a -> lost q b within 1 hour"
+    )
+    rows: list[Row] = [(0, {"site": "s", "change": "create", "element": name, "kind": name.upper()}) for name in "ab"]
+    rows += [(0, {"site": "s", "change": "set", "element": "a", "attribute": "n", "value": "2"})]
+    rows += [(0, {"site": "s", "change": "set", "element": "b", "attribute": "n", "value": "two"})]
+    first = step(plan, rows_of(rows), None, Clock())
+    second = step(plan, rows_of([]), first.state, Clock(None, 5))
+    shard._KEPT.clear()
+    gone: list[Row] = [(9, {"site": "s", "change": "delete", "element": "b"})]
+    third = step(plan, rows_of(gone), second.state, Clock(5, None, ended=True))
+    assert third.rows.num_rows == 1
+
+
+def test_what_one_plan_left_is_not_taken_for_anothers() -> None:
+    """Two sets of patterns over the same queries: their states are alike while no pattern keeps an event."""
+    text = (
+        "model x node A (n bigint) query q(a) find a: A query r(a) find a: A where a.n > 1 pattern p match found {} a"
+    )
+    rows: list[Row] = [(0, {"site": "s", "change": "create", "element": "a", "kind": "A"})]
+    last: list[Row] = [(9, {"site": "s", "change": "set", "element": "a", "attribute": "n", "value": "2"})]
+    states = {}
+    for name in ("q", "r"):
+        first = step(small_plan(text.format(name)), rows_of(rows), None, Clock())
+        states[name] = step(small_plan(text.format(name)), rows_of([]), first.state, Clock(None, 5)).state
+    done = step(small_plan(text.format("r")), rows_of(last), states["r"], Clock(5, None, ended=True))
+    assert done.rows.num_rows == 1
+    with pytest.raises(StateError, match="other queries"):
+        step(small_plan(text.format("r")), rows_of(last), states["q"], Clock(5, None, ended=True))

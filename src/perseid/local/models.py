@@ -12,10 +12,11 @@ import pyarrow as pa
 from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_columns
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES
+from perseid.engines.models.transactions import Waiting, transactions
 from perseid.errors import EventDataError, missing_column, warn
 from perseid.local.rows import Events
 from perseid.local.tables import Table, read_table, time_column
-from perseid.semantics.graphs import Change, in_turn
+from perseid.semantics.graphs import Change
 from perseid.semantics.model_oracle import Told, ordered
 from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.model_steps import Watched
@@ -53,22 +54,14 @@ class Models:
         changes = changes_of(self.columns, table)
         keys = list(zip(*(values_of(table, name) for name in self.key), strict=True)) if self.key else [()] * table.rows
         ranks = [values_of(table, name) for name in self.order_by]
-        models: dict[tuple[Any, ...], list[int]] = {}
-        for row in range(table.rows):
-            models.setdefault(keys[row], []).append(row)
-        for key, rows in models.items():
-            rows.sort(key=lambda row: (times[row], *in_turn([column[row] for column in ranks], changes[row])))
-            start = 0
-            for end in range(1, len(rows) + 1):
-                if end == len(rows) or times[rows[end]] != times[rows[start]]:
-                    yield key, int(times[rows[start]]), [changes[row] for row in rows[start:end]]
-                    start = end
+        yield from transactions(
+            Waiting(keys[row], int(times[row]), tuple(column[row] for column in ranks), changes[row])
+            for row in range(table.rows)
+        )
 
-    def told(
-        self, live: dict[tuple[Any, ...], LiveModel] | None = None, queries: Iterable[str] | None = None
-    ) -> Iterator[tuple[tuple[Any, ...], int, Told]]:
-        """What every transaction brought, of all queries or of some; ``live`` is filled with the models as they go."""
-        live = {} if live is None else live
+    def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[tuple[Any, ...], int, Told]]:
+        """What every transaction brought, of all queries or of some."""
+        live: dict[tuple[Any, ...], LiveModel] = {}
         for key, time, changes in self.transactions():
             if key not in live:
                 live[key] = LiveModel(self.queries, queries)
@@ -84,7 +77,7 @@ class Models:
         rows = [EventRows(self.queries, one, self.key) for one in watched]
         refused: list[str] = []
         queries = dict.fromkeys(name for one in watched for name in one.queries)
-        for key, time, told in self.told(queries=queries):
+        for key, time, told in self.told(queries):
             for one in rows:
                 one.add(key, time, told)
             refused += [why for _, why in told.refused]

@@ -447,6 +447,12 @@ class Names:
         if name not in carried:
             what = f"attribute of {ref.parts[0]}"
             raise unknown(what, name, list(carried), ref.span)
+        if isinstance(carried[name], t.Array | t.Map | t.Struct | t.Variant):
+            raise TypeMismatchError(
+                f"Queries ask about single values, and {name} has several.",
+                span=ref.span,
+                hint="Carry what is asked about in an attribute of its own.",
+            )
         if window is None:
             return carried[name]
         if window.function == "moving_count":

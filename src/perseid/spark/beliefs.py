@@ -25,11 +25,10 @@ from perseid.local.beliefs import Belief, Beliefs, role_of
 from perseid.local.rows import Events
 from perseid.semantics.core import CorePattern
 from perseid.spark.arrow import to_arrow
-from perseid.spark.batch import observed
 from perseid.spark.inputs import Input, inputs_of, time_text
 from perseid.spark.projection import carried_schema, spark_schema
-from perseid.spark.stream import are_streams, operated, refuse_old, refuse_untimed
-from perseid.spark.stream_worker import StreamJob
+from perseid.spark.routed import in_batch, in_stream, refuse_rejected
+from perseid.spark.stream import are_streams
 from perseid.spark.worker import IDENTITY, KIND, OURS, TIME, Job, Sent
 
 _UNIT = f"{OURS}unit"
@@ -87,9 +86,10 @@ def detect_beliefs(
     assert shaped is not None
     routed = [f"{_UNIT}{i}" for i in range(len(plan.asked[0].unit))]
     if not streaming:
-        told = _batch(shaped, routed, job, observation)
+        told = in_batch(shaped, routed, job, observation)
     else:
-        told = _stream(shaped, routed, job, stream, [one for one, _, _ in sources], plan, checkpoint)
+        name = ", ".join(one.name for one in plan.asked)
+        told = in_stream(shaped, routed, job, stream, [one for one, _, _ in sources], name, checkpoint)
     told = told.select(*job.schema.names[: len(schema)])
     if plan.apart:
         final = carried_schema(plan.schema, False)
@@ -100,35 +100,10 @@ def detect_beliefs(
 
 def refuse_on_spark(plan: UncertainPlan, streaming: bool, rejected: bool) -> None:
     """What cannot be run."""
-    if rejected:
-        raise UnsupportedError(
-            "rejected=True is for streams of certain events.", hint="Late and bad rows are counted: ps.progress(query)."
-        )
+    refuse_rejected(rejected, "certain events", "rows")
     plan.refuse_apart()
     if streaming:
         plan.refuse_on_streams()
-
-
-def _batch(shaped: Any, routed: Sequence[str], job: Job, observation: Any) -> Any:
-    if observation is None:
-        shaped = shaped.where(f"{TIME} is not null")
-    shaped = shaped.repartition(*routed) if routed else shaped.repartition(1)
-    told = shaped.drop(*routed).mapInArrow(job, spark_schema(job.schema))
-    return told if observation is None else observed(told, observation)
-
-
-def _stream(
-    shaped: Any, routed: Sequence[str], job: Job, stream: Beliefs, inputs: Sequence[Input], plan: UncertainPlan,
-    checkpoint: str | None,
-) -> Any:  # fmt: skip
-    refuse_old()
-    refuse_untimed(inputs)
-    crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.drop(*routed).schema])
-    stream_job = StreamJob(job=job, crossing=crossing, shards=stream.shards, idle=stream.idle, flat=False)
-    shard = f"cast(pmod(xxhash64({', '.join(['0', *routed])}), {stream.shards}) as int)"
-    rows = Events(None, idle=stream.idle, shards=stream.shards, max_state=stream.max_state)
-    name = ", ".join(one.name for one in plan.asked)
-    return operated(stream_job, shaped, shard, rows, name, checkpoint)
 
 
 def _believed(stream: Beliefs) -> Iterator[tuple[Input, Belief | None, Mapping[str, str]]]:

@@ -11,16 +11,15 @@ import pyarrow as pa
 from perseid.compile.plan import Plan
 from perseid.engines.models.engine import MODELS
 from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
-from perseid.errors import EventDataError, UnsupportedError
+from perseid.errors import EventDataError
 from perseid.local.models import Models
 from perseid.local.rows import Events
 from perseid.semantics.model_steps import Group
 from perseid.spark.arrow import to_arrow
-from perseid.spark.batch import observed
 from perseid.spark.inputs import Input, inputs_of, time_text
-from perseid.spark.projection import carried_schema, spark_schema
-from perseid.spark.stream import are_streams, operated, refuse_old, refuse_untimed
-from perseid.spark.stream_worker import StreamJob
+from perseid.spark.projection import carried_schema
+from perseid.spark.routed import in_batch, in_stream, refuse_rejected
+from perseid.spark.stream import are_streams
 from perseid.spark.worker import IDENTITY, KIND, OURS, TIME, Job
 
 _KEY = f"{OURS}model"
@@ -38,10 +37,7 @@ def detect_models(
     observation: Any,
 ) -> Any:
     """The DataFrame of matches, of a DataFrame of changes or of a streaming one."""
-    if rejected:
-        raise UnsupportedError(
-            "rejected=True is for streams of events.", hint="Late and bad changes are counted: ps.progress(query)."
-        )
+    refuse_rejected(rejected, "events", "changes")
     (one,) = inputs_of(Events({CHANGES: stream.data}, time=stream.time, key=stream.key, order_by=stream.order_by))
     streaming = are_streams([one.frame])
     types = _types(one, stream)
@@ -58,30 +54,10 @@ def detect_models(
     routed = [f"{_KEY}{i}" for i in range(len(stream.key))]
     if streaming:
         name = ", ".join(pattern.name for group, _ in groups for pattern in group.patterns)
-        told = _stream(shaped, routed, job, stream, one, name, checkpoint)
+        told = in_stream(shaped, routed, job, stream, [one], name, checkpoint)
     else:
-        told = _batch(shaped, routed, job, observation)
+        told = in_batch(shaped, routed, job, observation)
     return told.select(*job.schema.names[: len(plan.schema)]).toDF(*plan.schema.names)
-
-
-def _batch(shaped: Any, routed: Sequence[str], job: Job, observation: Any) -> Any:
-    if observation is None:
-        shaped = shaped.where(f"{TIME} is not null")
-    shaped = shaped.repartition(*routed) if routed else shaped.repartition(1)
-    told = shaped.drop(*routed).mapInArrow(job, spark_schema(job.schema))
-    return told if observation is None else observed(told, observation)
-
-
-def _stream(
-    shaped: Any, routed: Sequence[str], job: Job, stream: Models, one: Input, name: str, checkpoint: str | None
-) -> Any:
-    refuse_old()
-    refuse_untimed([one])
-    crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.drop(*routed).schema])
-    stream_job = StreamJob(job=job, crossing=crossing, shards=stream.shards, idle=stream.idle, flat=False)
-    shard = f"cast(pmod(xxhash64({', '.join(['0', *routed])}), {stream.shards}) as int)"
-    rows = Events(None, idle=stream.idle, shards=stream.shards, max_state=stream.max_state)
-    return operated(stream_job, shaped, shard, rows, name, checkpoint)
 
 
 def _types(one: Input, stream: Models) -> dict[str, Any]:

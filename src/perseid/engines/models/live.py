@@ -54,8 +54,7 @@ class LiveModel:
         }
         deltas = self.network.propagate(0, done, remembered)
         for name, matches in self.matches.items():
-            for _ in matches.changed(name, deltas.get(self.network.outputs[name], _NOTHING), set()):
-                pass
+            matches.remember(set(deltas.get(self.network.outputs[name], _NOTHING)))
 
 
 class _Matches:
@@ -73,12 +72,13 @@ class _Matches:
         lost = {row for row, weight in delta.items() if weight < 0}
         self._forget(lost)
         updated = {match for node in touched for match in self.at.get(node, ())}
-        self._remember(found)
+        self.remember(found)
         for change, matches in (("lost", lost), ("updated", updated), ("found", found)):
             for match in in_order(matches):
                 yield QueryChange(change, name, match)
 
-    def _remember(self, matches: set[Match]) -> None:
+    def remember(self, matches: set[Match]) -> None:
+        """Matches that were not there before."""
         self.standing |= matches
         for match in matches:
             for place in self.nodes:

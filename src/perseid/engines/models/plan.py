@@ -51,8 +51,9 @@ class ModelsPlan:
 
     @cached_property
     def digest(self) -> str:
-        """What a state depends on: what models may contain, and what is asked of them."""
-        said = repr((self.queries.kinds.metamodel, self.queries.queries, self.queries.moving, self.key))
+        """What a state depends on: what models may contain, what is asked of them, and what of it is told."""
+        asked = [one.watched for one in self.asked]
+        said = repr((self.queries.kinds.metamodel, self.queries.queries, self.queries.moving, self.key, asked))
         return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
 
     @cached_property

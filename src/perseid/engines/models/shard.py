@@ -18,16 +18,17 @@ from perseid.engines.hashing import identities
 from perseid.engines.models.events import TYPE, EventRows, content_columns
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, Asked, ModelsPlan
-from perseid.engines.models.state import Kept, Waiting, read_state, write_state
+from perseid.engines.models.state import Kept, read_state, write_state
+from perseid.engines.models.transactions import Waiting, transactions
 from perseid.engines.sequence.stream import Shard, run
 from perseid.errors import LimitError
-from perseid.semantics.graphs import Change, in_turn
+from perseid.semantics.graphs import Change
 
 
 def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard."""
     kept = _taken(plan, state)
-    late, why = _accept(plan, rows, kept, clock)
+    late, why = _accept(plan, rows, kept)
     counted: Counter[str] = Counter(events=len(rows) - len(late), late=len(late), bad=0)
     gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.asked]
     for key, time, changes in _ready(kept, clock):
@@ -51,7 +52,7 @@ def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> 
     return Step(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
 
 
-def _accept(plan: ModelsPlan, rows: Rows, kept: Kept, clock: Clock) -> tuple[Any, Any]:
+def _accept(plan: ModelsPlan, rows: Rows, kept: Kept) -> tuple[Any, Any]:
     """New changes among those that wait; the numbers of those that came too late."""
     times = np.asarray(rows.time)
     behind = np.zeros(len(rows), bool) if kept.done is None else times <= kept.done
@@ -74,12 +75,7 @@ def _ready(kept: Kept, clock: Clock) -> Iterator[tuple[tuple[Any, ...], int, lis
     else:
         ready = [one for one in kept.waiting if one.time <= clock.now]
         kept.waiting = [one for one in kept.waiting if one.time > clock.now]
-    ready.sort(key=lambda one: (repr(one.key), one.time, *in_turn(one.rank, one.change)))
-    start = 0
-    for end in range(1, len(ready) + 1):
-        if end == len(ready) or (ready[end].key, ready[end].time) != (ready[start].key, ready[start].time):
-            yield ready[start].key, ready[start].time, [one.change for one in ready[start:end]]
-            start = end
+    yield from transactions(sorted(ready, key=lambda one: repr(one.key)))
 
 
 def _searched(

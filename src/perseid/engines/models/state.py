@@ -15,24 +15,14 @@ from perseid.engines.contract import StateReport
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, ModelsPlan
 from perseid.engines.models.sources import MovingWindows
+from perseid.engines.models.transactions import Key, Waiting
 from perseid.engines.sequence.schema import arrow_of
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
-from perseid.semantics.graphs import Change, Element, canonical
+from perseid.semantics.graphs import Change, Element, Graph, canonical
 
 NAME, VERSION = "models", 1
 _SHAPE = "The state is not what one of live models should be."
-Key = tuple[Any, ...]
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A change whose time has not come."""
-
-    key: Key
-    time: int
-    rank: tuple[Any, ...]
-    change: Change
 
 
 @dataclass(slots=True)
@@ -109,23 +99,21 @@ def _edges(plan: ModelsPlan, models: dict[Key, LiveModel]) -> pa.RecordBatch:
 def _by_type(plan: ModelsPlan, models: dict[Key, LiveModel]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
     """Values and what moving windows remember, by the attribute's type: rows of model, node, attribute, time and value."""
     found: dict[str, list[tuple[Any, ...]]] = {}
-    types = _types(plan)
+    carried = plan.queries.kinds.carried
     for i, one in enumerate(models.values()):
+
+        def rows(element: Element, attribute: str, graph: Graph = one.graph) -> list[tuple[Any, ...]]:
+            # Types that have nothing to do with each other may have attributes of one name.
+            return found.setdefault(str(arrow_of(carried[graph.nodes[element]][attribute])), [])
+
         for (element, attribute), value in one.graph.values.items():
-            found.setdefault(types[attribute], []).append((i, element, attribute, None, value))
+            rows(element, attribute).append((i, element, attribute, None, value))
         for operator in one.network.operators:
             if isinstance(operator, MovingWindows):
-                name = operator.window.attribute
                 for element, past in operator.past.items():
-                    rows = found.setdefault(types[name], [])
-                    rows += [(i, element, operator.name, time, value) for time, value in past]
+                    own = rows(element, operator.window.attribute)
+                    own += [(i, element, operator.name, time, value) for time, value in past]
     return iter(sorted(found.items()))
-
-
-def _types(plan: ModelsPlan) -> dict[str, str]:
-    """The Arrow type, as text, of every attribute of any node."""
-    carried = plan.queries.kinds.carried.values()
-    return {name: str(arrow_of(type_)) for attributes in carried for name, type_ in attributes.items()}
 
 
 def _values(plan: ModelsPlan, type_: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

@@ -1,0 +1,35 @@
+"""Changes that wait for their time, and as which transactions they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from perseid.semantics.graphs import Change, in_turn
+
+Key: TypeAlias = "tuple[Any, ...]"
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A change of a model, which is known by its key; ``rank`` decides among those of one time."""
+
+    key: Key
+    time: int
+    rank: tuple[Any, ...]
+    change: Change
+
+
+def transactions(waiting: Iterable[Waiting]) -> Iterator[tuple[Key, int, list[Change]]]:
+    """All changes of one model and time as one: models as they are met, each in the order of time."""
+    models: dict[Key, list[Waiting]] = {}
+    for one in waiting:
+        models.setdefault(one.key, []).append(one)
+    for key, own in models.items():
+        own.sort(key=lambda one: (one.time, *in_turn(one.rank, one.change)))
+        start = 0
+        for end in range(1, len(own) + 1):
+            if end == len(own) or own[end].time != own[start].time:
+                yield key, own[start].time, [one.change for one in own[start:end]]
+                start = end
