@@ -26,7 +26,7 @@ from perseid.local.frames import Frames
 from perseid.local.models import Models, changes_of, events_here
 from perseid.local.reactions import Reaction, react_here
 from perseid.local.repairs import QuickFixes
-from perseid.local.rows import Events, require_here, require_spark
+from perseid.local.rows import Events, is_spark, require_here, require_spark
 from perseid.local.tables import read_table
 from perseid.semantics.graphs import RANK, Change, Element, Graph
 from perseid.semantics.metamodels import kinds_of, unknown
@@ -125,17 +125,23 @@ def frames(
     time: str = "ts",
     key: str | Iterable[str] = (),
     observe: str | Iterable[str] = (),
+    idle: str | dt.timedelta | None = None,
+    shards: int = 16,
+    max_state: int = 1 << 28,
 ) -> Frames:
     """Declare frames of live models: a row for each model and time, and which of its columns set what.
 
     ``each`` is what every model begins with: rows of changes as :func:`model` takes them, without a time. ``columns`` says
     for each column which element of it has the value as which attribute: ``{"right_hand_y": ("right_hand", "y")}``. A row
-    is a transaction that sets all of them; a null sets null. The first of a model makes what ``each`` says before.
+    is a transaction that sets all of them; a null sets null. The first of a model makes what ``each`` says before. Several
+    rows of one model and time are one frame: of each column the greatest value counts.
 
     The events are those of :func:`model`, and patterns are asked of them in the same way. Since nodes and edges stay, most
-    queries are answered for all frames at once; ``explain`` says which are not, and why.
+    queries are answered for all frames at once; ``explain`` says which are not, and why. On a stream a frame is told of
+    when the watermark is past its time; ``idle``, ``shards`` and ``max_state`` are as of :func:`events`.
     """
     _require_metamodel(metamodel)
+    rows = events([], idle=idle, shards=shards, max_state=max_state)
     snapshot = _snapshot(metamodel, each)
     _check_columns(metamodel, snapshot, columns)
     return Frames(
@@ -144,6 +150,9 @@ def frames(
         time,
         _names(key),
         observe=_names(observe),
+        idle=rows.idle,
+        shards=shards,
+        max_state=max_state,
         each=tuple(snapshot),
         sets={name: (place[0], place[1]) for name, place in columns.items()},
     )
@@ -300,7 +309,10 @@ def events_of(groups: Sequence[Group], stream: Models) -> list[Events]:
 
 def explain_model(groups: Sequence[Group], stream: Models) -> str:
     """The model that patterns are asked of, in words."""
-    one_by_one = [stream.why_one_by_one(group.watched) for group in groups] if isinstance(stream, Frames) else None
+    one_by_one = None
+    if isinstance(stream, Frames):
+        types = _column_types(stream.data) if is_spark(stream.data) else None
+        one_by_one = [stream.why_one_by_one(group.watched, types) for group in groups]
     return explain_models(stream.queries, groups, stream.key, one_by_one)
 
 
@@ -324,3 +336,9 @@ def detect_changes(
 
     tables = read_relations(relations)
     return detect_models(groups, stream, tables, rejected=rejected, checkpoint=checkpoint, observation=observation)
+
+
+def _column_types(frame: Any) -> dict[str, Any]:
+    from perseid.spark.models import column_types
+
+    return column_types(frame)

@@ -1,4 +1,4 @@
-"""Live models on Spark: changes go by the key of their model, batch and stream through the operators that patterns have."""
+"""Live models on Spark: changes and frames go by the key of their model, through the operators that patterns have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 from perseid.compile.plan import Plan
 from perseid.engines.models.engine import MODELS
 from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
-from perseid.errors import EventDataError
+from perseid.errors import EventDataError, missing_column
+from perseid.local.frames import Frames
 from perseid.local.models import Models
 from perseid.local.rows import Events
 from perseid.semantics.model_steps import Group
@@ -36,13 +37,19 @@ def detect_models(
     checkpoint: str | None,
     observation: Any,
 ) -> Any:
-    """The DataFrame of matches, of a DataFrame of changes or of a streaming one."""
+    """The DataFrame of matches, of a DataFrame of changes or frames, or of a streaming one."""
     refuse_rejected(rejected, "events", "changes")
     (one,) = inputs_of(Events({CHANGES: stream.data}, time=stream.time, key=stream.key, order_by=stream.order_by))
     streaming = are_streams([one.frame])
-    types = _types(one, stream)
+    frames = stream if isinstance(stream, Frames) else None
+    types = _types_of_changes(one, stream) if frames is None else _types_of_frames(one, frames, groups)
     plan = make_plan(
-        [(group.watched, own) for group, own in groups], stream.queries, types, key=stream.key, order_by=stream.order_by
+        [(group.watched, own) for group, own in groups],
+        stream.queries,
+        types,
+        key=stream.key,
+        order_by=stream.order_by,
+        frames=None if frames is None else frames.shape,
     )
     plan = replace(plan, shards=stream.shards, max_state=stream.max_state)
     job = Job(
@@ -60,7 +67,23 @@ def detect_models(
     return told.select(*job.schema.names[: len(plan.schema)]).toDF(*plan.schema.names)
 
 
-def _types(one: Input, stream: Models) -> dict[str, Any]:
+def column_types(frame: Any) -> dict[str, Any]:
+    """Arrow's types of the columns of a DataFrame."""
+    return {field.name: to_arrow(field.dataType) for field in frame.schema}
+
+
+def _types_of_frames(one: Input, stream: Frames, groups: Sequence[tuple[Group, Plan]]) -> dict[str, Any]:
+    """What crosses, and its type: what tells models apart, and what frames set that somebody asks for."""
+    for name in stream.sets:
+        if name not in one.columns:
+            role = "value of " + ".".join(map(str, stream.sets[name]))
+            raise missing_column("The DataFrame of frames", name, role, list(one.columns), "ps.frames(df, …)")
+    types = {name: to_arrow(one.columns[name]) for name in (*stream.key, *stream.sets)}
+    needed = stream.shape.needed(stream.queries, [group.watched for group, _ in groups], types)
+    return {name: types[name] for name in dict.fromkeys((*stream.key, *needed))}
+
+
+def _types_of_changes(one: Input, stream: Models) -> dict[str, Any]:
     """What crosses, and its type: values as texts, names of nodes as they are."""
     element = stream.columns["element"]
     if element not in one.columns:
@@ -80,13 +103,21 @@ def _select(one: Input, stream: Models, job: Job) -> list[str]:
     out = []
     plan = job.plan
     assert isinstance(plan, ModelsPlan)
+    framed = plan.frames is not None
     for name, here in job.columns.items():
+        if framed:
+            out.append(f"{one.text(name)} as {here}")
+            continue
         source = stream.columns.get(name, name)
         text = one.text(source) if source in one.columns else "null"
         kind = _sql(plan.types[name]) if name in ROLES else None
         out.append(f"{text} as {here}" if kind is None else f"cast({text} as {kind}) as {here}")
     own = [f"{time_text(one)} as {TIME}", f"cast(0 as int) as {KIND}"]
-    said = ", ".join(one.text(stream.columns[role]) for role in ROLES if stream.columns[role] in one.columns)
+    said = (
+        "0"
+        if framed
+        else ", ".join(one.text(stream.columns[role]) for role in ROLES if stream.columns[role] in one.columns)
+    )
     own.append(f"xxhash64({said}) as {IDENTITY}")
     return [*out, *own, *(f"cast({one.text(name)} as string) as {_KEY}{i}" for i, name in enumerate(stream.key))]
 

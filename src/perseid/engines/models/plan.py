@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from perseid.compile.plan import Plan
 from perseid.engines.models.events import arrow_columns
+from perseid.engines.models.frame_rows import FrameShape
 from perseid.engines.sequence.columns import arrow_type
 from perseid.engines.sequence.engine import make_linked_plan
 from perseid.engines.sequence.plan import SequencePlan
@@ -42,10 +43,12 @@ class ModelsPlan:
     order_by: tuple[str, ...]
     """Columns that decide among changes of one time."""
     types: Mapping[str, Any]
-    """Arrow's types of the columns that come in: the roles of a change, and the key."""
+    """Arrow's types of the columns that come in: the roles of a change or what a frame sets, and the key."""
     asked: tuple[Asked, ...]
     schema: Any
     """The Arrow schema of the rows that come out."""
+    frames: FrameShape | None = None
+    """What rows set where they are frames; None where they are changes."""
     shards: int = 1
     max_state: int = 1 << 28
 
@@ -53,7 +56,8 @@ class ModelsPlan:
     def digest(self) -> str:
         """What a state depends on: what models may contain, what is asked of them, and what of it is told."""
         asked = [one.watched for one in self.asked]
-        said = repr((self.queries.kinds.metamodel, self.queries.queries, self.queries.moving, self.key, asked))
+        of_models = (self.queries.kinds.metamodel, self.queries.queries, self.queries.moving, self.key)
+        said = repr((of_models, asked, self.frames))
         return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
 
     @cached_property
@@ -63,7 +67,13 @@ class ModelsPlan:
 
     @property
     def element(self) -> Any:
-        return self.types["element"]
+        """The type of names of nodes."""
+        return element_type(self.types, self.frames)
+
+    @property
+    def frame_columns(self) -> tuple[str, ...]:
+        """The columns that frames come with: those that decide nothing are left behind."""
+        return () if self.frames is None else tuple(name for name in self.frames.sets if name in self.types)
 
     def over(self, asked: Asked) -> SequencePlan:
         """The plan of a group, with what is said of the stream."""
@@ -77,8 +87,10 @@ def make_plan(
     *,
     key: Sequence[str] = (),
     order_by: Sequence[str] = (),
+    frames: FrameShape | None = None,
 ) -> ModelsPlan:
-    """Compiled patterns over the events of models whose changes have columns of these types."""
+    """Compiled patterns over the events of models whose changes, or frames, have columns of these types."""
+    element = element_type(types, frames)
     asked, schema = [], None
     for watched, plan in groups:
         if any(pattern.feeds_on for pattern in plan.patterns):
@@ -86,9 +98,14 @@ def make_plan(
                 "A pattern over a model that takes matches of another runs in one process.",
                 hint="Use match(…), or write the other pattern's steps in its place.",
             )
-        arrow = arrow_columns(queries, watched, types["element"], key) | {name: types[name] for name in key}
+        arrow = arrow_columns(queries, watched, element, key) | {name: types[name] for name in key}
         known = {name: arrow_type(kind) for name, kind in arrow.items()}
         sequence = make_linked_plan(plan, known, arrow=arrow)
         asked.append(Asked(watched, sequence))
         schema = sequence.schema if schema is None else join_schemas(schema, sequence.schema)
-    return ModelsPlan(queries, tuple(key), tuple(order_by), dict(types), tuple(asked), schema or pa.schema([]))
+    return ModelsPlan(queries, tuple(key), tuple(order_by), dict(types), tuple(asked), schema or pa.schema([]), frames)
+
+
+def element_type(types: Mapping[str, Any], frames: FrameShape | None) -> Any:
+    """The type of names of nodes: frames do not name them, what their models begin with does."""
+    return types["element"] if frames is None else frames.element

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.codes import one_chunk
 from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.hashing import identities
-from perseid.engines.models.events import TYPE, EventRows, content_columns
+from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_columns
+from perseid.engines.models.frame_shard import brought_by_frames
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, Asked, ModelsPlan
 from perseid.engines.models.state import Kept, read_state, write_state
@@ -28,8 +30,28 @@ from perseid.semantics.graphs import Change
 def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard."""
     kept = _taken(plan, state)
-    late, why = _accept(plan, rows, kept)
-    counted: Counter[str] = Counter(events=len(rows) - len(late), late=len(late), bad=0)
+    behind = np.zeros(len(rows), bool) if kept.done is None else np.asarray(rows.time) <= kept.done
+    late, taken = np.flatnonzero(behind), np.flatnonzero(~behind)
+    counted: Counter[str] = Counter(events=len(taken), late=len(late), bad=0)
+    bring = brought_by_changes if plan.frames is None else brought_by_frames
+    events = bring(plan, rows, taken, kept, clock, counted)
+    if clock.now is not None and not clock.ended:
+        kept.done = clock.now if kept.done is None else max(kept.done, clock.now)
+    tables, wakes = _searched(plan, kept, events, rows, clock, counted)
+    written = None if clock.ended else _written(plan, kept)
+    counted["matches"] = sum(table.num_rows for table in tables)
+    counted["state_bytes"] = 0 if written is None else len(written)
+    wakes += kept.times()
+    whole = pa.concat_tables([plan.schema.empty_table(), *(_in_schema(table, plan.schema) for table in tables)])
+    why = np.full(len(late), Late.BEHIND_WATERMARK, np.int8)
+    return Step(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
+
+
+def brought_by_changes(
+    plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept, clock: Clock, counted: Counter[str]
+) -> list[pa.Table]:
+    """The events of transactions whose time has come, for each group of patterns; ``taken`` are the rows that are not late."""
+    _accept(plan, rows, taken, kept)
     gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.asked]
     for key, time, changes in _ready(kept, clock):
         model = kept.models.get(key)
@@ -39,31 +61,20 @@ def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> 
         counted["bad"] += len(told.refused)
         for one in gathered:
             one.add(key, time, told)
-    if clock.now is not None and not clock.ended:
-        kept.done = clock.now if kept.done is None else max(kept.done, clock.now)
-    tables, wakes = _searched(plan, kept, gathered, rows, clock, counted)
-    written = None if clock.ended else _written(plan, kept)
-    counted["matches"] = sum(table.num_rows for table in tables)
     counted["live_keys"] = len(kept.models)
     counted["kept_events"] = len(kept.waiting)
-    counted["state_bytes"] = 0 if written is None else len(written)
-    wakes += [one.time for one in kept.waiting]
-    whole = pa.concat_tables([plan.schema.empty_table(), *(_in_schema(table, plan.schema) for table in tables)])
-    return Step(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
+    return [one.table(plan.element, [plan.types[name] for name in plan.key]) for one in gathered]
 
 
-def _accept(plan: ModelsPlan, rows: Rows, kept: Kept) -> tuple[Any, Any]:
-    """New changes among those that wait; the numbers of those that came too late."""
+def _accept(plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept) -> None:
+    """New changes among those that wait."""
     times = np.asarray(rows.time)
-    behind = np.zeros(len(rows), bool) if kept.done is None else times <= kept.done
     columns = [_values(rows.columns[role]) for role in ROLES]
     keys = [_values(rows.columns[name]) for name in plan.key]
     ranks = [_values(rows.columns[name]) for name in plan.order_by]
-    for row in np.flatnonzero(~behind).tolist():
+    for row in taken.tolist():
         key, rank = (tuple(column[row] for column in own) for own in (keys, ranks))
         kept.waiting.append(Waiting(key, int(times[row]), rank, Change(*(column[row] for column in columns))))
-    late = np.flatnonzero(behind)
-    return late, np.full(len(late), Late.BEHIND_WATERMARK, np.int8)
 
 
 def _ready(kept: Kept, clock: Clock) -> Iterator[tuple[tuple[Any, ...], int, list[Change]]]:
@@ -79,13 +90,13 @@ def _ready(kept: Kept, clock: Clock) -> Iterator[tuple[tuple[Any, ...], int, lis
 
 
 def _searched(
-    plan: ModelsPlan, kept: Kept, gathered: list[EventRows], rows: Rows, clock: Clock, counted: Counter[str]
+    plan: ModelsPlan, kept: Kept, brought: list[pa.Table], rows: Rows, clock: Clock, counted: Counter[str]
 ) -> tuple[list[pa.Table], list[int]]:
     """What the patterns of each group find in the events they are asked of."""
     if not kept.sequences:
         kept.sequences = [None] * len(plan.asked)
     tables, wakes = [], []
-    for number, (asked, events) in enumerate(zip(plan.asked, gathered, strict=True)):
+    for number, (asked, events) in enumerate(zip(plan.asked, brought, strict=True)):
         own = _rows(plan, asked, events, rows)
         ran = run(plan.over(asked), own, kept.sequences[number], clock=clock, newest=clock.now, make=_Punctual)
         done = ran.step
@@ -110,25 +121,24 @@ class _Punctual(Shard):
         return np.zeros(len(rows), np.int8)
 
 
-def _rows(plan: ModelsPlan, asked: Asked, events: EventRows, given: Rows) -> Rows:
+def _rows(plan: ModelsPlan, asked: Asked, events: pa.Table, given: Rows) -> Rows:
     """Events as the sequence engine takes them."""
-    names = list(dict.fromkeys(row[1] for row in events.rows))
-    codes = {name: i for i, name in enumerate(names)}
-    keys = events.key_columns([plan.types[name] for name in plan.key])
-    columns = {**keys, **events.columns(plan.element)}
-    content = {**columns, TYPE: pa.array([row[1] for row in events.rows], pa.string())}
+    content = {name: one_chunk(events[name]) for name in events.column_names if name not in (TIME, PLACE)}
+    columns = {name: column for name, column in content.items() if name != TYPE}
+    types = content[TYPE]
+    coded = types if pa.types.is_dictionary(types.type) else types.dictionary_encode()
     order = content_columns(plan.queries, asked.watched, plan.key)
     return Rows(
-        time=np.array([row[0] for row in events.rows], np.int64),
-        kinds=np.array([codes[row[1]] for row in events.rows], np.int32),
-        kind_names=names,
+        time=one_chunk(events[TIME].cast(pa.int64())).to_numpy(),
+        kinds=coded.indices.to_numpy().astype(np.int32),
+        kind_names=coded.dictionary.to_pylist(),
         columns=columns,
         keys={
             route.id: dict(zip(route.columns, (columns[path[0]] for path in route.paths), strict=True))
             for route in asked.sequence.plan.routes
         },
         identity=identities([content[name] for name in order], content),
-        ranks=[pa.array([row[2] for row in events.rows], pa.int64())],
+        ranks=[one_chunk(events[PLACE])],
         relations=given.relations,
     )
 
@@ -148,7 +158,7 @@ def _written(plan: ModelsPlan, kept: Kept) -> bytes:
     if len(state) > plan.max_state:
         raise LimitError(
             f"The models of one shard take {len(state):,} bytes; {plan.max_state:,} are allowed.",
-            hint="Use more shards, or ps.model(…, max_state=…).",
+            hint=f"Use more shards, or {'ps.model' if plan.frames is None else 'ps.frames'}(…, max_state=…).",
         )
     _KEPT[plan.digest, state] = kept
     while len(_KEPT) > MOST:

@@ -5,12 +5,15 @@ Networks are not written: they are made again from the models. Values lie by the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from perseid.engines.codes import one_chunk
 from perseid.engines.contract import StateReport
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, ModelsPlan
@@ -35,6 +38,14 @@ class Kept:
     """Everything up to this time was told."""
     sequences: list[bytes | None] = field(default_factory=list)
     """The state of each group of patterns."""
+    frames: pa.Table | None = None
+    """Frames that wait, and of each model the last that were told of: ``time``, ``seen``, and columns of key and values."""
+
+    def times(self) -> list[int]:
+        """The times of what waits."""
+        if self.frames is None:
+            return [one.time for one in self.waiting]
+        return self.frames.filter(pc.invert(self.frames["seen"]))["time"].to_pylist()  # type: ignore[no-any-return]
 
 
 def write_state(plan: ModelsPlan, kept: Kept) -> bytes:
@@ -49,7 +60,7 @@ def write_state(plan: ModelsPlan, kept: Kept) -> bytes:
     }
     tables = [
         _keys(plan, kept.models),
-        _waiting(plan, kept.waiting),
+        _waiting(plan, kept.waiting) if plan.frames is None else _frames(plan, kept),
         _nodes(plan, kept.models),
         _edges(plan, kept.models),
         pa.RecordBatch.from_pydict(
@@ -78,6 +89,19 @@ def _waiting(plan: ModelsPlan, waiting: list[Waiting]) -> pa.RecordBatch:
     for role, attribute in zip(ROLES, ("action", "element", "kind", "attribute", "value", "target"), strict=True):
         columns[role] = pa.array([getattr(one.change, attribute) for one in waiting], plan.types[role])
     return pa.RecordBatch.from_pydict(columns)
+
+
+def frame_schema(plan: ModelsPlan) -> pa.Schema:
+    """Of frames that are kept; columns by their places, as people may name theirs ``time``."""
+    keys = [(f"key {i}", plan.types[name]) for i, name in enumerate(plan.key)]
+    sets = [(f"set {i}", plan.types[name]) for i, name in enumerate(plan.frame_columns)]
+    return pa.schema([("time", pa.int64()), ("seen", pa.bool_()), *keys, *sets])
+
+
+def _frames(plan: ModelsPlan, kept: Kept) -> pa.RecordBatch:
+    schema = frame_schema(plan)
+    frames = schema.empty_table() if kept.frames is None else kept.frames
+    return pa.RecordBatch.from_arrays([one_chunk(column) for column in frames.columns], schema=schema)
 
 
 def _nodes(plan: ModelsPlan, models: dict[Key, LiveModel]) -> pa.RecordBatch:
@@ -175,15 +199,22 @@ def _read(plan: ModelsPlan, sealed: Sealed, groups: list[Any]) -> Kept:
         remembered[model].setdefault(name, {}).setdefault(element, []).append((time, canonical(value)))
     for one, made, before in zip(found, changes, remembered, strict=True):
         one.restore(made, before)
+    written = iter(states.column("state").to_pylist())
+    sequences = [next(written) if there is True else None for there in groups]
+    models = dict(zip(keys, found, strict=True))
+    if plan.frames is not None:
+        if waiting.schema != frame_schema(plan):
+            raise ValueError("other columns")
+        if waiting.column("time").null_count or waiting.column("seen").null_count:
+            raise ValueError("a frame without a time")
+        return Kept(models, [], done, sequences, pa.Table.from_batches([waiting]))
     parts = [[f"key {i}" for i in range(len(plan.key))], [f"rank {i}" for i in range(len(plan.order_by))], list(ROLES)]
     own = [_rows(waiting, names) if names else [()] * waiting.num_rows for names in parts]
     times = waiting.column("time").to_pylist()
     kept_waiting = [
         Waiting(key, int(time), rank, Change(*change)) for time, key, rank, change in zip(times, *own, strict=True)
     ]
-    written = iter(states.column("state").to_pylist())
-    sequences = [next(written) if there is True else None for there in groups]
-    return Kept(dict(zip(keys, found, strict=True)), kept_waiting, done, sequences)
+    return Kept(models, kept_waiting, done, sequences)
 
 
 def _place(model: Any, keys: list[Any]) -> int:
@@ -201,6 +232,8 @@ def report(state: bytes) -> StateReport:
     sealed = unseal(state)
     check_owner(sealed, NAME, (VERSION,))
     keys, waiting, nodes, *_ = sealed.tables
+    if "seen" in waiting.schema.names:
+        return _report_of_frames(sealed, waiting, len(state))
     names = [name for name in keys.schema.names if name.startswith("key ")]
     counts: dict[int, int] = {}
     for model in nodes.column("model").to_pylist():
@@ -219,4 +252,14 @@ def report(state: bytes) -> StateReport:
         {},
         told,
         len(state),
+    )
+
+
+def _report_of_frames(sealed: Sealed, frames: pa.RecordBatch, size: int) -> StateReport:
+    names = [name for name in frames.schema.names if name.startswith("key ")]
+    told = Counter(tuple(zip(names, row, strict=True)) for row in _rows(frames, names)) if names else {}
+    waiting = frames.filter(pc.invert(frames.column("seen"))).column("time").to_pylist()
+    facts = sealed.facts
+    return StateReport(
+        facts["shards"], facts["done"], frames.num_rows, len(waiting), min(waiting, default=None), {}, dict(told), size
     )

@@ -1,0 +1,145 @@
+"""Rows of frames: what each of them sets, the order they stand in, and their columns as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.codes import one_chunk
+from perseid.engines.models.frames import FrameQueries
+from perseid.engines.models.sheets import Column, NoArrays
+from perseid.engines.models.vectors import BOOLEAN, DOUBLE, INTEGER, KINDS, Vector
+from perseid.engines.order import arrange
+from perseid.semantics import types as t
+from perseid.semantics.graphs import Change, Element
+from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_steps import Watched
+
+_FAMILIES: dict[type, str] = {t.Boolean: BOOLEAN, t.Integer: INTEGER, t.Double: DOUBLE}
+
+
+@dataclass(frozen=True)
+class FrameShape:
+    """What every model begins with, and what a frame sets in it."""
+
+    each: tuple[Change, ...]
+    """The changes that every model begins with."""
+    sets: Mapping[str, tuple[Element, str]]
+    """The element and the attribute that each column of a frame sets."""
+
+    @property
+    def element(self) -> Any:
+        """The Arrow type of names of nodes."""
+        return pa.int64() if all(isinstance(change.element, int) for change in self.each) else pa.string()
+
+    def asked(self, queries: Queries, watched: Watched) -> FrameQueries:
+        """What is watched, ready to be answered for arrays of frames."""
+        if watched.changes:
+            raise NoArrays("elementary changes, which patterns ask for")
+        types = {change.element: str(change.kind) for change in self.each if change.action == "create"}
+        columns: dict[tuple[Element, str], Column] = {}
+        for name, (element, attribute) in self.sets.items():
+            type_ = queries.kinds.attribute_type(types[element], attribute)
+            columns[element, attribute] = Column(name, _FAMILIES.get(type(type_), str(type_)))
+        return FrameQueries(queries, self.each, columns, watched.queries)
+
+    def changes(self, values: Mapping[str, Sequence[Any]], frame: int, begins: bool) -> list[Change]:
+        """What a frame changes; ``begins`` where it is the first of its model."""
+        found = list(self.each) if begins else []
+        for name, (element, attribute) in self.sets.items():
+            found.append(Change("set", element, attribute=attribute, value=values[name][frame]))
+        return found
+
+    def needed(self, queries: Queries, watched: Iterable[Watched], types: Mapping[str, Any]) -> tuple[str, ...]:
+        """The columns that decide what is told: all of them where some group goes frame by frame."""
+        found: dict[str, None] = {}
+        try:
+            for one in watched:
+                asked = self.asked(queries, one)
+                for column in asked.sheet.columns.values():
+                    require_fitting(column, types[column.name])
+                found |= dict.fromkeys(asked.sheet.columns)
+        except NoArrays:
+            return tuple(self.sets)
+        return tuple(name for name in self.sets if name in found)
+
+
+class ArrangedFrames:
+    """The rows of frames by model and time; those of one model and time are one frame.
+
+    Of several rows of one frame the greatest value counts, in each column by itself: the order of rows is nobody's
+    promise, and a column need not be there for the others to be read.
+    """
+
+    def __init__(self, keys: Sequence[Any], time: Any) -> None:
+        self.given = (keys, time)
+        found = arrange(keys, time, (), None)
+        self.sorted = bool((found.order[1:] > found.order[:-1]).all())
+        self.order = found.order
+        self.time = time if self.sorted else time[self.order]
+        self.first = np.repeat(found.offsets[:-1], np.diff(found.offsets))
+        new = np.ones(len(self.order), np.bool_)
+        new[1:] = (self.time[1:] != self.time[:-1]) | (self.first[1:] != self.first[:-1])
+        self.starts = np.flatnonzero(new)
+        self.stops = np.append(self.starts[1:], len(self.order))[: len(self.starts)]
+        self.single = len(self.starts) == len(self.order)
+        self.last: Any = slice(None) if self.single else self.stops - 1
+        self.partitions = found.offsets[:-1]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def rows(self, column: Any) -> Any:
+        """For each frame the row whose value of a column counts."""
+        order = self.order if self.single else arrange(*self.given, [column], None).order
+        return order[self.last]
+
+    def first_frames(self) -> Any:
+        """For each frame the first frame of its model."""
+        if self.single:
+            return self.first
+        return np.searchsorted(self.starts, self.first[self.starts])
+
+    def vector(self, column: Any, named: Column) -> Vector:
+        """A column of rows as one of frames."""
+        found = vector_of(column, named)
+        if self.sorted and self.single:
+            return found
+        at = self.rows(column)
+        return Vector(found.values[at], None if found.missing is None else found.missing[at])
+
+    def key(self, column: Any) -> Any:
+        """A key column by frame: of texts there is one for each model, and frames have its number."""
+        column = one_chunk(column)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            number = np.searchsorted(self.partitions, self.first[self.last])
+            values = column.take(pa.array(self.order[self.partitions]))
+            return pa.DictionaryArray.from_arrays(pa.array(number.astype(np.int32)), values)
+        return column if self.sorted and self.single else column.take(pa.array(self.order[self.last]))
+
+
+def require_fitting(column: Column, kind: Any) -> None:
+    """That arrays can hold the values of a column; those that a model would refuse or read otherwise go one by one."""
+    is_ = pa.types
+    fits = {
+        BOOLEAN: is_.is_boolean(kind),
+        INTEGER: is_.is_integer(kind),
+        DOUBLE: is_.is_floating(kind) or is_.is_integer(kind),
+    }
+    if not is_.is_null(kind) and not fits.get(column.family, False):
+        raise NoArrays(f"the column {column.name}, which has {kind} where the attribute is {column.family}")
+
+
+def vector_of(values: Any, column: Column) -> Vector:
+    """A column as an array, and where it is missing."""
+    found = one_chunk(values)
+    kind = KINDS[column.family]
+    if pa.types.is_null(found.type):
+        return Vector(np.zeros(len(found), kind), np.ones(len(found), np.bool_))
+    missing = np.asarray(found.is_null()) if found.null_count else None
+    filled = found.fill_null(False if column.family == BOOLEAN else 0) if found.null_count else found
+    return Vector(np.ascontiguousarray(filled.to_numpy(zero_copy_only=False)).astype(kind, copy=False), missing)

@@ -1,0 +1,152 @@
+"""Frames of a shard: those whose time has come are answered together, after the last ones of their models.
+
+What a frame brings is told against the frame before it, and moving windows look back further. So of each model the last
+frames are kept, as many as the longest window needs; they are computed again beside the new ones and not told again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.codes import one_chunk
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.models.events import EventRows
+from perseid.engines.models.frame_events import event_table, happened, ranks_of
+from perseid.engines.models.frame_rows import ArrangedFrames, require_fitting
+from perseid.engines.models.frames import FrameQueries
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.plan import Asked, ModelsPlan
+from perseid.engines.models.sheets import FrameColumns, NoArrays
+from perseid.engines.models.state import Kept, frame_schema
+
+
+def brought_by_frames(
+    plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept, clock: Clock, counted: Counter[str]
+) -> list[pa.Table]:
+    """The events of frames whose time has come, for each group of patterns; ``taken`` are the rows that are not late."""
+    frames = _with_new(plan, rows, taken, kept)
+    time, seen = (one_chunk(frames[name]).to_numpy(zero_copy_only=False) for name in ("time", "seen"))
+    due = np.ones(len(time), bool) if clock.ended else seen if clock.now is None else seen | (time <= clock.now)
+    work = _Work(plan, frames if due.all() else frames.filter(pa.array(due)), time[due], seen[due])
+    answered = _answered(plan)
+    told = [None if one is None else work.at_once(group, one) for group, one in zip(plan.asked, answered, strict=True)]
+    slow = [group for group, one in zip(plan.asked, answered, strict=True) if one is None]
+    rest = iter(work.one_by_one(slow, kept, counted))
+    remembered = work.remembered() if len(slow) < len(plan.asked) else frames.schema.empty_table()
+    waiting = frames.filter(pa.array(~due))
+    kept.frames = pa.concat_tables([remembered, waiting])
+    counted["live_keys"] = max(len(kept.models), work.models)
+    counted["kept_events"] = waiting.num_rows
+    return [next(rest) if table is None else table for table in told]
+
+
+def _with_new(plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept) -> pa.Table:
+    """Frames that are kept, and those of a call after them."""
+    assert plan.frames is not None
+    schema = frame_schema(plan)
+    given = [rows.columns[name] for name in (*plan.key, *plan.frame_columns)]
+    columns = [pa.array(np.asarray(rows.time, np.int64)), pa.array(np.zeros(len(rows), bool)), *map(one_chunk, given)]
+    new = pa.table(columns, schema=schema)
+    new = new if len(taken) == len(rows) else new.take(pa.array(taken))
+    return new if kept.frames is None or not kept.frames.num_rows else pa.concat_tables([kept.frames, new])
+
+
+class _Work:
+    """Frames that are computed in one call, those that were told of before among them."""
+
+    def __init__(self, plan: ModelsPlan, frames: pa.Table, time: Any, seen: Any) -> None:
+        assert plan.frames is not None
+        self.plan = plan
+        self.shape = plan.frames
+        self.frames = frames
+        self.keys = {name: one_chunk(frames[f"key {i}"]) for i, name in enumerate(plan.key)}
+        self.places = {name: f"set {i}" for i, name in enumerate(plan.frame_columns)}
+        self.rows = ArrangedFrames(list(self.keys.values()), time)
+        self.time = self.rows.time[self.rows.last]
+        self.first = self.rows.first_frames()
+        self.seen = seen[self.rows.order][self.rows.last]
+        self.models = len(self.rows.partitions)
+
+    def at_once(self, group: Asked, asked: FrameQueries) -> pa.Table:
+        """The events of all new frames."""
+        ranks = ranks_of(asked, group.watched)
+        columns = {
+            column.name: self.rows.vector(one_chunk(self.frames[self.places[column.name]]), column)
+            for column in asked.sheet.columns.values()
+        }
+        rows, of = happened(asked, ranks, FrameColumns(self.time, self.first, columns))
+        if self.seen.any():
+            new = ~self.seen[rows]
+            rows, of = rows[new], of[new]
+        keys = {name: self.rows.key(column) for name, column in self.keys.items()}
+        return event_table(self.plan.queries, group.watched, ranks, (rows, of), self.time, keys, self.plan.element)
+
+    def one_by_one(self, groups: list[Asked], kept: Kept, counted: Counter[str]) -> list[pa.Table]:
+        """The events of new frames where queries have no form for arrays: each frame is a transaction."""
+        gathered = [EventRows(self.plan.queries, one.watched, self.plan.key) for one in groups]
+        if not groups:
+            return []
+        told = tuple(dict.fromkeys(name for one in groups for name in one.watched.queries))
+        columns = {name: one_chunk(self.frames[place]) for name, place in self.places.items()}
+        values = {name: one.take(pa.array(self.rows.rows(one))).to_pylist() for name, one in columns.items()}
+        at = pa.array(self.rows.order[self.rows.last])
+        keys = [column.take(at).to_pylist() for column in self.keys.values()]
+        for frame in np.flatnonzero(~self.seen).tolist():
+            key, time = tuple(column[frame] for column in keys), int(self.time[frame])
+            begins = key not in kept.models
+            if begins:
+                kept.models[key] = LiveModel(self.plan.queries, told)
+            done = kept.models[key].transact(time, self.shape.changes(values, frame, begins))
+            counted["bad"] += len(done.refused)
+            for one in gathered:
+                one.add(key, time, done)
+        return [one.table(self.plan.element, [self.plan.types[name] for name in self.plan.key]) for one in gathered]
+
+    def remembered(self) -> pa.Table:
+        """The last frames of each model, as many as its next one looks back to."""
+        windows = self.plan.queries.moving.values()
+        count = max((one.values or 1 for one in windows), default=1)
+        micros = max((one.microseconds or 0 for one in windows), default=0)
+        frames = len(self.time)
+        ends = np.append(np.flatnonzero(np.diff(self.first)), frames - 1)
+        last = ends[np.searchsorted(ends, np.arange(frames))] if frames else ends[:0]
+        near = last - np.arange(frames) < count
+        if micros:
+            near |= self.time > self.time[last] - micros
+        at = pa.array(self.rows.order[self.rows.last][near])
+        columns: dict[str, Any] = {"time": self.frames["time"].take(at), "seen": pa.array(np.ones(len(at), bool))}
+        columns |= {f"key {i}": column.take(at) for i, column in enumerate(self.keys.values())}
+        for place in self.places.values():
+            column = one_chunk(self.frames[place])
+            columns[place] = column.take(pa.array(self.rows.rows(column)[near]))
+        return pa.table(columns, schema=self.frames.schema)
+
+
+_ANSWERED: OrderedDict[tuple[str, str], list[FrameQueries | None]] = OrderedDict()
+"""What this process was asked lately, ready for arrays, by the digest of the plan and the types of columns."""
+MOST = 16
+
+
+def _answered(plan: ModelsPlan) -> list[FrameQueries | None]:
+    """For each group of patterns its queries, ready to be answered at once; None where they cannot be."""
+    known = plan.digest, str(frame_schema(plan))
+    if known not in _ANSWERED:
+        _ANSWERED[known] = [_ready(plan, group) for group in plan.asked]
+        if len(_ANSWERED) > MOST:
+            _ANSWERED.popitem(last=False)
+    return _ANSWERED[known]
+
+
+def _ready(plan: ModelsPlan, group: Asked) -> FrameQueries | None:
+    assert plan.frames is not None
+    try:
+        asked = plan.frames.asked(plan.queries, group.watched)
+        for column in asked.sheet.columns.values():
+            require_fitting(column, plan.types[column.name])
+    except NoArrays:
+        return None
+    return asked

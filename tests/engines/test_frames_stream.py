@@ -1,0 +1,179 @@
+"""Frames on a stream: any cut, restart and number of shards tell what finished data tells, at once and frame by frame."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import perseid as ps
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.models import frame_shard, shard
+from perseid.engines.models.engine import MODELS, step
+from perseid.engines.models.plan import ModelsPlan, make_plan
+from perseid.errors import LimitError, StateError
+from perseid.local.rows import Events
+
+TEXT = """
+model body
+node Body
+node Hand (x double, y double, up boolean, label string)
+edge part Body -> Hand
+
+query high(hand)   find hand: Hand where moving_avg(hand.y, 3) > 0.5
+query lately(hand) find hand: Hand where moving_max(hand.x, 3 seconds) > 0.5
+query level(a, b)  find p -part-> a, p -part-> b where a.y >= b.y and a <> b
+query most(hand)   find hand: Hand top 1 by hand.y
+
+pattern raise_  match found high(hand as h) a -> lost high(hand as h) b within 10 seconds return a.hand as hand
+pattern rest    match lost lately a -> not found lately for 2 seconds within 10 seconds partition by hand
+pattern seesaw  match found level(a as x) c -> lost level(a as x) d within 5 seconds return c.a as upper
+pattern leader  match found most a -> found most b within 5 seconds return b.hand as hand
+"""
+SLOW = ("leader",)
+EACH: list[dict[str, Any]] = [
+    {"change": "create", "element": "b", "kind": "Body"},
+    *({"change": "create", "element": e, "kind": "Hand"} for e in ("l", "r")),
+    *({"change": "link", "element": "b", "kind": "part", "target": e} for e in ("l", "r")),
+]
+COLUMNS = {f"{hand}{name}": (hand, name) for hand in "lr" for name in ("x", "y", "up")}
+TYPES = {"who": pa.string(), **{c: pa.bool_() if c.endswith("up") else pa.float64() for c in COLUMNS}}
+Frame = dict[str, Any]
+
+
+def declared(rows: Any) -> tuple[ps.Metamodel, ps.Frames]:
+    body = ps.metamodel(TEXT)
+    return body, ps.frames(rows, body, each=EACH, columns=COLUMNS, key="who")
+
+
+@cache
+def plan_of(shards: int = 1, patterns: tuple[str, ...] | None = None) -> ModelsPlan:
+    body, frames = declared([])
+    named = ps.patterns(body) if patterns is None else ps.patterns(*(ps.patterns(body)[name] for name in patterns))
+    groups = [(group.watched, over._plan_for(Events([], key=("who",)))) for over, group in named._apart(frames)]
+    return replace(make_plan(groups, body.queries, TYPES, key=("who",), frames=frames.shape), shards=shards)
+
+
+def random_frames(seed: int) -> list[Frame]:
+    rng = random.Random(seed)
+    rows = []
+    for moment in range(rng.randint(5, 40)):
+        for who in ("ann", "bob", None):
+            for _ in range(rng.choice([0, 1, 1, 1, 2])):
+                values = {c: rng.choice([0.0, 0.4, 0.9, None]) for c in COLUMNS}
+                values |= {c: rng.choice([True, False, None]) for c in COLUMNS if c.endswith("up")}
+                rows.append({"time": moment * 500_000, "who": who, **values})
+    return rows
+
+
+def rows_of(frames: list[Frame]) -> Rows:
+    columns = {name: pa.array([row[name] for row in frames], type_) for name, type_ in TYPES.items()}
+    times = np.array([row["time"] for row in frames], np.int64)
+    return Rows(times, np.zeros(len(frames), np.int32), ["Change"], columns, {}, np.arange(len(frames)))
+
+
+def told(table: pa.Table) -> list[str]:
+    return sorted(table["match_id"].to_pylist())
+
+
+def here(frames: list[Frame]) -> list[str]:
+    listed = [{"ts": row["time"] / 1_000_000, **{name: row[name] for name in TYPES}} for row in frames]
+    data = {name: [row[name] for row in listed] for name in ("ts", *TYPES)}
+    table = pa.table({name: pa.array(values, TYPES.get(name, pa.float64())) for name, values in data.items()})
+    body, stream = declared(table)
+    return sorted(match["match_id"] for match in ps.patterns(body).match(stream).to_dicts())
+
+
+def cut(plan: ModelsPlan, rows: list[Frame], rng: random.Random, *, forget: bool) -> list[str]:
+    """In pieces whose rows come in any order, each with a watermark behind the one before it."""
+    state, before, found = None, None, []
+    at = 0
+    while at < len(rows):
+        end = min(len(rows), at + rng.randint(1, 12))
+        while end < len(rows) and rows[end]["time"] == rows[end - 1]["time"]:
+            end += 1
+        now = None if at == 0 else rows[at - 1]["time"] - rng.choice([0, 1_000_000])
+        now = now if before is None or now is None else max(before, now)
+        if forget:
+            shard._KEPT.clear()
+            frame_shard._ANSWERED.clear()
+        piece = rng.sample(rows[at:end], end - at)
+        done = step(plan, rows_of(piece), state, Clock(before, now))
+        assert not len(done.late)
+        found.append(done.rows)
+        state, before, at = done.state, now, end
+    found.append(step(plan, rows_of([]), state, Clock(before, None, ended=True)).rows)
+    return told(pa.concat_tables(found))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_any_cut_and_any_restart(seed: int) -> None:
+    rows, rng = random_frames(seed), random.Random(seed)
+    expected = here(rows)
+    assert told(step(plan_of(), rows_of(rng.sample(rows, len(rows))), None, Clock(ended=True)).rows) == expected
+    assert cut(plan_of(), rows, rng, forget=False) == expected
+    assert cut(plan_of(), rows, rng, forget=True) == expected
+
+
+def test_the_cases_find_something_at_once_and_frame_by_frame() -> None:
+    plan = plan_of()
+    ready = zip(plan.asked, frame_shard._answered(plan), strict=True)
+    slow = {p.name for group, one in ready if one is None for p in group.sequence.plan.patterns}
+    assert slow == set(SLOW)
+    whole = [step(plan, rows_of(random_frames(seed)), None, Clock(ended=True)).rows for seed in range(10)]
+    assert set(pa.concat_tables(whole)["pattern"].to_pylist()) == {"raise_", "rest", "seesaw", "leader"}
+
+
+def test_little_is_kept_of_a_model() -> None:
+    """As many frames as windows look back to, however long the stream."""
+    plan, sizes, kept = plan_of(patterns=("raise_", "rest")), [], []
+    state, before = None, None
+    for part in range(6):
+        frames = [row | {"time": row["time"] + part * 30_000_000} for row in random_frames(3)]
+        now = (part + 1) * 30_000_000 - 1
+        done = step(plan, rows_of(frames), state, Clock(before, now))
+        state, before = done.state, now
+        assert state is not None
+        report = MODELS.report(state)  # type: ignore[misc]
+        sizes.append(len(state))
+        kept.append(report.events)
+        assert len(report.keys) == 3
+    assert max(kept) <= 3 * 6 * 2
+    assert max(sizes[2:]) < sizes[1] * 1.2
+
+
+def test_frames_behind_the_watermark_are_late() -> None:
+    one = random_frames(1)[0]
+    first = step(plan_of(), rows_of([one]), None, Clock(None, 5_000_000))
+    rows = [one | {"time": 5_000_000}, one | {"time": 5_000_001}]
+    second = step(plan_of(), rows_of(rows), first.state, Clock(5_000_000, 5_000_000))
+    assert list(second.late) == [0]
+    assert second.counters["kept_events"] == 1
+    assert second.wake == 5_000_001
+
+
+def test_states_of_other_frames_and_damaged_ones_are_refused() -> None:
+    plan = plan_of()
+    state = step(plan, rows_of(random_frames(1)), None, Clock(None, 3_000_000)).state
+    assert state is not None
+    shard._KEPT.clear()
+    for wrong in (state[:-3], state[:40], state[:30] + b"x" + state[31:]):
+        with pytest.raises(StateError):
+            step(plan, rows_of([]), wrong, Clock(3_000_000, 4_000_000))
+    with pytest.raises(StateError, match="shards"):
+        step(replace(plan, shards=2), rows_of([]), state, Clock(3_000_000, 4_000_000))
+    assert plan.frames is not None
+    fewer = {name: place for name, place in plan.frames.sets.items() if name != "lup"}
+    other = replace(plan, frames=replace(plan.frames, sets=fewer))
+    with pytest.raises(StateError, match="something else"):
+        step(other, rows_of([]), state, Clock(3_000_000, 4_000_000))
+    wider = replace(plan, types={**plan.types, "lx": pa.float32()})
+    with pytest.raises(StateError, match="not what one of live models should be"):
+        step(wider, rows_of([]), state, Clock(3_000_000, 4_000_000))
+    with pytest.raises(LimitError, match=r"one shard take"):
+        step(replace(plan, max_state=100), rows_of(random_frames(1)), None, Clock(None, 3_000_000))

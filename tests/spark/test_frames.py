@@ -1,0 +1,70 @@
+"""Frames of live models on Spark: a batch and a stream find what is found here, with the same ids."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Observation, SparkSession
+
+import perseid as ps
+from perseid.errors import EventDataError
+from perseid.testing import gestures as g
+
+BODY = ps.metamodel((Path(__file__).parents[2] / "examples" / "gestures.perseid").read_text(encoding="utf-8"))
+FORWARD = ps.patterns(BODY)["forward"]
+TRACES = g.traces(3, 12 * g.CYCLE, seed=5)
+
+
+def frames(data: object, shards: int = 16) -> ps.Frames:
+    return ps.frames(data, BODY, each=g.body_parts(), columns=g.body_columns(), key="person", shards=shards)
+
+
+def here() -> list[str]:
+    found = sorted(match["match_id"] for match in FORWARD.match(frames(TRACES)).to_dicts())
+    assert len(found) == g.expected(3, 12 * g.CYCLE, seed=5)[1]
+    return found
+
+
+def ids(found: DataFrame) -> list[str]:
+    return sorted(row.match_id for row in found.select("match_id").collect())
+
+
+def test_a_batch_finds_what_is_found_here(spark: SparkSession) -> None:
+    counted = Observation()
+    assert ids(FORWARD.detect(frames(spark.createDataFrame(TRACES)), observation=counted)) == here()
+    assert counted.get["events"] == TRACES.num_rows
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, shards: int) -> None:
+    begin = TRACES["ts"][0].as_py()
+    rows = spark.createDataFrame(TRACES)
+    # The last ones only bring the watermark on.
+    last = rows.limit(1)
+    pieces = [rows.where(rows.ts < begin + dt.timedelta(seconds=2))]
+    pieces += [rows.where((rows.ts >= begin + dt.timedelta(seconds=2)) & (rows.ts < begin + dt.timedelta(seconds=2.6)))]
+    pieces += [rows.where(rows.ts >= begin + dt.timedelta(seconds=2.6))]
+    pieces += [last.withColumn("ts", last.ts + dt.timedelta(days=days)) for days in (400, 401)]
+    for piece in pieces:
+        piece.coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    found = FORWARD.detect(frames(stream.withWatermark("ts", "1 second"), shards))
+    name = f"frames_{shards}"
+    query = found.writeStream.format("memory").queryName(name).option("checkpointLocation", str(tmp_path / "state"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert ids(spark.table(name)) == here()
+
+
+def test_what_is_missing_is_named(spark: SparkSession) -> None:
+    data = spark.createDataFrame(TRACES).drop("right_hand_y")
+    with pytest.raises(EventDataError, match="right_hand_y"):
+        FORWARD.detect(frames(data))
+
+
+def test_explain_says_how_frames_are_answered(spark: SparkSession) -> None:
+    data = spark.createDataFrame(TRACES.slice(0, 10))
+    assert FORWARD.explain(frames(data)) == FORWARD.explain(frames(TRACES))
+    texts = data.withColumn("right_hand_y", data.right_hand_y.cast("string"))
+    assert "one by one, because of the column right_hand_y" in FORWARD.explain(frames(texts))
