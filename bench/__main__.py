@@ -87,6 +87,13 @@ def _gestures(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size)
 
 
+def _gestures_stream(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.models.on_spark import run
+
+    del data
+    return run(args.size)
+
+
 def _uncertain(args: argparse.Namespace, data: Path) -> harness.Report:
     from bench.uncertain.contest import run
 
@@ -125,6 +132,10 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
     "uncertain": ("paper 5's experiments: how good and how fast answers over uncertain streams are", _uncertain),
     "models": ("paper 2's live models: updates as models grow, beside asking everything anew", _models),
     "gestures": ("paper 2's gesture case: frames of bodies to gestures, two processes, no Spark", _gestures),
+    "gestures-stream": (
+        "the gesture case on a Spark stream, beside a bare query that moves the frames",
+        _gestures_stream,
+    ),
     "esper": ("the kernel alone and with ordering, beside Esper in memory, one thread each", _esper),
     "flink": ("a stream of ours beside Flink SQL and Flink CEP, Parquet to matches, all cores", _flink),
     "uncertain-stream": (

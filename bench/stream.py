@@ -82,7 +82,7 @@ def pieces(folder: Path, dataset: str, count: int) -> Path:
     return write_files(target, groups)
 
 
-def write_files(target: Path, tables: Iterable[pa.Table]) -> Path:
+def write_files(target: Path, tables: Iterable[pa.Table], closing: pa.Table | None = None) -> Path:
     """Tables as files that a stream reads in this order, and one that closes it."""
     part = target.with_suffix(f".{os.getpid()}.part")
     part.mkdir(parents=True)
@@ -90,7 +90,7 @@ def write_files(target: Path, tables: Iterable[pa.Table]) -> Path:
     for number, table in enumerate(tables, 1):
         _file(part, number, table)
     assert table is not None
-    _file(part, number + 1, _closing(table.schema))
+    _file(part, number + 1, _closing(table.schema) if closing is None else closing)
     part.rename(target)
     return target
 
@@ -147,7 +147,7 @@ class Bench:
     def ours(self, query: Query, folder: Path) -> Timed:
         """Matches to nowhere; the answer is how many there were, by what was counted on the way."""
         ran = self.stream(self.plan_ours(query, folder))
-        return Timed(seconds_of(ran), self._matches(ran))
+        return Timed(seconds_of(ran), self.matches(ran))
 
     def proof(self, query: Query, folder: Path) -> Timed:
         """The same with its matches kept: count and sum of ids have to be right."""
@@ -155,16 +155,16 @@ class Bench:
         found = self.plan_ours(query, folder)
         ran = self.stream(found, "parquet", path=str(path))
         answer = spark_rivals.answer_of(self.spark.read.schema(found.schema).parquet(str(path)), "aid")
-        right = self._matches(ran)
+        right = self.matches(ran)
         shutil.rmtree(path, ignore_errors=True)
         return Timed(seconds_of(ran), answer if answer.matches == right else ("counted", right, "found", answer))
 
-    def _matches(self, ran: list[Any]) -> int:
+    def matches(self, ran: list[Any]) -> int:
         """How many matches were told; how large the state was is noted."""
-        counted = [ours.counters(one) for one in ran]
-        sizes = [c["state_bytes"] / c["shards"] for c in counted if c["shards"]]
+        counters = [ours.counters(one) for one in ran]
+        sizes = [c["state_bytes"] / c["shards"] for c in counters if c["shards"]]
         self.state_bytes = int(statistics.mean(sizes)) if sizes else 0
-        return sum(c["matches"] for c in counted)
+        return sum(c["matches"] for c in counters)
 
     def bare(self, query: Query, folder: Path, timeouts: bool) -> Timed:
         """The same filter, columns, shards and bytes of state, and nothing done with them."""
@@ -203,6 +203,23 @@ def sample(query: Query, folder: Path, size: int) -> bytes:
 
 
 def bare(query: Query, frame: DataFrame, shards: int, content: bytes, timeouts: bool) -> DataFrame:
+    """The same filter and columns as ours, into a stateful query with nothing in it."""
+    wanted = f"type in ({', '.join(map(repr, query.types))}) or ts is null"
+    rest = [name for name in query.columns if name not in ("ts", "type")]
+    kinds = " ".join(f"when '{name}' then {i}" for i, name in enumerate(query.types))
+    rows = (frame if query.strict else frame.where(wanted)).selectExpr(
+        *rest, "unix_micros(ts) as ts", f"coalesce(case type {kinds} end, -1) as kind", shard_of("key", shards)
+    )
+    return counted(rows, content, timeouts)
+
+
+def shard_of(key: str, shards: int) -> str:
+    """The column that says to which shard a row goes."""
+    named = ", ".join(map(str, labels(shards)))  # or one partition would have more of them than the other
+    return f"element_at(array({named}), cast(pmod(xxhash64(0, {key}), {shards}) as int) + 1) as shard"
+
+
+def counted(rows: DataFrame, content: bytes, timeouts: bool) -> DataFrame:
     """A stateful query with nothing in it: a state of these bytes is read and written, rows are counted.
 
     With ``timeouts`` it asks to be called when event time passes a moment, as whoever closes windows has to.
@@ -221,22 +238,12 @@ def bare(query: Query, frame: DataFrame, shards: int, content: bytes, timeouts: 
             state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + NEVER_MS)
         yield pd.DataFrame({"rows": [rows]})
 
-    wanted = f"type in ({', '.join(map(repr, query.types))}) or ts is null"
-    rest = [name for name in query.columns if name not in ("ts", "type")]
-    kinds = " ".join(f"when '{name}' then {i}" for i, name in enumerate(query.types))
-    named = ", ".join(map(str, labels(shards)))  # or one partition would have more of them than the other
-    rows = (frame if query.strict else frame.where(wanted)).selectExpr(
-        *rest,
-        "unix_micros(ts) as ts",
-        f"coalesce(case type {kinds} end, -1) as kind",
-        f"element_at(array({named}), cast(pmod(xxhash64(0, key), {shards}) as int) + 1) as shard",
-    )
     # Event time as the operator knows it: a column that is never late, or it would drop rows that we count.
     unknown = sf.lit(None).cast("timestamp").alias("event_time", metadata={"spark.watermarkDelayMs": 0})
     grouped = (rows.select("*", unknown) if timeouts else rows).groupBy("shard")
     kind = "EventTimeTimeout" if timeouts else "NoTimeout"
-    counted = grouped.applyInPandasWithState(count, "rows bigint", "kept binary", "append", kind)
-    return counted.where(sf.col("rows") < 0)
+    told = grouped.applyInPandasWithState(count, "rows bigint", "kept binary", "append", kind)
+    return told.where(sf.col("rows") < 0)
 
 
 # Figures

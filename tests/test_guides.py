@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
-HERE = ["testing-patterns.md", "models.md"]
-ON_SPARK = ["from-window-functions.md", "documents.md", "subscriptions.md", "uncertain.md"]
+HERE = ["testing-patterns.md"]
+ON_SPARK = ["from-window-functions.md", "documents.md", "subscriptions.md", "uncertain.md", "models.md"]
 PICTURE = re.compile(r"\s*!\[[^\]]*\]\(([^)]+\.svg)\)")
 BLOCK = re.compile(r"^```(python|python spark|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

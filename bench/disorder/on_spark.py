@@ -85,7 +85,7 @@ class Disordered(Bench):
     def counted(self, folder: Path, right: Answer | None) -> Timed:
         """Changes to nowhere; the answer is how many matches were told and not taken back."""
         ran = self.stream(self.plan_ours(SEQ, folder))
-        matches = self._matches(ran)
+        matches = self.matches(ran)
         if right is None:
             late = sum(ours.counters(one)["late"] for one in ran)
             progress(f"{self.strategy}: {matches:,} matches, {late:,} events late")
@@ -97,17 +97,17 @@ class Disordered(Bench):
         path = self.scratch / f"changes-{self.runs}"
         changes = self.plan_ours(SEQ, folder)
         ran = self.stream(changes, "parquet", path=str(path))
-        self._matches(ran)
+        self.matches(ran)
         kept = self.spark.read.schema(changes.schema).parquet(str(path))
         answer = spark_rivals.answer_of(ours.stands(kept), "a")
         shutil.rmtree(path, ignore_errors=True)
         return Timed(seconds_of(ran), answer)
 
-    def _matches(self, ran: list[Any]) -> int:
+    def matches(self, ran: list[Any]) -> int:
         taken_back = sum(ours.counters(one)["retracted"] for one in ran)
         if taken_back:
             progress(f"{self.strategy}: {taken_back:,} taken back")
-        return super()._matches(ran) - taken_back
+        return super().matches(ran) - taken_back
 
 
 def _pieces(folder: Path, stream: Stream, promises: bool) -> Path:
