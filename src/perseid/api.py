@@ -48,7 +48,7 @@ from perseid.local.documents import Documents, asked_of, check_variables
 from perseid.local.matches import together
 from perseid.local.models import Models
 from perseid.local.rows import Events, is_spark
-from perseid.model_api import Metamodel, detect_changes, events_of, explain_model
+from perseid.model_api import Metamodel, beside_of_model, detect_changes, events_of, explain_model
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check
 from perseid.semantics.core import CorePattern
@@ -187,7 +187,8 @@ class PatternSet:
         """The patterns over a model by the events they are asked of; of several patterns some may have others."""
         whole = (*self._tree.patterns, *self._producers)
         found = []
-        for group in self._located(lambda: grouped(whole, stream.queries, stream.key, stream.observe)):
+        beside = beside_of_model(stream)
+        for group in self._located(lambda: grouped(whole, stream.queries, stream.key, stream.observe, beside)):
             own = tuple(p for p in group.patterns if p.name in self.names)
             rest = tuple(p for p in group.patterns if p.name not in self.names)
             if own:

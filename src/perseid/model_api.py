@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -33,7 +34,7 @@ from perseid.semantics.metamodels import kinds_of, unknown
 from perseid.semantics.model_queries import Queries, check_queries
 from perseid.semantics.model_repair import Aims
 from perseid.semantics.model_rules import CHANGES, ROUNDS
-from perseid.semantics.model_steps import Group
+from perseid.semantics.model_steps import Beside, Group
 from perseid.semantics.rules import Rules, check_rules
 from perseid.viz.models import explain_models
 
@@ -90,6 +91,7 @@ def model(
     value: str = "value",
     target: str = "target",
     observe: str | Iterable[str] = (),
+    beside: Any = None,
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
@@ -103,7 +105,8 @@ def model(
     attributes set and edges made.
 
     The events of a model are the matches of queries found, updated and lost, for the queries that patterns name and those
-    in ``observe``, and the elementary changes that patterns name.
+    in ``observe``, and the elementary changes that patterns name. Ordinary events ``beside`` them, declared by
+    :func:`events` and with the same key columns, are steps of patterns too: at one time they come after what the model tells.
 
     On a stream a transaction is made when the watermark is past its time; ``idle``, ``shards`` and ``max_state`` are as of
     :func:`events`.
@@ -112,7 +115,34 @@ def model(
     columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
     rows = events([], idle=idle, shards=shards, max_state=max_state)
     named = _names(key), _names(order_by), columns, _names(observe)
-    return Models(data, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules)
+    return Models(
+        data, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, _beside(beside, key)
+    )
+
+
+def _beside(given: Any, key: str | Iterable[str]) -> Events | None:
+    """Events beside a model; they are told apart by the columns that tell models apart."""
+    if given is None:
+        return None
+    declared = given if isinstance(given, Events) else events(given)
+    return declared if declared.key else replace(declared, key=_names(key))
+
+
+def beside_of_model(stream: Models) -> Beside | None:
+    """The ordinary events that patterns over a model may name."""
+    if stream.beside is None:
+        return None
+    given = [one.data for _, one in stream.beside.inputs()]
+    if is_spark(stream.data) != all(is_spark(data) for data in given) or len({is_spark(data) for data in given}) > 1:
+        raise EventDataError(
+            "The model and the events beside it are not in the same place.",
+            hint="Give DataFrames of Spark's for both, or for none.",
+        )
+    if not is_spark(stream.data):
+        return stream.shape_of_beside()
+    from perseid.spark.models import shape_of_beside
+
+    return shape_of_beside(stream.beside)
 
 
 @named_words

@@ -220,3 +220,55 @@ def test_what_one_plan_left_is_not_taken_for_anothers() -> None:
     assert done.rows.num_rows == 1
     with pytest.raises(StateError, match="other queries"):
         step(small_plan(text.format("r")), rows_of(last), states["q"], Clock(5, None, ended=True))
+
+
+BESIDE = """
+model site
+node Host (load double)
+query hot(host) find host: Host where moving_max(host.load, 3 seconds) > 0.5
+pattern entered match found hot(host as h) a -> Login(host as h) b within 5 seconds return b.user as user, b.host as host
+pattern silent  match Login a -> not found hot for 2 seconds within 5 seconds return a.user as user
+"""
+BESIDE_TYPES = {**TYPES, "event host": pa.string(), "event user": pa.int32()}
+
+
+def beside_rows(rows: list[tuple[int, str, dict[str, Any]]]) -> Rows:
+    columns = {name: pa.array([row.get(name) for _, _, row in rows], type_) for name, type_ in BESIDE_TYPES.items()}
+    kinds = np.array([["Change", "Login"].index(kind) for _, kind, _ in rows], np.int32)
+    times = np.array([time for time, _, _ in rows], np.int64)
+    return Rows(times, kinds, ["Change", "Login"], columns, {}, np.arange(len(rows)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_events_beside_a_model_in_any_cut(seed: int) -> None:
+    """They wait for their time in the state, as changes do; what is found is what is found here."""
+    rng = random.Random(seed)
+    rows: list[tuple[int, str, dict[str, Any]]] = [
+        (0, "Change", {"site": site, "change": "create", "element": "h1", "kind": "Host"}) for site in ("n", "s")
+    ]
+    for second in range(1, 30):
+        one = {"site": rng.choice("ns"), "change": "set", "element": "h1", "attribute": "load"}
+        rows.append((second * 1_000_000, "Change", one | {"value": str(rng.choice([0.1, 0.9]))}))
+        login = {"site": rng.choice("ns"), "event host": rng.choice(["h1", "h2"]), "event user": rng.randint(1, 9)}
+        rows.append((second * 1_000_000 + rng.choice([0, 500_000]), "Login", login))
+    site = ps.metamodel(BESIDE)
+    changes = [{**dict.fromkeys(ROLES), "ts": t / 1e6, **row} for t, kind, row in rows if kind == "Change"]
+    named = ("site", "host", "user")
+    logins = [(t, [row["site"], row["event host"], row["event user"]]) for t, kind, row in rows if kind == "Login"]
+    beside = ps.events({"Login": [{"ts": t / 1e6, **dict(zip(named, row, strict=True))} for t, row in logins]})
+    declared = ps.model(changes, site, key="site", beside=beside)
+    expected = sorted(match["match_id"] for match in ps.patterns(site).match(declared).to_dicts())
+    assert expected
+    parts = ps.patterns(site)._apart(declared)
+    groups = [(group.watched, over._plan_for(Events([], key=("site",)))) for over, group in parts]
+    columns = {"host": "event host", "site": "site", "user": "event user"}
+    plan = make_plan(groups, site.queries, BESIDE_TYPES, key=("site",), beside=columns)
+    state, before, found = None, None, []
+    for at in range(0, len(rows), 7):
+        now = None if at == 0 else rows[at - 1][0] - 1_000_000
+        shard._KEPT.clear()
+        done = step(plan, beside_rows(rng.sample(rows[at : at + 7], len(rows[at : at + 7]))), state, Clock(before, now))
+        found.append(done.rows)
+        state, before = done.state, now
+    found.append(step(plan, beside_rows([]), state, Clock(before, None, ended=True)).rows)
+    assert sorted(pa.concat_tables(found)["match_id"].to_pylist()) == expected

@@ -96,3 +96,63 @@ def test_what_cannot_be(spark: SparkSession) -> None:
         ps.patterns(SITE).detect(ps.model(frame, SITE, key="site", element="node"))
     with pytest.raises(EventDataError, match="'place'"):
         ps.patterns(SITE).detect(ps.model(frame, SITE, key="place"))
+
+
+BESIDE = ps.metamodel("""
+model site
+node Host (load double)
+query hot(host) find host: Host where host.load > 0.5
+pattern entered match found hot(host as h) a -> Login(host as h) b within 10 seconds return b.user as user
+""")
+LOGIN = "site string, ts timestamp, host string, user int"
+
+
+@pytest.mark.parametrize("way", ["batch", "stream", "types by a column"])
+def test_events_beside_a_model(spark: SparkSession, tmp_path: Path, way: str) -> None:
+    rows = [row for row in changes() if row[2] in ("create", "set") and row[3][0] == "h"]
+    rng = random.Random(4)
+    logins: list[Row] = [
+        (rng.choice(["north", "south"]), BEGIN + dt.timedelta(seconds=second), rng.choice(["h1", "h2"]), second)
+        for second in range(1, 40, 2)
+    ]
+    names = [part.split()[0] for part in SCHEMA.split(", ")]
+    listed = [dict(zip(names, row, strict=True)) for row in rows]
+    named = [dict(zip(("site", "ts", "host", "user"), row, strict=True)) for row in logins]
+    here_ = ps.patterns(BESIDE).match(ps.model(listed, BESIDE, key="site", beside=ps.events({"Login": named})))
+    expected = sorted(match["match_id"] for match in here_.to_dicts())
+    assert len(expected) > 3
+    given, login = spark.createDataFrame(rows, SCHEMA), spark.createDataFrame(logins, LOGIN)
+    if way == "batch":
+        found = ps.patterns(BESIDE).detect(ps.model(given, BESIDE, key="site", beside=ps.events({"Login": login})))
+        assert sorted(row.match_id for row in found.collect()) == expected
+        return
+    if way == "types by a column":
+        # The column that says the type is none of the event's own, so nothing else is.
+        typed = login.selectExpr("*", "'Login' as type").union(login.selectExpr("*", "'Other' as type"))
+        found = ps.patterns(BESIDE).detect(ps.model(given, BESIDE, key="site", beside=ps.events(typed)))
+        assert sorted(row.match_id for row in found.collect()) == expected
+        return
+    end = BEGIN + dt.timedelta(days=400)
+    last: list[list[Row]] = [
+        [("end", end + dt.timedelta(days=d), "create", "x", "App", None, None, None)] for d in (0, 1)
+    ]
+    for folder, schema, parts in (
+        ("changes", SCHEMA, [rows[:60], rows[60:], *last]),
+        (
+            "logins",
+            LOGIN,
+            [logins[:5], logins[5:], [("end", end, "x", 0)], [("end", end + dt.timedelta(days=1), "x", 0)]],
+        ),
+    ):
+        for part in parts:
+            spark.createDataFrame(part, schema).coalesce(1).write.mode("append").parquet(str(tmp_path / folder))
+    read = [
+        spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / folder))
+        for folder, schema in (("changes", SCHEMA), ("logins", LOGIN))
+    ]
+    live, live_logins = (one.withWatermark("ts", "40 seconds") for one in read)
+    declared = ps.model(live, BESIDE, key="site", beside=ps.events({"Login": live_logins}), shards=2)
+    query = ps.patterns(BESIDE).detect(declared).writeStream.format("memory").queryName("beside")
+    query = query.option("checkpointLocation", str(tmp_path / "state"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(row.match_id for row in spark.table("beside").collect()) == expected

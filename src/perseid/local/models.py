@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES
 from perseid.engines.models.transactions import Waiting, transactions
 from perseid.errors import EventDataError, missing_column, warn
-from perseid.local.rows import Events
+from perseid.local.narrow import column_types
+from perseid.local.rows import Events, read_events
 from perseid.local.tables import Table, read_table, time_column
-from perseid.semantics.graphs import Change
+from perseid.semantics import types as t
+from perseid.semantics.graphs import Change, Happening
 from perseid.semantics.model_oracle import Told, ordered
 from perseid.semantics.model_queries import Match, Queries
-from perseid.semantics.model_steps import Watched
+from perseid.semantics.model_steps import Beside, Watched
 from perseid.semantics.rules import Rules
 
 
@@ -41,8 +44,10 @@ class Models:
     max_state: int = 1 << 28
     rules: Rules | None = None
     """Rules and repairs that the text about the model holds."""
+    beside: Events | None = None
+    """Ordinary events beside the models, by the same key."""
 
-    def transactions(self) -> Iterator[tuple[tuple[Any, ...], int, list[Change]]]:
+    def transactions(self) -> Iterator[tuple[tuple[Any, ...], int, Sequence[Change | Happening]]]:
         """Every transaction of every model: models as they are met, each in the order of time."""
         table = read_table(self.data)
         for role in ("change", "element"):
@@ -54,10 +59,32 @@ class Models:
         changes = changes_of(self.columns, table)
         keys = list(zip(*(values_of(table, name) for name in self.key), strict=True)) if self.key else [()] * table.rows
         ranks = [values_of(table, name) for name in self.order_by]
-        yield from transactions(
+        waiting: Iterable[Waiting] = (
             Waiting(keys[row], int(times[row]), tuple(column[row] for column in ranks), changes[row])
             for row in range(table.rows)
         )
+        yield from transactions(chain(waiting, self._happenings()))
+
+    def shape_of_beside(self) -> Beside | None:
+        """The types and columns of the events beside the models."""
+        if self.beside is None:
+            return None
+        return beside_of(self.beside, column_types(self.beside))
+
+    def _happenings(self) -> Iterator[Waiting]:
+        if self.beside is None:
+            return
+        names = [name for name, _ in beside_of(self.beside, column_types(self.beside)).columns]
+        for event in read_events(self.beside):
+            for name in self.key:
+                if name not in event.attributes:
+                    raise missing_column(
+                        "The events beside the model", name, "key", list(event.attributes), "ps.model(…, key=…)"
+                    )
+            key, rank = (tuple(event.attributes.get(name) for name in own) for own in (self.key, self.order_by))
+            values = tuple((name, event.attributes.get(name)) for name in names)
+            if event.type is not None:  # else it is nobody's
+                yield Waiting(key, event.time, rank, Happening(event.type, values))
 
     def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[tuple[Any, ...], int, Told]]:
         """What every transaction brought, of all queries or of some."""
@@ -122,6 +149,14 @@ def events_here(models: Models, watched: Sequence[Watched]) -> list[Events]:
     """The events of models in this process, for each that watches them."""
     tables = models.event_tables(watched)
     return [event_stream(table, models, one) for table, one in zip(tables, watched, strict=True)]
+
+
+def beside_of(events: Events, types: Mapping[str, t.Type]) -> Beside:
+    """Declared events as what steps may ask for; when they happened and what they are is no column of theirs."""
+    several = isinstance(events.data, Mapping)
+    times = set(events.time.values()) if isinstance(events.time, Mapping) else {events.time}
+    own = {name: type_ for name, type_ in types.items() if name not in times and (several or name != events.type)}
+    return Beside(tuple(events.data) if several else None, tuple(sorted(own.items())))
 
 
 def standing_matches(live: Mapping[tuple[Any, ...], LiveModel]) -> dict[tuple[Any, ...], dict[str, list[Match]]]:

@@ -117,7 +117,7 @@ def _life(place: dict[str, Any], life: Life, number: int) -> dict[str, Any]:
 def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, changes: int) -> Reaction:
     """Every transaction of every model, with what rules make of it."""
     _check_columns(models, rules)
-    plans = planned(rules, models.key)
+    plans = planned(rules, models.key, models.shape_of_beside())
     running: dict[Key, Reacting] = {}
     live: dict[Key, LiveModel] = {}
     watches: dict[Key, PatternWatch] = {}

@@ -42,6 +42,19 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Happening:
+    """An ordinary event beside a model: it changes nothing, and is told after what its moment changed."""
+
+    type: str
+    values: tuple[tuple[str, object], ...]
+    """Its columns, each with a value."""
+
+    @property
+    def action(self) -> str:
+        return "event"
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """One elementary change, as it happened: an event that a step ``change set Host.cpu`` may ask for."""
 
@@ -55,7 +68,7 @@ class Done:
     target: Element | None = None
 
 
-def in_turn(rank: Iterable[object], change: Change) -> tuple[object, ...]:
+def in_turn(rank: Iterable[object], change: Change | Happening) -> tuple[object, ...]:
     """Where a change of one moment stands among the others: by what ranks it, by its kind, and by what it says."""
     return (*((value is not None, value) for value in rank), RANK.get(change.action, len(RANK)), repr(change))
 

@@ -19,7 +19,7 @@ from perseid.semantics import values as v
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.exact_sums import exact_sum
 from perseid.semantics.functions import FUNCTIONS
-from perseid.semantics.graphs import Change, Done, Element, Graph, canonical, same
+from perseid.semantics.graphs import Change, Done, Element, Graph, Happening, canonical, same
 from perseid.semantics.model_queries import Match, Moving, Queries
 from perseid.semantics.values import Value
 
@@ -37,11 +37,12 @@ class QueryChange:
 
 @dataclass(slots=True)
 class Told:
-    """What one transaction brought: elementary changes, changes of matches, and what was refused."""
+    """What one transaction brought: elementary changes, changes of matches, what was refused, and what happened beside."""
 
     done: list[Done]
     changes: list[QueryChange]
     refused: list[tuple[Change, str]]
+    happened: list[Happening] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -57,13 +58,16 @@ class Recomputed:
         self.graph = Graph(self.queries.kinds)
         self.matches = {name: set() for name in self.queries.queries}
 
-    def transact(self, time: int, changes: Iterable[Change]) -> Told:
+    def transact(self, time: int, changes: Iterable[Change | Happening]) -> Told:
         """All changes of one moment, in order."""
-        done, refused = applied(self.graph, changes)
+        asked, happened = told_apart(changes)
+        if happened and not asked:
+            return Told([], [], [], happened)
+        done, refused = applied(self.graph, asked)
         self._remember(time, done)
         before = self.matches
         self.matches = evaluate_all(self.queries, self.graph, self._moving(time))
-        return Told(done, list(self._changes(before, touched(done))), refused)
+        return Told(done, list(self._changes(before, touched(done))), refused, happened)
 
     def _remember(self, time: int, done: Sequence[Done]) -> None:
         for one in done:
@@ -98,6 +102,16 @@ class Recomputed:
                 yield QueryChange("updated", name, match)
             for match in ordered(now - then):
                 yield QueryChange("found", name, match)
+
+
+def told_apart(changes: Iterable[Change | Happening]) -> tuple[list[Change], list[Happening]]:
+    """Changes of a moment, and what happened beside them.
+
+    A moment without a change is no transaction: what queries see does not hang on events that are none of theirs.
+    """
+    whole = list(changes)
+    happened = [one for one in whole if isinstance(one, Happening)]
+    return [one for one in whole if isinstance(one, Change)] if happened else whole, happened  # type: ignore[return-value]
 
 
 def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[Done], list[tuple[Change, str]]]:

@@ -16,8 +16,8 @@ from perseid.lang import expressions as ex
 from perseid.lang import rules as r
 from perseid.semantics.detection import Match as PatternMatch
 from perseid.semantics.evaluate import evaluate
-from perseid.semantics.graphs import Change, Graph
-from perseid.semantics.model_oracle import RowScope, Told, match_key
+from perseid.semantics.graphs import Change, Graph, Happening
+from perseid.semantics.model_oracle import RowScope, Told, match_key, told_apart
 from perseid.semantics.model_queries import Match
 from perseid.semantics.rules import Rules, column_name
 from perseid.semantics.values import Value
@@ -32,7 +32,7 @@ class Model(Protocol):
 
     @property
     def graph(self) -> Graph: ...
-    def transact(self, time: int, changes: Iterable[Change]) -> Told: ...
+    def transact(self, time: int, changes: Iterable[Change | Happening]) -> Told: ...
 
 
 class Watch(Protocol):
@@ -115,14 +115,18 @@ class Reacting:
     rounds: int = ROUNDS
     changes: int = CHANGES
 
-    def transact(self, time: int, changes: Iterable[Change], decided: Sequence[PatternMatch] = ()) -> list[Round]:
+    def transact(
+        self, time: int, changes: Iterable[Change | Happening], decided: Sequence[PatternMatch] = ()
+    ) -> list[Round]:
         """All that happens at one moment; ``decided`` are matches that nothing happening until now has decided."""
-        asked = [Asked(change) for change in changes]
+        from_outside, happened = told_apart(changes)
+        asked = [Asked(change) for change in from_outside]
         matches = [*decided, *self.watch.pass_to(time)]
         rounds: list[Round] = []
         count = 0
         while asked or not rounds:
-            told = self.model.transact(time, [one.change for one in asked])
+            told = self.model.transact(time, [*(one.change for one in asked), *happened])
+            happened = []
             matches += self.watch.take(time, told)
             this = Round(len(rounds), asked, told, matches=matches)
             rounds.append(this)

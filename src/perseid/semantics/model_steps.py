@@ -7,7 +7,7 @@ is noise where its context minds noise, and what it finds does not hang on other
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -29,6 +29,10 @@ class Watched:
 
     queries: tuple[str, ...]
     changes: tuple[ast.ModelChange, ...]
+    happenings: tuple[str, ...] = ()
+    """Types of ordinary events beside the model."""
+    columns: tuple[tuple[str, t.Type], ...] = ()
+    """The columns of these, with their types."""
 
     def wants(self, done: Done, kinds: Kinds) -> bool:
         """Does some step ask for a change like this?"""
@@ -54,6 +58,15 @@ def change_event(action: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Ordinary events beside a model, as they are declared."""
+
+    types: tuple[str, ...] | None
+    """Their types; None where a column says them."""
+    columns: tuple[tuple[str, t.Type], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Patterns that are asked of the same events."""
 
@@ -62,7 +75,11 @@ class Group:
 
 
 def grouped(
-    patterns: Sequence[ast.Pattern], queries: Queries, key: tuple[str, ...], observe: Iterable[str] = ()
+    patterns: Sequence[ast.Pattern],
+    queries: Queries,
+    key: tuple[str, ...],
+    observe: Iterable[str] = (),
+    beside: Beside | None = None,
 ) -> list[Group]:
     """Patterns over the events of a model, by what these are; ``key`` tells models apart in every one of them.
 
@@ -71,12 +88,14 @@ def grouped(
     by_name = {pattern.name: pattern for pattern in patterns}
     found: dict[Watched, list[ast.Pattern]] = {}
     for pattern in patterns:
-        watching = _Found(queries)
+        watching = _Found(queries, beside, by_name)
         for name in _fed_by(pattern, by_name):
             watching.lowered(by_name[name].match)
         for name in observe:
             watching.query(name, None)
-        watched = Watched(tuple(sorted(watching.queries)), tuple(watching.changes))
+        happenings = tuple(sorted(watching.happenings))
+        columns = beside.columns if beside is not None and happenings else ()
+        watched = Watched(tuple(sorted(watching.queries)), tuple(watching.changes), happenings, columns)
         partition = (*(ex.Ref((name,)) for name in key), *pattern.partition_by)
         made = replace(pattern, match=watching.lowered(pattern.match), partition_by=tuple(dict.fromkeys(partition)))
         found.setdefault(watched, []).append(made)
@@ -100,10 +119,13 @@ def _fed_by(pattern: ast.Pattern, by_name: dict[str, ast.Pattern]) -> list[str]:
 
 
 class _Found:
-    """The queries and changes that steps ask for, as they are met."""
+    """The queries, changes and ordinary events that steps ask for, as they are met."""
 
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: Queries, beside: Beside | None, patterns: Collection[str]) -> None:
         self.known = queries
+        self.beside = beside
+        self.patterns = patterns
+        self.happenings: dict[str, None] = {}
         self.queries: dict[str, None] = {}
         self.changes: dict[ast.ModelChange, None] = {}
 
@@ -127,7 +149,20 @@ class _Found:
                 narrowed = self._narrowed(asked, step)
                 condition = ex.conjoin([*narrowed, *ex.conjuncts(step.condition)])
                 return replace(step, kind=ast.EventType(change_event(asked.action)), condition=condition)
+            case ast.EventType(name) if name not in self.patterns:
+                self._happening(name, step)
         return step
+
+    def _happening(self, name: str, step: ast.Step) -> None:
+        if self.beside is None:
+            raise MeaningError(
+                f"There are no ordinary events beside this model, and a step asks for {name}.",
+                span=step.span,
+                hint=f"Give them: ps.model(…, beside=ps.events({{'{name}': rows}})). Of a query say what became of its match: found {name}.",
+            )
+        if self.beside.types is not None and name not in self.beside.types:
+            raise unknown("event", name, list(self.beside.types), step.span)
+        self.happenings[name] = None
 
     def query(self, name: str, step: ast.Step | None) -> None:
         if name not in self.known.queries:
@@ -200,6 +235,16 @@ def event_columns(queries: Queries, watched: Watched, key: Sequence[str] = ()) -
                     hint="Call it something else.",
                 )
             found[name] = type_
+    for name, type_ in watched.columns:
+        if name in key:
+            continue
+        names_nodes = name in found and found[name] is None and isinstance(type_, t.String | t.Integer)
+        if name in found and not names_nodes and found[name] != type_:
+            raise UnsupportedError(
+                f"{name!r} is of one type in events beside the model and of another in events of the model.",
+                hint="Call one of them something else.",
+            )
+        found.setdefault(name, type_)
     return found
 
 

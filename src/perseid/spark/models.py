@@ -13,11 +13,11 @@ from perseid.engines.models.engine import MODELS
 from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
 from perseid.errors import EventDataError, missing_column
 from perseid.local.frames import Frames
-from perseid.local.models import Models
+from perseid.local.models import Models, beside_of
 from perseid.local.rows import Events
-from perseid.semantics.model_steps import Group
+from perseid.semantics.model_steps import Beside, Group
 from perseid.spark.arrow import to_arrow
-from perseid.spark.inputs import Input, inputs_of, time_text
+from perseid.spark.inputs import Input, inputs_of, literal, time_text, types_of
 from perseid.spark.projection import carried_schema
 from perseid.spark.routed import in_batch, in_stream, refuse_rejected
 from perseid.spark.stream import are_streams
@@ -26,6 +26,8 @@ from perseid.spark.worker import IDENTITY, KIND, OURS, TIME, Job
 _KEY = f"{OURS}model"
 """Columns by which rows are routed: texts of what tells models apart."""
 CHANGES = "Change"
+EVENT = "event "
+"""Before the names of columns of ordinary events, which may be called as what changes have."""
 
 
 def detect_models(
@@ -40,28 +42,35 @@ def detect_models(
     """The DataFrame of matches, of a DataFrame of changes or frames, or of a streaming one."""
     refuse_rejected(rejected, "events", "changes")
     (one,) = inputs_of(Events({CHANGES: stream.data}, time=stream.time, key=stream.key, order_by=stream.order_by))
-    streaming = are_streams([one.frame])
+    asked = tuple(dict.fromkeys(name for group, _ in groups for name in group.watched.happenings))
+    others = _beside(one, stream, asked)
+    streaming = are_streams([one.frame, *(other.frame for other in others)])
     frames = stream if isinstance(stream, Frames) else None
     types = _types_of_changes(one, stream) if frames is None else _types_of_frames(one, frames, groups)
+    beside = _columns_beside(groups, others)
+    types |= {f"{EVENT}{name}": kind for name, kind in beside.items()}
     plan = make_plan(
         [(group.watched, own) for group, own in groups],
         stream.queries,
         types,
         key=stream.key,
         order_by=stream.order_by,
+        beside={name: f"{EVENT}{name}" for name in beside},
         frames=None if frames is None else frames.shape,
     )
     plan = replace(plan, shards=stream.shards, max_state=stream.max_state)
     job = Job(
-        engine=MODELS, plan=plan, kind_names=(CHANGES,), keys={}, ranks=(), predicates=(), made={},
+        engine=MODELS, plan=plan, kind_names=(CHANGES, *asked), keys={}, ranks=(), predicates=(), made={},
         columns={name: f"{OURS}column{i}" for i, name in enumerate(types)}, schema=carried_schema(plan.schema, observation is not None),
         counted=observation is not None, relations=relations,
     )  # fmt: skip
     shaped = one.frame.selectExpr(*_select(one, stream, job))
+    for other in others:
+        shaped = shaped.unionByName(other.frame.selectExpr(*_select_beside(other, stream, job)).where(f"{KIND} > 0"))
     routed = [f"{_KEY}{i}" for i in range(len(stream.key))]
     if streaming:
         name = ", ".join(pattern.name for group, _ in groups for pattern in group.patterns)
-        told = in_stream(shaped, routed, job, stream, [one], name, checkpoint)
+        told = in_stream(shaped, routed, job, stream, [one, *others], name, checkpoint)
     else:
         told = in_batch(shaped, routed, job, observation)
     return told.select(*job.schema.names[: len(plan.schema)]).toDF(*plan.schema.names)
@@ -120,6 +129,57 @@ def _select(one: Input, stream: Models, job: Job) -> list[str]:
     )
     own.append(f"xxhash64({said}) as {IDENTITY}")
     return [*out, *own, *(f"cast({one.text(name)} as string) as {_KEY}{i}" for i, name in enumerate(stream.key))]
+
+
+def shape_of_beside(events: Events) -> Beside:
+    """The types and columns of the ordinary events beside models."""
+    return beside_of(events, types_of(inputs_of(events))[0])
+
+
+def _beside(changes: Input, stream: Models, asked: Sequence[str]) -> list[Input]:
+    """The inputs of ordinary events that somebody asks for."""
+    if stream.beside is None or not asked:
+        return []
+    found = [one for one in inputs_of(stream.beside) if one.event_type is None or one.event_type in asked]
+    for one in found:
+        for name in stream.key:
+            if name not in one.columns:
+                raise missing_column(
+                    "The DataFrame of events beside the model", name, "key", list(one.columns), "ps.model(df, …, key=…)"
+                )
+            if one.columns[name] != changes.columns[name]:
+                kinds = (changes.columns[name].simpleString(), one.columns[name].simpleString())
+                raise EventDataError(
+                    f"The key column {name!r} is {kinds[0]} of changes and {kinds[1]} of events beside them.",
+                    hint="Cast one of them.",
+                )
+    return found
+
+
+def _columns_beside(groups: Sequence[tuple[Group, Plan]], others: Sequence[Input]) -> dict[str, Any]:
+    """The columns of ordinary events, and Arrow's types of them."""
+    spark = types_of(others)[1] if others else {}
+    named = dict.fromkeys(name for group, _ in groups for name, _ in group.watched.columns if others)
+    return {name: to_arrow(spark[name]) if name in spark else pa.null() for name in named}
+
+
+def _select_beside(one: Input, stream: Models, job: Job) -> list[str]:
+    """Ordinary events as they cross, as SQL: they say nothing of a change."""
+    plan = job.plan
+    assert isinstance(plan, ModelsPlan)
+    out = []
+    for name, here in job.columns.items():
+        own = name.removeprefix(EVENT) if name.startswith(EVENT) else name
+        there = (name.startswith(EVENT) or name not in ROLES) and own in one.columns
+        out.append(f"{one.text(own) if there else 'null'} as {here}")
+    kinds = {name: code for code, name in enumerate(job.kind_names or ()) if code}
+    if one.event_type is not None:
+        kind = str(kinds[one.event_type])
+    else:
+        whens = " ".join(f"when {literal(name)} then {code}" for name, code in kinds.items())
+        kind = f"coalesce(case {one.text(str(one.type))} {whens} end, -1)"
+    own_ = [f"{time_text(one)} as {TIME}", f"cast({kind} as int) as {KIND}", f"xxhash64(0) as {IDENTITY}"]
+    return [*out, *own_, *(f"cast({one.text(name)} as string) as {_KEY}{i}" for i, name in enumerate(stream.key))]
 
 
 def _sql(type_: Any) -> str:

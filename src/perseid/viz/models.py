@@ -35,7 +35,8 @@ def explain_models(
 
 def _events(watched: Watched) -> str:
     events = [f"{query} found, updated and lost" for query in watched.queries]
-    return "; ".join([*events, *map(print_kind, watched.changes)]) or "none"
+    beside = [f"ordinary events {', '.join(watched.happenings)}"] if watched.happenings else []
+    return "; ".join([*events, *map(print_kind, watched.changes), *beside]) or "none"
 
 
 def _way(group: Group, why: str | None) -> Row:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from perseid.engines.sequence.schema import arrow_of
+from perseid.errors import EventDataError
 from perseid.semantics import types as t
 from perseid.semantics.graphs import Done
 from perseid.semantics.model_oracle import Told
@@ -22,7 +23,7 @@ class EventRows:
     """Rows of events, gathered column by column.
 
     In a transaction elementary changes come first, as they happened, then query by query what was lost, updated and
-    found.
+    found; and last the ordinary events of its moment.
     """
 
     def __init__(self, queries: Queries, watched: Watched, key: Sequence[str]) -> None:
@@ -48,7 +49,7 @@ class EventRows:
     def columns(self, element: Any) -> dict[str, Any]:
         """What events have beside time, type and place, as Arrow arrays; ``element`` is the type of names of nodes."""
         kinds = arrow_columns(self.queries, self.watched, element, self.key)
-        return {name: pa.array([values.get(name) for values in self.values], kind) for name, kind in kinds.items()}
+        return {name: _array(name, [values.get(name) for values in self.values], kind) for name, kind in kinds.items()}
 
     def table(self, element: Any, keys: Sequence[Any]) -> pa.Table:
         """The events; ``keys`` are the types of the columns that tell models apart."""
@@ -76,7 +77,7 @@ def content_columns(queries: Queries, watched: Watched, key: Sequence[str]) -> l
 
 
 def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What was told as types of events and their values: changes as they happened, then query by query."""
+    """What was told as types of events and their values: changes as they happened, query by query, then events beside."""
     if watched.changes:
         for done in told.done:
             if watched.wants(done, queries.kinds):
@@ -85,6 +86,19 @@ def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tup
         if change.query in watched.queries:
             names = queries.queries[change.query].parameters
             yield query_event(change.change, change.query), dict(zip(names, change.match, strict=True))
+    for event in told.happened:
+        if event.type in watched.happenings:
+            yield event.type, dict(event.values)
+
+
+def _array(name: str, values: list[Any], kind: Any) -> Any:
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise EventDataError(
+            f"The column {name!r} names nodes in some events, and in others it has values of another kind.",
+            hint=f"Nodes are named by {'texts' if pa.types.is_string(kind) else 'whole numbers'} here: give the other column so too, or another name.",
+        ) from None
 
 
 def _of_change(done: Done) -> dict[str, Any]:

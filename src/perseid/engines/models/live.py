@@ -9,9 +9,9 @@ from perseid.engines.models.deltas import Delta
 from perseid.engines.models.network import Network
 from perseid.engines.models.ranks import in_order
 from perseid.engines.models.sources import MovingWindows
-from perseid.semantics.graphs import Change, Element, Graph
+from perseid.semantics.graphs import Change, Element, Graph, Happening
 from perseid.semantics.metamodels import unknown as unknown_name
-from perseid.semantics.model_oracle import QueryChange, Told, applied, touched
+from perseid.semantics.model_oracle import QueryChange, Told, applied, told_apart, touched
 from perseid.semantics.model_queries import Match, Queries
 
 
@@ -31,16 +31,19 @@ class LiveModel:
             raise unknown_name("query", unknown[0], list(queries.queries))
         self.matches = {name: _Matches(queries.node_parameters(name)) for name in queries.queries if name in told}
 
-    def transact(self, time: int, changes: Iterable[Change]) -> Told:
+    def transact(self, time: int, changes: Iterable[Change | Happening]) -> Told:
         """All changes of one moment, in order."""
-        done, refused = applied(self.graph, changes)
+        asked, happened = told_apart(changes)
+        if happened and not asked:
+            return Told([], [], [], happened)
+        done, refused = applied(self.graph, asked)
         deltas = self.network.propagate(time, done)
         # Where there are no matches yet none can be touched: the first load is the largest transaction of all.
         changed = touched(done) if any(matches.at for matches in self.matches.values()) else set()
         told: list[QueryChange] = []
         for name, matches in self.matches.items():
             told.extend(matches.changed(name, deltas.get(self.network.outputs[name], _NOTHING), changed))
-        return Told(done, told, refused)
+        return Told(done, told, refused, happened)
 
     def restore(self, changes: Iterable[Change], past: Mapping[str, Mapping[Element, list[tuple[int, Any]]]]) -> None:
         """A model as it was: nothing is told of what made it. ``past`` is what each moving window remembers of nodes."""

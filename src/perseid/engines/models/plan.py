@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +47,8 @@ class ModelsPlan:
     asked: tuple[Asked, ...]
     schema: Any
     """The Arrow schema of the rows that come out."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Columns of ordinary events beside the models, and as which of the columns that come in they come."""
     frames: FrameShape | None = None
     """What rows set where they are frames; None where they are changes."""
     shards: int = 1
@@ -57,7 +59,7 @@ class ModelsPlan:
         """What a state depends on: what models may contain, what is asked of them, and what of it is told."""
         asked = [one.watched for one in self.asked]
         of_models = (self.queries.kinds.metamodel, self.queries.queries, self.queries.moving, self.key)
-        said = repr((of_models, asked, self.frames))
+        said = repr((of_models, asked, self.frames, sorted(self.beside)))
         return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
 
     @cached_property
@@ -87,6 +89,7 @@ def make_plan(
     *,
     key: Sequence[str] = (),
     order_by: Sequence[str] = (),
+    beside: Mapping[str, str] | None = None,
     frames: FrameShape | None = None,
 ) -> ModelsPlan:
     """Compiled patterns over the events of models whose changes, or frames, have columns of these types."""
@@ -103,7 +106,10 @@ def make_plan(
         sequence = make_linked_plan(plan, known, arrow=arrow)
         asked.append(Asked(watched, sequence))
         schema = sequence.schema if schema is None else join_schemas(schema, sequence.schema)
-    return ModelsPlan(queries, tuple(key), tuple(order_by), dict(types), tuple(asked), schema or pa.schema([]), frames)
+    whole = schema or pa.schema([])
+    return ModelsPlan(
+        queries, tuple(key), tuple(order_by), dict(types), tuple(asked), whole, dict(beside or {}), frames
+    )
 
 
 def element_type(types: Mapping[str, Any], frames: FrameShape | None) -> Any:

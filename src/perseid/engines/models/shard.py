@@ -21,10 +21,10 @@ from perseid.engines.models.frame_shard import brought_by_frames
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, Asked, ModelsPlan
 from perseid.engines.models.state import Kept, read_state, write_state
-from perseid.engines.models.transactions import Waiting, transactions
+from perseid.engines.models.transactions import Key, Waiting, transactions
 from perseid.engines.sequence.stream import Shard, run
 from perseid.errors import LimitError
-from perseid.semantics.graphs import Change
+from perseid.semantics.graphs import Change, Happening
 
 
 def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
@@ -67,17 +67,25 @@ def brought_by_changes(
 
 
 def _accept(plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept) -> None:
-    """New changes among those that wait."""
+    """New changes, and events beside models, among those that wait."""
     times = np.asarray(rows.time)
     columns = [_values(rows.columns[role]) for role in ROLES]
+    beside = {name: _values(rows.columns[column]) for name, column in plan.beside.items()}
+    kinds = np.asarray(rows.kinds)
     keys = [_values(rows.columns[name]) for name in plan.key]
     ranks = [_values(rows.columns[name]) for name in plan.order_by]
     for row in taken.tolist():
         key, rank = (tuple(column[row] for column in own) for own in (keys, ranks))
-        kept.waiting.append(Waiting(key, int(times[row]), rank, Change(*(column[row] for column in columns))))
+        waits: Change | Happening
+        if beside and kinds[row] > 0:
+            values = tuple((name, column[row]) for name, column in beside.items())
+            waits = Happening(rows.kind_names[kinds[row]], values)
+        else:
+            waits = Change(*(column[row] for column in columns))
+        kept.waiting.append(Waiting(key, int(times[row]), rank, waits))
 
 
-def _ready(kept: Kept, clock: Clock) -> Iterator[tuple[tuple[Any, ...], int, list[Change]]]:
+def _ready(kept: Kept, clock: Clock) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
     """Every transaction that is complete, in the order of models and time; it waits no more."""
     if clock.ended:
         ready, kept.waiting = kept.waiting, []

@@ -22,7 +22,7 @@ from perseid.engines.models.transactions import Key, Waiting
 from perseid.engines.sequence.schema import arrow_of
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
-from perseid.semantics.graphs import Change, Element, Graph, canonical
+from perseid.semantics.graphs import Change, Element, Graph, Happening, canonical
 
 NAME, VERSION = "models", 1
 _SHAPE = "The state is not what one of live models should be."
@@ -87,7 +87,14 @@ def _waiting(plan: ModelsPlan, waiting: list[Waiting]) -> pa.RecordBatch:
     for i, name in enumerate(plan.key):
         columns[f"key {i}"] = pa.array([one.key[i] for one in waiting], plan.types[name])
     for role, attribute in zip(ROLES, ("action", "element", "kind", "attribute", "value", "target"), strict=True):
-        columns[role] = pa.array([getattr(one.change, attribute) for one in waiting], plan.types[role])
+        changes = [getattr(one.change, attribute) if isinstance(one.change, Change) else None for one in waiting]
+        columns[role] = pa.array(changes, plan.types[role])
+    if plan.beside:
+        events = [one.change if isinstance(one.change, Happening) else None for one in waiting]
+        columns["type"] = pa.array([None if one is None else one.type for one in events], pa.string())
+        values = [{} if one is None else dict(one.values) for one in events]
+        for i, (name, column) in enumerate(plan.beside.items()):
+            columns[f"event {i}"] = pa.array([own.get(name) for own in values], plan.types[column])
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -211,10 +218,15 @@ def _read(plan: ModelsPlan, sealed: Sealed, groups: list[Any]) -> Kept:
     parts = [[f"key {i}" for i in range(len(plan.key))], [f"rank {i}" for i in range(len(plan.order_by))], list(ROLES)]
     own = [_rows(waiting, names) if names else [()] * waiting.num_rows for names in parts]
     times = waiting.column("time").to_pylist()
-    kept_waiting = [
-        Waiting(key, int(time), rank, Change(*change)) for time, key, rank, change in zip(times, *own, strict=True)
-    ]
-    return Kept(models, kept_waiting, done, sequences)
+    changes_: list[Change | Happening] = [Change(*change) for change in own[2]]
+    if plan.beside:
+        types = waiting.column("type").to_pylist()
+        values_ = _rows(waiting, [f"event {i}" for i in range(len(plan.beside))])
+        for i, (type_, row) in enumerate(zip(types, values_, strict=True)):
+            if type_ is not None:
+                changes_[i] = Happening(type_, tuple(zip(plan.beside, row, strict=True)))
+    waits = [Waiting(*one) for one in zip(own[0], map(int, times), own[1], changes_, strict=True)]
+    return Kept(models, waits, done, sequences)
 
 
 def _place(model: Any, keys: list[Any]) -> int:

@@ -1,4 +1,4 @@
-"""Changes that wait for their time, and as which transactions they are made."""
+"""Changes and events that wait for their time, and as which transactions they are made."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from perseid.semantics.graphs import Change, in_turn
+from perseid.semantics.graphs import Change, Happening, in_turn
 
 Key: TypeAlias = "tuple[Any, ...]"
 
 
 @dataclass(slots=True)
 class Waiting:
-    """A change of a model, which is known by its key; ``rank`` decides among those of one time."""
+    """A change of a model, or an event beside it; ``rank`` decides among those of one time."""
 
     key: Key
     time: int
     rank: tuple[Any, ...]
-    change: Change
+    change: Change | Happening
 
 
-def transactions(waiting: Iterable[Waiting]) -> Iterator[tuple[Key, int, list[Change]]]:
+def transactions(waiting: Iterable[Waiting]) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
     """All changes of one model and time as one: models as they are met, each in the order of time."""
     models: dict[Key, list[Waiting]] = {}
     for one in waiting:

@@ -21,16 +21,16 @@ from perseid.semantics.events import Event
 from perseid.semantics.hashing import identity_of
 from perseid.semantics.model_oracle import Told
 from perseid.semantics.model_queries import Queries
-from perseid.semantics.model_steps import Watched, event_columns, grouped
+from perseid.semantics.model_steps import Beside, Watched, event_columns, grouped
 from perseid.semantics.resolve import resolve
 from perseid.semantics.rules import Rules
 from perseid.semantics.scope import attribute_path
 
 
-def planned(rules: Rules, key: Sequence[str]) -> list[tuple[Plan, Watched]]:
+def planned(rules: Rules, key: Sequence[str], beside: Beside | None = None) -> list[tuple[Plan, Watched]]:
     """The patterns that rules wait for, compiled, by the events they are asked of."""
     found = []
-    for group in grouped(rules.patterns, rules.queries, tuple(key)):
+    for group in grouped(rules.patterns, rules.queries, tuple(key), beside=beside):
         check(ast.PatternFile(group.patterns))
         plan = compile_set([resolve(bind(pattern)) for pattern in group.patterns])
         check_relations([pattern.pattern for pattern in plan.patterns], {})
@@ -76,7 +76,7 @@ class _Stream:
     def __init__(self, queries: Queries, plan: Plan, watched: Watched, key: Mapping[str, Any]) -> None:
         self.queries = queries
         self.watched = watched
-        self.types = event_columns(queries, watched)
+        self.types = event_columns(queries, watched, tuple(key))
         self.key = key
         self.watched_by = [_Pattern(plan, pattern) for pattern in plan.patterns]
         self.time: int | None = None
