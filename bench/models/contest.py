@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.harness import Report, say
-from bench.models import railway, social, trains, ttc
+from bench.models import inline, railway, social, trains, ttc
 from bench.models.charts import draw
 
 SOCIAL_SIZES = {"quick": (1, 2, 4, 8), "standard": ttc.SIZES, "full": ttc.SIZES}
@@ -23,6 +23,7 @@ def run(size: str, out: Path | None) -> Report:
     report = Report("models", size)
     points = social.measure(SOCIAL_SIZES[size], ROUNDS[size], report)
     points += trains.measure(RAILWAY_SIZES[size], UPDATES[size], report)
+    inline.measure(RAILWAY_SIZES[size], report)
     for path in draw(points, out) if out is not None else ():
         say(f"written: {path}")
     return report

@@ -1,0 +1,65 @@
+"""One large model in the state of a shard: how many bytes it takes, and what writing and reading them costs.
+
+A shard writes all of its state in every batch that brings it something, so one very large model costs its size in each of
+them, however little changed. Many models side by side share that out over shards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+import perseid as ps
+from bench.harness import Report, progress, say
+from bench.models import railway
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
+from perseid.engines.models.state import Kept, read_state, write_state
+from perseid.local.rows import Events
+
+LIMIT = 1 << 28
+"""Bytes that a state may have unless more is declared."""
+PATTERN = "\npattern wrong match found RouteSensor a -> lost RouteSensor b within 1 hour"
+T = TypeVar("T")
+
+
+def measure(sizes: Sequence[int], report: Report) -> None:
+    """Railways of these sizes, asked one query."""
+    plan = _plan()
+    say("\nOne model in the state of a shard\n\n| nodes | edges | bytes | bytes an element | written in | read in |")
+    say("|---:|---:|---:|---:|---:|---:|")
+    each = 0.0
+    for size in sizes:
+        progress(f"railway, size {size}, as a state")
+        model = LiveModel(plan.queries, plan.told)
+        model.transact(0, railway.of_size(size))
+        kept = Kept({(): model}, [], 0, [None])
+        state, writing = _timed(lambda kept=kept: write_state(plan, kept))  # type: ignore[misc]
+        back, reading = _timed(lambda state=state: read_state(plan, state))  # type: ignore[misc]
+        assert back.models[()].matches["RouteSensor"].standing == model.matches["RouteSensor"].standing
+        nodes = len(model.graph.nodes)
+        edges = sum(1 for edge in model.graph.forth for _ in model.graph.edges(edge))
+        each = len(state) / (nodes + edges)
+        say(f"| {nodes:,} | {edges:,} | {len(state):,} | {each:.0f} | {writing:.2f} s | {reading:.2f} s |")
+        if size == max(sizes):
+            report.add("inline.write_seconds", writing)
+            report.add("inline.read_seconds", reading)
+    say(f"\nWithin {LIMIT:,} bytes a shard carries some {LIMIT / each:,.0f} nodes and edges.")
+    report.add("inline.elements_within_limit", LIMIT / each)
+
+
+def _plan() -> ModelsPlan:
+    model = ps.metamodel(railway.METAMODEL + railway.QUERIES["RouteSensor"] + PATTERN)
+    parts = ps.patterns(model)._apart(ps.model([], model))
+    groups = [(group.watched, over._plan_for(Events([]))) for over, group in parts]
+    types = {**dict.fromkeys(ROLES, pa.string()), "element": pa.int64(), "target": pa.int64()}
+    return make_plan(groups, model.queries, types)
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    start = time.perf_counter()
+    done = work()
+    return done, time.perf_counter() - start
