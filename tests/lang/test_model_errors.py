@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perseid.errors import PatternError, PerseidError
+from perseid.errors import LimitError, PatternError, PerseidError
 from perseid.lang.parser import parse_models
 from perseid.semantics.metamodels import kinds_of
 from perseid.semantics.model_queries import check_queries
@@ -152,3 +152,15 @@ def outcome(text: str) -> str:
     except PerseidError as error:
         return str(error)
     return "read"
+
+
+def test_every_query_is_counted_by_itself() -> None:
+    """A text of many queries is no long pattern; one query that is too long is."""
+    many = "model m node A (n bigint)\n" + "".join(
+        f"query q{i}(a) find a: A where a.n in ({', '.join(map(str, range(2_000)))})\n" for i in range(6)
+    )
+    assert len(parse_models(many).queries) == 6
+    with pytest.raises(LimitError, match="A pattern, query or rule has more than 10,000 words and signs"):
+        parse_models(
+            f"model m node A (n bigint) query q(a) find a: A where a.n in ({', '.join(map(str, range(6_000)))})"
+        )

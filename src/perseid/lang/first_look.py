@@ -26,6 +26,10 @@ LEXEME = re.compile(
 )
 
 
+_BEGINNINGS = frozenset({"pattern", "query", "rule", "repair"})
+"""Words that begin something new in a text: each is counted by itself."""
+
+
 def scan_limits(text: str) -> None:
     """Refuse what is too long or too deeply bracketed before any parser sees it; one pass, no recursion."""
     if len(text) > MAX_TEXT:
@@ -55,12 +59,12 @@ def scan_limits(text: str) -> None:
             # A run of prefix operators nests as brackets do.
             if len(lexeme.split()) > MAX_NESTING:
                 raise _too_deep(text, found.start())
-        elif lexeme.lower() == "pattern":
+        elif lexeme.lower() in _BEGINNINGS:
             count = 0
         count += 1
         if count > MAX_TOKENS:
             raise LimitError(
-                f"A pattern has more than {MAX_TOKENS:,} words and signs.",
+                f"A pattern, query or rule has more than {MAX_TOKENS:,} words and signs.",
                 span=span_at(text, found.start()),
                 source=text,
                 hint="A long list of values is better bound at use: x in :values.",
