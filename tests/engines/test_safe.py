@@ -1,4 +1,5 @@
-"""Safe plans against possible worlds: sequences whose prefix has its own bindings, and what follows from other streams."""
+"""Safe plans against possible worlds: sequences whose prefix has its own bindings, and what follows from other streams; over all
+steps, and within windows."""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ from perseid.engines.contract import Rows
 from perseid.engines.uncertain.automaton import TooManyStates
 from perseid.engines.uncertain.plan import ask
 from perseid.engines.uncertain.safe import safely
-from perseid.engines.uncertain.streams import CHANCE, GIVEN, Known, Stream, Streams
+from perseid.engines.uncertain.streams import CHANCE, GIVEN, READING, Inference, Known, Stream, Streams
+from perseid.engines.uncertain.traces import gather
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.classes import QueryClass
 from perseid.semantics.core import CorePattern
 from perseid.semantics.events import Event
+from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
 from perseid.semantics.worlds import Chain, Possible, answers
 from perseid.testing.random_patterns import SECOND
@@ -31,19 +34,24 @@ SHAPES = (
     "A(k as x) a{V} -> A(k as x) a2{V}{M} -> C c{V}{M}",
 )
 """{V} may become a condition that chooses, {M} a test."""
+MODEL = hidden_markov(
+    values=[1, 2], initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.3, 0.7]], readings=[[0.8, 0.2], [0.3, 0.7]],
+    reading_names=["r", "s"],
+)  # fmt: skip
 
 
 class Case:
-    """A Safe pattern and a stream for it, from a seed."""
+    """A Safe pattern and a stream for it, from a seed; where there are ``windows`` within some of its steps."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, windows: bool = False) -> None:
         self.chance = random.Random(seed)
+        self.windows = windows
+        self.steps = self.chance.randint(3, 5 if windows else 4)
         self.pattern = self._pattern()
-        self.steps = self.chance.randint(3, 4)
         self.rows: list[dict[str, Any]] = []
         self.chains: list[Chain] = []
         self.certain: list[Event] = []
-        self.budget = 1
+        self.worlds = 1
         kinds = sorted({step.kind.name for step in self.pattern.steps})  # type: ignore[union-attr]
         self.streams = Streams(tuple(self._stream(kind) for kind in kinds), SECOND)
 
@@ -53,20 +61,26 @@ class Case:
             while mark in text:
                 text = text.replace(mark, self.chance.choice(ways), 1)
         by = "partition by g" if self.chance.random() < 0.2 else ""
-        return resolve(parse_pattern(f"pattern q match {text} within forever {by} selection successor"))
+        within = f"{self.chance.randint(2, self.steps - 1)} seconds" if self.windows else "forever"
+        return resolve(parse_pattern(f"pattern q match {text} within {within} {by} selection successor"))
 
     def _stream(self, kind: str) -> Stream:
         chance = self.chance
         two = any(name == "y" for step in self.pattern.steps for _, name in step.unify if step.kind.name == kind)  # type: ignore[union-attr]
         of = ("k", "l") if two else ("k",)
-        known = chance.choice((Known.INDEPENDENT, Known.INDEPENDENT, Known.LINKED, Known.CERTAIN))
+        ways = [Known.INDEPENDENT, Known.INDEPENDENT, Known.LINKED, Known.CERTAIN]
+        known = chance.choice([*ways, Known.LINKED, Known.READ] if self.windows else ways)
         for k in range(chance.choice((1, 1, 2))):
             key = {"k": k, "l": chance.randint(0, 1) if two else 0, "g": 0}
             if known is Known.CERTAIN:
                 self._certain(kind, key)
-            elif self.budget * 2**self.steps <= 2_000:
-                self.budget *= 2**self.steps
+            elif known is Known.READ:
+                self._readings(kind, key)
+            else:
                 self._chain(kind, key, known is Known.LINKED)
+        if known is Known.READ:
+            whose = (*of, "g") if self.pattern.partition else of  # of what is behind readings only the key is known
+            return Stream(kind, known, whose, ("v",), MODEL, Inference("filter"), correlations=False)
         return Stream(kind, known, of, () if known is Known.CERTAIN else ("v",))
 
     def _certain(self, kind: str, key: dict[str, Any]) -> None:
@@ -82,40 +96,71 @@ class Case:
             table = []
             for before in (None, 1) if linked else (None,):
                 if self.chance.random() < 0.85:
-                    share, value = (
-                        self.chance.choice((1.0, self.chance.random())),
-                        1 if linked else self.chance.choice((1, 1, 2)),
-                    )
+                    share, value = self._share(), 1 if linked else self.chance.choice((1, 1, 2))
                     table.append(Possible((("v", value),), share, None if before is None else (("v", before),)))
                     row = {"type": kind, "time": second * SECOND, "v": value, "was": before, "p": share, **key}
                     self.rows.append(row)
             steps.append((second * SECOND, table))
         self.chains.append(Chain(kind, key, steps, linked))
 
+    def _share(self) -> float:
+        """A probability, which is 1 once there are many worlds."""
+        share = self.chance.choice((1.0, self.chance.random()))
+        if share < 1 and self.worlds >= 100:
+            return 1.0
+        self.worlds *= 2 if share < 1 else 1
+        return share
+
+    def _readings(self, kind: str, key: dict[str, Any]) -> None:
+        """Each step for itself: what a filter knows there, which begins anew after a step without a reading."""
+        known, steps = None, []
+        matrix = np.array([[0.9, 0.1], [0.3, 0.7]])
+        for second in range(self.steps):
+            read = self.chance.choice(["r", "s", "s", None])
+            if read is None or self.worlds >= 100:
+                known = None
+                steps.append((second * SECOND, []))
+                continue
+            known = np.array([0.5, 0.5]) if known is None else known @ matrix
+            known = known * np.array([[0.8, 0.3], [0.2, 0.7]]["rs".index(read)])
+            known = known / known.sum()
+            self.worlds *= 2
+            self.rows.append({"type": kind, "time": second * SECOND, READING: read, **key})
+            steps.append((second * SECOND, [Possible((("v", v),), float(known[v - 1])) for v in (1, 2)]))
+        self.chains.append(Chain(kind, key, steps))
+
     def table(self) -> Rows:
         kinds = sorted({row["type"] for row in self.rows})
         columns = {name: pa.array([row.get(name) for row in self.rows], pa.int64()) for name in "klgv"}
         columns[GIVEN + "v"] = pa.array([row.get("was") for row in self.rows], pa.int64())
         columns[CHANCE] = pa.array([row.get("p") for row in self.rows], pa.float64())
+        columns[READING] = pa.array([row.get(READING) for row in self.rows], pa.string())
         time = np.array([row["time"] for row in self.rows], np.int64)
         codes = np.array([kinds.index(row["type"]) for row in self.rows], np.int32)
         return Rows(time, codes, kinds, columns, {}, np.arange(len(self.rows)))
 
 
-def check(first: int, many: int) -> Counter[str]:
+def check(first: int, many: int, windows: bool = False) -> Counter[str]:
     met: Counter[str] = Counter()
     for seed in range(first, first + many):
-        case = Case(seed)
+        case = Case(seed, windows)
         if not case.rows:
             continue
         asked = ask(case.pattern, case.streams)
+        if windows and asked.classified.kind is QueryClass.UNSAFE:
+            assert "which is not followed" in asked.classified.why
+            met["sampled"] += 1
+            continue
         assert asked.classified.kind is QueryClass.SAFE, asked.classified
+        assert (asked.window is not None) == windows
+        given, _ = gather(case.streams, case.table())
         try:
-            told = safely(asked, case.streams, case.table())
+            told, _ = safely(asked, case.streams, given)
         except TooManyStates:
+            assert not windows, "what is declared says so"
             met["sampled"] += 1  # intervals of what follows a linked chain, or behind a test
             continue
-        groups = [tuple(key[i].as_py() for key in told.keys) for i in range(int(told.group.max()) + 1)]
+        groups = [tuple(key[i].as_py() for key in told.keys) for i in range(int(told.group.max(initial=-1)) + 1)]
         keys = [(groups[group], int(step) * SECOND) for group, step in zip(told.group, told.step, strict=True)]
         found = dict(zip(keys, told.probability.tolist(), strict=True))
         due = answers(case.pattern, case.chains, case.certain)
@@ -133,8 +178,21 @@ def test_safe_plans_say_what_worlds_do() -> None:
     assert met["told"] >= 20
 
 
+def test_safe_plans_with_windows_say_what_worlds_do() -> None:
+    met = check(50_000, 200, windows=True)
+    assert met["exact"] > 140
+    assert met["told"] > 70
+
+
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(10))
 def test_many_safe_plans_say_what_worlds_do(block: int) -> None:
     assert check(1_000_000 + 1_000 * block, 500)["told"] > 60
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("block", range(4))
+def test_many_safe_plans_with_windows_say_what_worlds_do(block: int) -> None:
+    assert check(3_000_000 + 1_000 * block, 500, windows=True)["told"] > 60

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from perseid.engines.uncertain.plan import ask
+from perseid.engines.uncertain.plan import Asked, ask
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.classes import Classified, Keys, QueryClass, classify, local_form, shown
@@ -214,19 +214,75 @@ def test_bound_variables() -> None:
 
 @pytest.mark.parametrize("more", ["within 5 seconds", "within 5 seconds holds for 2 seconds"])
 def test_windows(more: str) -> None:
-    """A situation of the automaton has an age, so windows stay in the class of the rest; a safe plan does not follow them."""
+    """A situation of the automaton has an age, so windows stay in the class of the rest."""
     more += " selection successor"
     assert classified("R -> S", more).kind is REGULAR
     assert classified("R(k as x) -> S(k as x)", more).kind is EXTENDED
-    found = classified("R(k as x) -> S(k as x) -> T", more)
+
+
+def test_a_safe_plan_with_a_window() -> None:
+    """It is followed over the steps that the window reaches back to; a window by count has no such steps."""
+    query, more = "R(k as x) -> S(k as x) -> T", "within {} selection successor"
+    assert classified(query, more.format("5 seconds")).kind is SAFE
+    found = classified(query, more.format("5 events"))
     assert found.kind is UNSAFE
-    assert "no safe plan: it has a window" in found.why
+    assert "no safe plan: it has a window that is none of time" in found.why
+
+
+SECOND = 1_000_000
+
+
+def asked_within(match: str, within: str, *, linked: tuple[str, ...] = (), more: str = "") -> Asked:
+    streams = tuple(
+        Stream(type_, Known.LINKED if type_ in linked else Known.INDEPENDENT, keys.key or (), keys.uncertain or ("v",))
+        for type_, keys in STREAMS.items()
+    )
+    return ask(pattern(match, f"within {within} {more} selection successor"), Streams(streams, SECOND))
+
+
+def test_a_window_reaches_back_so_many_steps() -> None:
+    query = "R(k as x) -> S(k as x) -> T"
+    assert asked_within(query, "5 seconds").window == 5
+    assert asked_within(query, "forever").window is None
+    assert asked_within("R(k as x) -> S(k as x)", "5 seconds").window is None
+
+
+@pytest.mark.parametrize(
+    ("match", "within", "linked", "why"),
+    [
+        ("R(k as x) -> S(k as x) -> T", "600 seconds", (), "its window has more than 512 steps"),
+        ("T(k as x) -> S(k as x) -> R", "5 seconds", ("T",), "several chains of T may meet in one binding"),
+        ("R(k as x) -> S(k as x) -> T", "5 seconds", ("R", "S"), "several chains of R may meet in one binding"),
+        ("R(k as x) -> S(k as x) -> T -> Door", "5 seconds", ("T",), "steps of T depend on one another, and more follows"),
+        ("R(k as x) -> S(k as x) -> T t must (v > 1) -> Door", "5 seconds", (), "t has a test, and more follows"),
+    ],
+)  # fmt: skip
+def test_what_is_declared_says_which_windows_are_followed(
+    match: str, within: str, linked: tuple[str, ...], why: str
+) -> None:
+    """A stream cannot find out later: where data would have it sampled, it is sampled from its beginning."""
+    asked = asked_within(match, within, linked=linked)
+    assert asked.classified.kind is UNSAFE
+    assert asked.classified.why.endswith(f"which is not followed: {why}")
+    assert asked.window is None
+
+
+def test_which_windows_are_followed_over_tables() -> None:
+    """One chain to a binding, and any number of chains behind it."""
+    for match, linked, more in (
+        ("R(k as x) -> S(k as x) -> T", ("R", "T"), ""),
+        ("T(k as x, l as y) -> T(k as x, l as y) -> R(k as x)", ("T", "R"), ""),
+        ("T(k as x) -> T(k as x) -> R", ("T", "R"), "partition by l"),
+    ):
+        asked = asked_within(match, "5 seconds", linked=linked, more=more)
+        assert asked.window == 5, asked.classified
 
 
 def test_a_time_it_has_to_hold() -> None:
-    found = classified("R(k as x) -> S(k as x) -> T", "within forever holds for 2 seconds selection successor")
-    assert found.kind is UNSAFE
-    assert "no safe plan: it has to hold for some time" in found.why
+    for within in ("forever", "5 seconds"):
+        found = classified("R(k as x) -> S(k as x) -> T", f"within {within} holds for 2 seconds selection successor")
+        assert found.kind is UNSAFE
+        assert "no safe plan: it has to hold for some time" in found.why
 
 
 def test_conditions_of_the_whole_pattern() -> None:

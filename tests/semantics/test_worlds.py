@@ -178,6 +178,69 @@ def test_windows() -> None:
     assert probabilities(short, believed("ann", *steps)) == {}
 
 
+SAFE_THREE = "A(who as x) [place = 'a'] -> B(who as x) [place = 'b'] -> C [place = 'c']"
+"""Anyone in a and then in b, and after that somebody in c."""
+
+
+def safe_three(within: str) -> CorePattern:
+    return pattern(SAFE_THREE, f"within {within}")
+
+
+def three(c_steps: Sequence[Mapping[str, float]]) -> list[Chain]:
+    return [
+        believed("ann", {"a": 0.5}, {"a": 0.4}, type_="A"),
+        believed("ann", {}, {"b": 0.8}, {"b": 0.6}, type_="B"),
+        believed("eve", *c_steps, type_="C"),
+    ]
+
+
+def test_a_window_that_is_long_enough_says_what_no_window_does() -> None:
+    """At 4, c: after a at 1 and b at 2, or where that is not so, after b at 3 and an a before it."""
+    chains = three([{}, {}, {}, {"c": 1.0}])
+    some_a, a_then_b = 1 - 0.5 * 0.6, 0.5 * 0.8
+    due = a_then_b + 0.6 * (some_a - a_then_b)
+    for within in ("forever", "3 seconds"):
+        assert probabilities(safe_three(within), *chains) == pytest.approx({4: due})
+
+
+def test_a_window_leaves_out_what_began_before_it() -> None:
+    """Within two seconds only a at 2 and b at 3 can be followed by c at 4; within one, nothing."""
+    chains = three([{}, {}, {}, {"c": 1.0}])
+    assert probabilities(safe_three("2 seconds"), *chains) == pytest.approx({4: 0.4 * 0.6})
+    assert probabilities(safe_three("1 second"), *chains) == {}
+
+
+def test_a_chain_since_a_step_begins_with_what_that_step_is_by_itself() -> None:
+    """From a or b alike, b is kept with 0.9 and a left with 0.5: at 2 it is b with 0.25 + 0.45, and what follows is as it was."""
+    steps = [
+        {(None, "a"): 0.5, (None, "b"): 0.5},
+        {("a", "a"): 0.5, ("a", "b"): 0.5, ("b", "b"): 0.9},
+        {("a", "b"): 1.0, ("b", "a"): 0.2},
+    ]
+    found = linked("ann", *steps).since(2 * SECOND)
+    assert [time for time, _ in found.steps] == [2 * SECOND, 3 * SECOND]
+    first = {dict(one.value or ())["place"]: (one.probability, one.given) for one in found.steps[0][1]}
+    assert first == {"a": (pytest.approx(0.25), None), "b": (pytest.approx(0.7), None)}
+    assert probabilities(pattern("At [place = 'b'] -> At [place = 'a']"), found) == pytest.approx({3: 0.7 * 0.2})
+
+
+@pytest.mark.parametrize("seconds", range(5))
+def test_within_is_to_see_the_last_steps_alone(seconds: int) -> None:
+    """The law behind windows of safe plans: what began before the window may as well not have been."""
+    chains = [
+        linked("ann", {(None, "a"): 0.5, (None, "b"): 0.3}, {("a", "b"): 0.7, ("b", "a"): 0.4, (None, "a"): 0.9},
+               {("a", "a"): 0.2, ("b", "a"): 0.6}, {("a", "b"): 0.5, (None, "b"): 0.1}),
+        believed("bob", {"a": 0.3}, {"b": 0.5}, {"a": 0.5}, {"b": 0.4}),
+    ]  # fmt: skip
+    match = "At(who as x) [place = 'a'] -> At(who as x)+ h [place = 'b'] -> At [place = 'a']"
+    whole = probabilities(pattern(match, f"within {seconds} seconds"), *chains)
+    for second in range(1, 5):
+        last = [chain.since((second - seconds) * SECOND) for chain in chains]
+        alone = probabilities(pattern(match), *last)
+        assert whole.get(second, 0.0) == pytest.approx(alone.get(second, 0.0)), second
+    assert bool(whole) == (seconds >= 2)
+
+
 def test_expected_counts() -> None:
     """Two that may begin, one that ends: one way for each that did. At 1 and 2 a with 0.5, at 3 b."""
     found = answers(AB, [believed("ann", {"a": 0.5}, {"a": 0.5}, {"b": 1.0})])

@@ -164,6 +164,69 @@ def test_a_stream_with_too_many_states_is_sampled_from_there_on(spark: SparkSess
     assert {row["error"] for row in there} == {0.0, 0.1}
 
 
+def smoke(within: str) -> ps.Pattern:
+    """Anyone comes out of the hall into the lab, and then there is an alarm: Safe, and not Extended Regular."""
+    return ps.pattern(
+        "pattern smoke match At(person as x) [place = 'hall'] -> At(person as x) [place = 'lab'] -> Alarm [kind = 'smoke'] "
+        f"within {within} selection successor"
+    )
+
+
+def test_a_safe_pattern_within_a_window_says_on_a_stream_what_is_said_here(spark: SparkSession, tmp_path: Path) -> None:
+    """Of tables and of distributions, restarted in between, in batch and here."""
+    chance = random.Random(4)
+    walked = [
+        (BEGIN + dt.timedelta(seconds=second), person, place, was, chance.random() / 2)
+        for second in range(20)
+        for person in "abc"
+        for was in (None, "hall", "lab")
+        for place in ("hall", "lab")
+        if chance.random() < 0.9
+    ]
+    rang = [(BEGIN + dt.timedelta(seconds=second), "smoke", chance.random()) for second in range(0, 20, 2)]
+    schemas = {
+        "At": "ts timestamp, person string, place string, was string, p double",
+        "Alarm": "ts timestamp, kind string, p double",
+    }
+    said: dict[str, dict[str, Any]] = {
+        "At": {"of": "person", "about": "place", "given": "was"}, "Alarm": {"about": "kind"},
+    }  # fmt: skip
+
+    def declared(data: dict[str, Any]) -> ps.Beliefs:
+        at, alarm = (ps.beliefs(data[type_], event=type_, every="1 second", shards=2, **said[type_]) for type_ in said)
+        return at.beside(alarm)
+
+    tables = {"At": walked, "Alarm": rang}
+    names = {type_: [one.split()[0] for one in schema.split(", ")] for type_, schema in schemas.items()}
+    rows = {type_: [dict(zip(names[type_], row, strict=True)) for row in tables[type_]] for type_ in said}
+    due = smoke("5 seconds").match(declared(rows))
+    assert len({row["p"] for row in due}) == 9  # at every alarm but the first
+    frames = {type_: spark.createDataFrame(tables[type_], schemas[type_]) for type_ in said}
+    assert told(row.asDict() for row in smoke("5 seconds").detect(declared(frames)).collect()) == told(due)
+
+    def stream() -> ps.Beliefs:
+        read = spark.readStream.option("maxFilesPerTrigger", 1)
+        parts = {type_: read.schema(schemas[type_]).parquet(str(tmp_path / type_)) for type_ in said}
+        return declared({type_: part.withWatermark("ts", "1 second") for type_, part in parts.items()})
+
+    end = BEGIN + dt.timedelta(days=400)
+    last = {"At": (end, "z", "hall", None, 1.0), "Alarm": (end, "smoke", 0.0)}
+    for begin, until in ((0, 8), (8, 13), (13, 20), (20, 21)):
+        for type_ in said:
+            low, high = BEGIN + dt.timedelta(seconds=begin), BEGIN + dt.timedelta(seconds=until)
+            part = [row for row in tables[type_] if low <= row[0] < high] or [last[type_]]
+            spark.createDataFrame(part, schemas[type_]).coalesce(1).write.mode("append").parquet(str(tmp_path / type_))
+        if until == 8:
+            continue  # two files of each at first, then one after a restart
+        writer = smoke("5 seconds").detect(stream()).writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        query.awaitTermination()
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert told(row.asDict() for row in found.collect()) == told(due)
+    with pytest.raises(UnsupportedError, match="without a window that needs finished data"):
+        smoke("forever").detect(stream())
+
+
 def test_what_a_stream_refuses(spark: SparkSession) -> None:
     rate = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "'a' as person", "'a1' as antenna")
     stream = rate.withWatermark("ts", "1 second")

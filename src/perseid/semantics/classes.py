@@ -7,7 +7,8 @@ already the simplest queries outside are #P-hard (Propositions 3.18 and 3.19), a
 
 Conditions in brackets are part of a subgoal, ``must`` is the selection behind it; both are where the paper has pushed them. A
 column of ``partition by`` is a constant in each group. Windows and absences of one event, which the paper has not, stay in the class of the
-rest: a situation of the automaton has an age. Behind a safe plan they are not followed, and such patterns are Unsafe.
+rest: a situation of the automaton has an age, and a safe plan is followed, for each step, over the steps that a window reaches
+back to. A safe plan with other bounds on time is not, and such patterns are Unsafe.
 """
 
 from __future__ import annotations
@@ -217,9 +218,20 @@ def bound_column(pattern: c.CorePattern, streams: Mapping[str, Keys], variable: 
     return found
 
 
+def window_of(pattern: c.CorePattern) -> int | None:
+    """How many microseconds a match may last, where a window of time says so."""
+    within = pattern.within
+    return within.duration if isinstance(within, ast.TimeWindow) and isinstance(within.duration, int) else None
+
+
+def _is_bounded_otherwise(pattern: c.CorePattern) -> bool:
+    """Has it a window that is not one of time?"""
+    return not isinstance(pattern.within, ast.Forever | None) and window_of(pattern) is None
+
+
 def _whole(pattern: c.CorePattern) -> str:
-    if not isinstance(pattern.within, ast.Forever | None):
-        return "it has a window"
+    if _is_bounded_otherwise(pattern):
+        return "it has a window that is none of time"
     if pattern.holds_for is not None:
         return "it has to hold for some time"
     return "it is no plain sequence"
@@ -227,7 +239,7 @@ def _whole(pattern: c.CorePattern) -> str:
 
 def _items(pattern: c.CorePattern) -> list[c.Core] | None:
     """The items of a plain sequence of single and repeated steps without bounds; None where it is something else."""
-    if not isinstance(pattern.within, ast.Forever | None) or pattern.holds_for is not None:
+    if _is_bounded_otherwise(pattern) or pattern.holds_for is not None:
         return None
     body = pattern.body
     if not isinstance(body, c.Seq):

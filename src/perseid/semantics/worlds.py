@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeAlias
 
@@ -64,6 +64,21 @@ class Chain:
                 longer.append((weight * (1.0 - sum(row.probability for row in rows)), (*path, None)))
             ways = [way for way in longer if way[0] > 0]
         yield from ways
+
+    def since(self, time: int) -> Chain:
+        """The chain without what was before a time: its first step is as probable as it is by itself, and those behind it depend
+        on it as they did.
+
+        A pattern within some time is completed at t as it is without a bound by the chains since t less that time.
+        """
+        later = [(at, table) for at, table in self.steps if at >= time]
+        if self.linked and later:
+            first = later[0][0]
+            alone: dict[Choice, float] = defaultdict(float)
+            for weight, path in self.paths(first):
+                alone[path[-1]] += weight
+            later[0] = first, [Possible(value, weight) for value, weight in alone.items() if value is not None]
+        return replace(self, steps=later)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from perseid.viz.detection import Row, section
 _HOW = {
     QueryClass.REGULAR: "exact, step by step: an automaton beside what is hidden; memory does not grow with the stream",
     QueryClass.EXTENDED: "exact, step by step: one automaton for each binding, combined as 1 - product of (1 - p)",
-    QueryClass.SAFE: "exact, by a safe plan over intervals of time: needs finished data; time grows with its square",
+    QueryClass.SAFE: "exact, by a safe plan over intervals of time: needs finished data, on a stream a window (within …); time grows with "
+    "its square",
     QueryClass.UNSAFE: "sampled",
 }
 
@@ -38,9 +39,12 @@ def _pattern(asked: Asked, streams: Streams) -> list[Row]:
     from perseid.engines.uncertain.worlds import worlds_for
 
     drawn = f"{worlds_for(sampling):,} random worlds, seed {sampling.seed}: {bound}"
+    how = _HOW[kind]
+    if asked.window is not None:
+        how = f"exact, by a safe plan over the last {asked.window + 1} steps, at each step anew: these are kept, and time grows with their square"
     rows: list[Row] = [
         ("class", f"{kind.value} (paper 5): {asked.classified.why}"),
-        ("answers", drawn if kind is QueryClass.UNSAFE or sampling.always else _HOW[kind]),
+        ("answers", drawn if kind is QueryClass.UNSAFE or sampling.always else how),
     ]
     by = ", ".join(component.name for component in asked.unit[: asked.groups])
     rows.append(("told by", f"{by}, and step" if by else "step, for anyone"))

@@ -7,7 +7,7 @@ After a longer one the chain begins anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,27 @@ class Chains:
     """By chain: how many of its steps count now; those behind them only say what comes."""
     before: Any
     """By chain: where what is kept of it is, or -1."""
+
+    def some(self, which: Any) -> tuple[Chains, Any]:
+        """Some of them, and which of all steps theirs are."""
+        lengths = np.diff(self.offsets)[which]
+        offsets = np.append(0, np.cumsum(lengths))
+        steps = np.repeat(self.offsets[:-1][which] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        by_chain = {name: getattr(self, name)[which] for name in ("hashes", "afresh", "told", "before")}
+        by_step = {name: getattr(self, name)[steps] for name in ("step", "reading", "rows")}
+        keys = {name: column.take(pa.array(which)) for name, column in self.keys.items()}
+        return replace(self, keys=keys, offsets=offsets, **by_chain, **by_step), steps
+
+    @property
+    def counted(self) -> Any:
+        """By step: whether it counts now."""
+        owner = self.owner
+        return np.arange(len(owner)) - self.offsets[owner] < self.told[owner]
+
+    @property
+    def owner(self) -> Any:
+        """By step: its chain."""
+        return np.repeat(np.arange(len(self.afresh)), np.diff(self.offsets))
 
 
 @dataclass(frozen=True)

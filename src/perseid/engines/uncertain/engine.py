@@ -102,7 +102,6 @@ def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.
 
 def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> tuple[Answers, int, int]:
     """The answers of one pattern, exact where theory allows, else sampled; readings that cannot be; steps that fell to sampling."""
-    from perseid.engines.rows import take_rows
     from perseid.engines.uncertain.answers import exactly, sampled, too_many_letters
     from perseid.engines.uncertain.automaton import Automaton, TooManyStates
     from perseid.engines.uncertain.reading import Reader
@@ -112,8 +111,7 @@ def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) 
     if not one.is_sampled(streams):
         try:
             if one.classified.kind is QueryClass.SAFE:
-                sound = take_rows(rows, np.setdiff1d(np.arange(len(rows)), given.bad)) if len(given.bad) else rows
-                return safely(one, streams, sound), 0, 0
+                return safely(one, streams, given)[0], 0, 0
             reader = Reader(Automaton(one.pattern, rows.relations, elapsed=streams.every or 0))
             found, impossible = exactly(one, streams, reader, given, apart)
             return found, impossible, int(found.drawn.sum())

@@ -13,6 +13,7 @@ from perseid.engines.contract import Rows
 from perseid.engines.rows import take_rows
 from perseid.engines.uncertain.chains import Lives, no_lives
 from perseid.engines.uncertain.exact import Weights
+from perseid.engines.uncertain.past import Past
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import Known
 from perseid.engines.uncertain.traces import NEVER, Lot
@@ -119,6 +120,8 @@ class Kept:
     """By type of event that is read."""
     memories: Mapping[str, Memory]
     """By what a pattern means."""
+    pasts: Mapping[str, Past] = field(default_factory=dict)
+    """The same, of those that look back over windows."""
 
 
 def nothing(plan: UncertainPlan, rows: Rows) -> Kept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perseid.engines.uncertain.streams import Known, Stream, Streams
@@ -11,9 +11,23 @@ from perseid.engines.uncertain.telling import EVERY, Telling
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.semantics import core as c
-from perseid.semantics.classes import Classified, QueryClass, bound_column, classify, grounded, is_strict, local_form
+from perseid.semantics.classes import (
+    Classified,
+    Project,
+    QueryClass,
+    Reg,
+    SafePlan,
+    bound_column,
+    classify,
+    grounded,
+    is_strict,
+    local_form,
+    window_of,
+)
 
 WAYS = " ways"
+LONGEST = 512
+"""How many steps back a window of a safe plan may reach: at each step it takes time that grows with their square."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,8 @@ class Asked:
     """How many of them answers are told by; over the rest they are combined."""
     types: frozenset[str] | None
     """The types its steps name; None where a step takes any."""
+    window: int | None = None
+    """Of a Safe one: how many steps back it is looked for, at each step anew; None where there is no bound."""
 
     @property
     def name(self) -> str:
@@ -58,6 +74,10 @@ class Asked:
     def is_sampled(self, streams: Streams) -> bool:
         """Is it never answered exactly?"""
         return self.classified.kind is QueryClass.UNSAFE or streams.sampling.always
+
+    def looks_back(self, streams: Streams) -> bool:
+        """Is its safe plan followed at each step over those that its window reaches back to?"""
+        return self.window is not None and not self.is_sampled(streams)
 
     def is_single(self, streams: Streams) -> bool:
         """Is there at most one hidden chain to whatever is put together?"""
@@ -119,15 +139,17 @@ class UncertainPlan:
                     "On a stream lag counts steps, and nothing says how long one is.", hint="Say it: every='1 second'."
                 )
         for one in self.asked:
-            if one.is_sampled(self.streams):
+            if one.is_sampled(self.streams) or one.window is not None:
                 one.refuse_unsampled(self.streams)
             elif one.classified.kind is QueryClass.SAFE:
                 raise UnsupportedError(
-                    f"Pattern {one.name} is Safe ({one.classified.why}), and that needs finished data.",
-                    hint="Ask a finished DataFrame, or match(…); or sample it: ps.beliefs(…, method='sample').",
+                    f"Pattern {one.name} is Safe ({one.classified.why}), and without a window that needs finished data.",
+                    hint="Say how far it reaches back: within 1 minute. Or ask a finished DataFrame, or match(…); or sample it: "
+                    "ps.beliefs(…, method='sample').",
                 )
-            # Of what is sampled each chain has a value of its own in every world; numbers of matches are carried beside one value.
-            carried = not one.is_sampled(self.streams) or self.telling.counts
+            # Of what is sampled each chain has a value of its own in every world, and of a window all tables are kept; numbers of
+            # matches are carried beside one value.
+            carried = not (one.is_sampled(self.streams) or one.window is not None) or self.telling.counts
             if carried and not one.is_single(self.streams):
                 names = " and ".join(part.type for part in one.hidden(self.streams))
                 raise UnsupportedError(
@@ -158,7 +180,7 @@ def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
     pattern = grounded(
         pattern, (name for name, own in places.items() if len(own) == 1 and own <= columns), others=False
     )
-    classified = classify(pattern, keys)
+    classified, window = _windowed(pattern, streams, classify(pattern, keys))
     kinds = {step.kind for step in pattern.steps}
     types = (
         None
@@ -171,4 +193,44 @@ def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
         unit += [Component(name, bound_column(pattern, keys, name)) for name in classified.bound]
     if classified.kind is not QueryClass.UNSAFE:
         pattern = grounded(pattern, classified.bound)
-    return Asked(pattern, classified, tuple(unit), groups, types)
+    return Asked(pattern, classified, tuple(unit), groups, types, window)
+
+
+def _windowed(pattern: c.CorePattern, streams: Streams, classified: Classified) -> tuple[Classified, int | None]:
+    """The class of a pattern, and where its safe plan is followed over windows how many steps back these reach.
+
+    That has to follow from what is declared: a stream cannot go back to what it said before.
+    """
+    lasts = window_of(pattern)
+    if classified.plan is None or lasts is None:
+        return classified, None
+    steps = lasts // (streams.every or lasts or 1)
+    why = f"its window has more than {LONGEST:,} steps" if steps > LONGEST else None
+    why = why or _not_followed(pattern, streams, classified.plan, frozenset(), inside=False)
+    if why is None:
+        return classified, steps
+    return replace(
+        classified, kind=QueryClass.UNSAFE, why=f"{classified.why}, which is not followed: {why}", plan=None
+    ), None
+
+
+def _not_followed(
+    pattern: c.CorePattern, streams: Streams, plan: SafePlan, bound: frozenset[str], *, inside: bool
+) -> str | None:
+    """Why a safe plan is not followed over these streams; None where it is. ``inside`` of a plan that goes on."""
+    if isinstance(plan, Project):
+        return _not_followed(pattern, streams, plan.plan, bound | {plan.variable}, inside=inside)
+    steps = [pattern.steps[number] for number in (plan.steps if isinstance(plan, Reg) else (plan.step,))]
+    hidden = [part for part in streams.parts if part.hidden and any(s.kind == ast.EventType(part.type) for s in steps)]
+    if isinstance(plan, Reg):
+        columns = {path.parts[0] for path in pattern.partition}
+        for part in hidden if len(steps) > 1 or steps[0].repeated else ():
+            own = columns | {bound_column(pattern, streams.keys, name).get(part.type, "") for name in bound}
+            if len(hidden) > 1 or not own >= set(part.of):
+                return f"several chains of {part.type} may meet in one binding"
+        return None
+    if inside and hidden:
+        return f"steps of {hidden[0].type} depend on one another, and more follows"
+    if inside and steps[0].must:
+        return f"{steps[0].name or 'a step'} has a test, and more follows"
+    return _not_followed(pattern, streams, plan.plan, bound, inside=True)

@@ -23,12 +23,14 @@ from perseid.engines.uncertain.exact import count_steps
 from perseid.engines.uncertain.memory import OFF, Kept, Memory, no_memory, nothing
 from perseid.engines.uncertain.moving import Moving
 from perseid.engines.uncertain.output import SAMPLED, apart_schema, apart_table, told_table
+from perseid.engines.uncertain.past import Past, followed, kept_of, no_past
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
 from perseid.engines.uncertain.reading import Reader, Units, reader_of, taken, unit_columns
+from perseid.engines.uncertain.safe import safely
 from perseid.engines.uncertain.state import read_state, write_state
 from perseid.engines.uncertain.streams import Known, Stream
 from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
-from perseid.engines.uncertain.traces import Given, material, parts_of, steps_of, unsound
+from perseid.engines.uncertain.traces import NEVER, Given, material, parts_of, steps_of, unsound
 from perseid.errors import LimitError
 
 
@@ -55,7 +57,7 @@ def advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) 
         **shard.counters,
         "matches": table.num_rows,
         "live_keys": 0 if left is None else max([0, *(len(one) for one in left.memories.values())]),
-        "kept_events": 0 if left is None else len(left.waiting),
+        "kept_events": 0 if left is None else len(left.waiting) + sum(len(one) for one in left.pasts.values()),
         "state_bytes": 0 if written is None else len(written),
     }
     return Step(table, written, None if left is None else shard.wake(left), counters, shard.late, shard.why)
@@ -98,6 +100,7 @@ class Shard:
         self.counts = counts
         self.lives: dict[str, Lives] = {}
         self.memories: dict[str, Memory] = {}
+        self.pasts: dict[str, Past] = {}
         self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), impossible=0, bad=0, sampled=0)
         self.given = self._given(step, counts, seen)
 
@@ -190,17 +193,48 @@ class Shard:
         if self.unknown:
             names = [one.memory(ways) for ways in self.plan.telling.carries]
             self.memories |= {name: self.kept.memories[name] for name in names if name in self.kept.memories}
+            self.pasts |= {name: self.kept.pasts[name] for name in names if name in self.kept.pasts}
             return self.schema.empty_table()
+        if one.looks_back(self.streams):
+            return self._looked_back(one)
         moving, answers = self._moved(one, ways=False)
         self.counters["impossible"] += moving.impossible
         if not one.is_sampled(self.streams):
             self.counters[SAMPLED] += int(answers.drawn.sum())
-        if self.plan.telling.counts:
-            counting, counted = self._moved(one, ways=True)
-            self.memories[one.memory(True)] = counting.remembered(nothing_ongoing(len(counting.found.units), OFF))
-            answers = beside(answers, counted)
-        table, ongoing = self._told(one, number, answers, moving)
+        table, ongoing = self._told(one, number, self._counted(one, answers), moving)
         self.memories[one.memory(False)] = moving.remembered(ongoing)
+        return table
+
+    def _counted(self, one: Asked, answers: Answers) -> Answers:
+        """The answers, with numbers of matches where these are asked for."""
+        if not self.plan.telling.counts:
+            return answers
+        counting, counted = self._moved(one, ways=True)
+        self.memories[one.memory(True)] = counting.remembered(nothing_ongoing(len(counting.found.units), OFF))
+        return beside(answers, counted)
+
+    def _looked_back(self, one: Asked) -> pa.Table:
+        """What is told of a pattern whose windows are looked at anew; what they reach back to is kept."""
+        name = one.memory(False)
+        kept = self.kept.pasts.get(name)
+        past = no_past(one, self.streams, self.rows) if kept is None else kept
+        given = followed(one, self.streams, past, self.given)
+        after = NEVER if self.kept.done is None else self.kept.done
+        lasting = past.groups if len(past.ongoing.since) else None
+        try:
+            answers, units = safely(one, self.streams, given, after=after, starts=past.starts, more=lasting)
+        except TooManyStates:
+            raise too_many_letters(one) from None
+        before = nothing_ongoing(len(units), OFF)
+        for mine, theirs in zip(before, past.ongoing, strict=True):
+            mine[units.of[-1]] = theirs
+        answers = self._counted(one, answers)
+        table, ongoing = told_table(one, answers, self.plan, before, OFF, self.done, self.clock.ended)
+        if self.done is not None:
+            last = np.flatnonzero(ongoing.since != OFF)
+            groups = [key.take(pa.array(last)) for key in units.keys]
+            left = kept_of(one, self.streams, past, given, self.done)
+            self.pasts[name] = replace(left, groups=groups, ongoing=Ongoing(*(some[last] for some in ongoing)))
         return table
 
     def _moved(self, one: Asked, *, ways: bool) -> tuple[Moving, Answers]:
@@ -239,9 +273,10 @@ class Shard:
         waiting = take_rows(self.rows, np.flatnonzero(~self.counts))
         lives = {type_: one for type_, one in self.lives.items() if len(one)}
         memories = {name: one for name, one in self.memories.items() if len(one)}
-        if not len(waiting) and not lives and not memories:
+        pasts = {name: one for name, one in self.pasts.items() if not one.is_over}
+        if not len(waiting) and not lives and not memories and not pasts:
             return None
-        return Kept(self.known, self.done, waiting, {**self.lives}, memories)
+        return Kept(self.known, self.done, waiting, {**self.lives}, memories, pasts)
 
     def wake(self, left: Kept) -> int | None:
         """The earliest time at which there is something to do without a row."""
@@ -256,6 +291,10 @@ class Shard:
             if any(len(one) for one in left.lives.values()):
                 wakes.append(next_)
             for one in self.plan.asked:
+                past = left.pasts.get(one.memory(False))
+                if past is not None and one.window is not None:
+                    over = (past.newest(self.every) + one.window + self.lag + 1) * width - 1
+                    wakes.append(next_ if len(past.ongoing.since) else max(next_, over))
                 meaning = self.readers[one.memory(False)].automaton.meaning
                 for ways in self.plan.telling.carries:
                     memory = left.memories.get(one.memory(ways))

@@ -1,5 +1,5 @@
 """What a shard of an uncertain stream keeps, as bytes: rows that wait, chains behind readings, and for each pattern its groups,
-those that are sampled with their worlds.
+those that are sampled with their worlds, or what its windows reach back to.
 
 States of an automaton are written as the situations they are made of, in the pattern's own terms: their numbers are a
 process's own.
@@ -8,7 +8,7 @@ process's own.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,14 @@ from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.chains import Lives
 from perseid.engines.uncertain.encoding import Encoding
 from perseid.engines.uncertain.exact import Weights
+from perseid.engines.uncertain.intervals import Starts
 from perseid.engines.uncertain.memory import Kept, Memory, nothing
+from perseid.engines.uncertain.past import Believed, Past, no_past
 from perseid.engines.uncertain.plan import WAYS, Asked, UncertainPlan
 from perseid.engines.uncertain.reading import Reader
 from perseid.engines.uncertain.streams import Known, Streams
+from perseid.engines.uncertain.telling import Ongoing
+from perseid.engines.uncertain.traces import steps_of
 from perseid.engines.uncertain.ways import WORLD, Ways
 from perseid.engines.uncertain.worlds import Hidden, Worlds, worlds_for
 from perseid.errors import StateError
@@ -40,6 +44,11 @@ _WORLDS = pa.schema(
     [("unit", pa.int32()), ("reached", pa.int64()), ("state", pa.list_(pa.int32())), ("chains", pa.list_(pa.int64())),
      ("there", pa.list_(pa.bool_())), ("value", pa.list_(pa.int64()))]
 )  # fmt: skip
+_START = pa.schema([("chain", pa.int64()), ("value", pa.int64()), ("event", pa.bool_()), ("weight", pa.float64())])
+_BELIEVED = pa.schema([("step", pa.int64()), ("belief", pa.list_(pa.float64()))])
+_LASTING = pa.schema([("since", pa.int64()), ("peak", pa.float64()), ("error", pa.float64()), ("last", pa.int64())])
+_FURTHEST = 1 << 61
+"""No step is as far from 0."""
 _SHAPE = "The state is not what one of an uncertain stream should be."
 
 
@@ -83,6 +92,10 @@ def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, Reader]) 
             facts["read"].append(type_)
             tables.append(_lives(lives))
     for one in plan.asked:
+        past = kept.pasts.get(one.memory(False))
+        if past is not None:
+            facts["patterns"].append(_past(one.memory(False), past))
+            tables += _past_tables(past)
         for name in (one.memory(ways) for ways in plan.telling.carries):
             memory = kept.memories.get(name)
             if memory is None:
@@ -159,6 +172,29 @@ def _worlds(memory: Memory, states: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in _WORLDS], schema=_WORLDS)
 
 
+def _past(name: str, past: Past) -> dict[str, Any]:
+    return {
+        "pattern": name,
+        "begin": past.begin,
+        "kinds": list(past.rows.kind_names),
+        "believed": list(past.believed),
+        "starts": list(past.starts),
+    }
+
+
+def _past_tables(past: Past) -> list[pa.RecordBatch]:
+    keys = {f"{_KEY}{i}": key for i, key in enumerate(past.groups)}
+    tables = [_rows(past.rows), pa.RecordBatch.from_pydict({**keys, **past.ongoing._asdict()})]
+    for own in past.believed.values():
+        columns = {_KEY + name: column for name, column in own.keys.items()}
+        belief = pa.array(list(own.shares), pa.list_(pa.float64()))
+        tables.append(pa.RecordBatch.from_pydict({**columns, "step": own.step, "belief": belief}))
+    for start in past.starts.values():
+        columns = {name: getattr(start, name) for name in _START.names}
+        tables.append(pa.RecordBatch.from_pydict(columns))
+    return tables
+
+
 # reading
 
 
@@ -182,7 +218,13 @@ def open_state(state: bytes) -> Sealed:
 
 def _tables(written: Mapping[str, Any]) -> int:
     """How many tables a pattern has."""
-    return 3 if "sampling" in written else 2
+    if "begin" not in written:
+        return 3 if "sampling" in written else 2
+    names = [written.get(name) for name in ("kinds", "believed", "starts")]
+    begin = written["begin"]
+    if not all(map(_are_texts, names)) or type(begin) is not int or abs(begin) >= _FURTHEST:
+        raise StateError(_SHAPE)
+    return 2 + len(written["believed"]) + len(written["starts"])
 
 
 def _are_texts(given: Any) -> bool:
@@ -209,6 +251,7 @@ def read_state(plan: UncertainPlan, rows: Rows, state: bytes, readers: Mapping[s
         lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.keeps_belief else 0)
     asked = {one.memory(ways): one for one in plan.asked for ways in plan.telling.carries}
     memories: dict[str, Memory] = {}
+    pasts: dict[str, Past] = {}
     for written in facts["patterns"]:
         own = [next(tables) for _ in range(_tables(written))]
         named = written.get("pattern")
@@ -219,8 +262,17 @@ def read_state(plan: UncertainPlan, rows: Rows, state: bytes, readers: Mapping[s
                 "When the checkpoint was made nobody asked for tell=ps.expected(): its partial matches were not counted.",
                 hint="Begin a new checkpoint, or ask for what was asked then.",
             )
+        looks_back = asked[named].looks_back(plan.streams) and not isinstance(readers[named].automaton, Ways)
+        if looks_back != ("begin" in written):
+            raise StateError(
+                f"Pattern {asked[named].name} was {'sampled' if looks_back else 'answered exactly'} when the checkpoint was made.",
+                hint=f"{'Say' if looks_back else 'Leave out'} method='sample'. {GO_BACK}",
+            )
+        if looks_back:
+            pasts[named] = _read_past(asked[named], plan.streams, written, own, rows)
+            continue
         memories[named] = _read_memory(asked[named], plan.streams, readers[named].automaton, written, own)
-    return Kept(facts["known"], facts["done"], waiting, lives, memories)
+    return Kept(facts["known"], facts["done"], waiting, lives, memories, pasts)
 
 
 def _fields(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
@@ -265,10 +317,20 @@ def _read_rows(batch: pa.RecordBatch, names: list[str], rows: Rows) -> Rows:
 
 
 def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> Lives:
-    last, done, _ = (column for column in _fields(batch, _LIFE))
+    last, done, belief = _fields(batch, _LIFE)
+    newest, counted = last.to_numpy(), done.to_numpy()
+    _check_steps(newest, counted)
+    return Lives(_read_keys(batch, of), newest, counted, _read_belief(belief, values))
+
+
+def _read_keys(batch: pa.RecordBatch, of: Sequence[str]) -> dict[str, Any]:
     if any(_KEY + name not in batch.schema.names for name in of):
         raise StateError(_SHAPE)
-    column = batch.column("belief")
+    return {name: batch.column(_KEY + name) for name in of}
+
+
+def _read_belief(column: Any, values: int) -> Any:
+    """By row and value: how probable it is."""
     sizes = column.value_lengths().to_numpy(zero_copy_only=False)
     flat = column.flatten().to_numpy(zero_copy_only=False)
     if (sizes != values).any() or not np.isfinite(flat).all() or (flat < 0).any():
@@ -276,11 +338,52 @@ def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> Live
     belief = flat.reshape(len(sizes), values)
     if values and (np.abs(belief.sum(axis=1) - 1.0) > 1e-6).any():
         raise StateError(_SHAPE)
-    keys = {name: batch.column(_KEY + name) for name in of}
-    newest, counted = last.to_numpy(), done.to_numpy()
-    if any((np.abs(one.astype(np.float64)) >= 2.0**61).any() for one in (newest, counted)):
+    return belief
+
+
+def _check_steps(*given: Any) -> None:
+    if any((np.abs(one.astype(np.float64)) >= float(_FURTHEST)).any() for one in given):
         raise StateError(_SHAPE)
-    return Lives(keys, newest, counted, belief)
+
+
+def _read_past(
+    one: Asked, streams: Streams, written: Mapping[str, Any], tables: list[pa.RecordBatch], rows: Rows
+) -> Past:
+    said, lasting, *others = tables
+    begin, read, linked = written["begin"], written["believed"], written["starts"]
+    known = no_past(one, streams, rows)
+    tabled = {part.type for part in streams.parts if part.known is Known.LINKED and one.asks(part.type)}
+    if set(read) != set(known.believed) or not set(linked) <= tabled or len({*read, *linked}) < len(read) + len(linked):
+        raise StateError(_SHAPE)
+    own = _read_rows(said, written["kinds"], rows)
+    believed = {
+        type_: _read_believed(batch, list(known.believed[type_].keys), known.believed[type_].shares.shape[1])
+        for type_, batch in zip(read, others, strict=False)
+    }
+    starts = {type_: _read_start(begin, batch) for type_, batch in zip(linked, others[len(read) :], strict=True)}
+    for steps in (steps_of(own, streams.every), *(some.step for some in believed.values())):
+        if len(steps) and steps.min() <= begin:
+            raise StateError(_SHAPE)
+    since, peak, error, last = _numbers(lasting, _LASTING)
+    _check_steps(since, last)
+    groups = _read_keys(lasting, [str(i) for i in range(one.groups)])
+    if len(since) > 1 and not groups:
+        raise StateError(_SHAPE)
+    return Past(begin, own, believed, starts, list(groups.values()), Ongoing(since, peak, error, last))
+
+
+def _read_believed(batch: pa.RecordBatch, of: list[str], values: int) -> Believed:
+    step, belief = _fields(batch, _BELIEVED)
+    steps = step.to_numpy()
+    _check_steps(steps)
+    return Believed(_read_keys(batch, of), steps, _read_belief(belief, values))
+
+
+def _read_start(begin: int, batch: pa.RecordBatch) -> Starts:
+    chain, value, event, weight = _numbers(batch, _START)
+    if (weight < 0).any() or (weight > 2).any():  # people round, at every step
+        raise StateError(_SHAPE)
+    return Starts(begin, chain, value, event, weight)
 
 
 def _read_memory(
@@ -315,7 +418,8 @@ def _read_memory(
     ways = isinstance(automaton, Ways)
     alone = np.where(made[state] == WORLD, weight, 0.0) if ways else weight
     sums = np.bincount(np.repeat(np.arange(len(lengths)), lengths), alone, minlength=len(lengths))
-    if (sums > 1 + 1e-6).any() or (np.abs(last.astype(np.float64)) >= 2.0**61).any():
+    _check_steps(last)
+    if (sums > 1 + 1e-6).any():
         raise StateError(_SHAPE)
     model = next((part.model for part in one.hidden(streams) if part.known is Known.READ), None)
     values = np.unique(value[event]) if model is None else np.arange(len(model.values))
@@ -373,16 +477,18 @@ def report(state: bytes) -> StateReport:
     waiting = sealed.tables[0]
     times = waiting.column("time").to_pylist() if "time" in waiting.schema.names else []
     shards = facts.get("shards")
-    held, place = {}, 1 + len(facts["read"])
+    held, place, events = {}, 1 + len(facts["read"]), waiting.num_rows
     for one in facts["patterns"]:
         name = one.get("pattern")
+        if "begin" in one:
+            events += sealed.tables[place].num_rows
         if not (isinstance(name, str) and name.endswith(WAYS)):  # the same groups again
             held[shown(name)] = sealed.tables[place].num_rows
         place += _tables(one)
     return StateReport(
         shards=shards if type(shards) is int else 0,
         horizon=facts["known"],
-        events=waiting.num_rows,
+        events=events,
         waiting=waiting.num_rows,
         oldest=min(times, default=None),
         open=held,

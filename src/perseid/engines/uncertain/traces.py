@@ -275,8 +275,7 @@ def _independent(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: An
 
 def _believed(chains: Chains, unit: Any, letters: Any, shares: Any) -> Others:
     """Beliefs step by step, each for itself, as far as they count."""
-    owner = np.repeat(np.arange(len(chains.afresh)), np.diff(chains.offsets))
-    counted = np.arange(len(owner)) - chains.offsets[owner] < chains.told[owner]
+    owner, counted = chains.owner, chains.counted
     steps, values = np.nonzero((shares > 0) & (letters[owner][:, :-1] != 0) & counted[:, None])
     chain = owner[steps]
     names = np.arange(shares.shape[1])
@@ -455,9 +454,7 @@ def _read(found: Material, read: Read, units: Any, last: Any, numbered: bool) ->
     """Chains behind readings: the entries of their model, and before its first step a chain is nowhere."""
     chains, model, way = read.chains, read.stream.model, read.stream.inference
     assert model is not None
-    lengths = np.diff(chains.offsets)
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    counted = np.arange(len(owner)) - chains.offsets[owner] < chains.told[owner]
+    owner, counted = chains.owner, chains.counted
     places = read.unit[owner[counted]], chains.step[counted]
     layout = laid_out(units, last[units], numbered, found.others, places=places)
     steps, at, count = layout.steps, layout.places, len(layout.step)

@@ -1,0 +1,341 @@
+"""Safe plans (section 3.3): a probability for every interval of time, built from those of its parts.
+
+An interval has the probability that a query is true at none of its steps. For a prefix without free variables an automaton
+gives it, with all worlds left out that have completed it; for a variable it is the product over its values, which are
+independent; for ``q; g`` it follows from Equation 2: when the last event that fits g came before the interval, and when the last
+came in it. Equation 3 takes these for independent, and so g has to draw on streams that q does not.
+
+As printed, the recursion for intervals of an automaton multiplies two probabilities given its state as if the first did not
+depend on the state: here "not yet true" is carried jointly with it. And the event before the interval and that in it do not
+share a step.
+
+A plan is laid out once over what a group is given, and followed over any grid: steps one behind the other, as if there were no
+others before them. Products are taken in an order of the data's own, so that a grid has the same bits whatever lies around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.rows import take_rows
+from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.plan import Asked, Component
+from perseid.engines.uncertain.reading import Reader, Units, unit_columns
+from perseid.engines.uncertain.situations import chooses
+from perseid.engines.uncertain.streams import Streams
+from perseid.engines.uncertain.traces import NEVER, Given, Material, lots, material
+from perseid.engines.uncertain.tracks import Track, track_of
+from perseid.lang import ast
+from perseid.semantics import core as c
+from perseid.semantics.classes import Project, Reg, SafePlan, Then, bound_column, grounded
+
+
+@dataclass(frozen=True)
+class Starts:
+    """What is hidden in the chains of tables, by itself, after some step."""
+
+    step: int
+    chain: Any
+    value: Any
+    event: Any
+    """By row: a hash of whose it is; a hash of the value, and whether it is one, or no event."""
+    weight: Any
+
+
+# plans that are laid out
+
+
+@dataclass(frozen=True)
+class Automata:
+    """A prefix without variables: true where one of its tracks is."""
+
+    tracks: tuple[Track, ...]
+
+
+@dataclass(frozen=True)
+class Anyone:
+    """True for some value of a variable."""
+
+    plans: tuple[Plan, ...]
+
+
+@dataclass(frozen=True)
+class After:
+    """A plan, and then an event of other streams."""
+
+    plan: Plan
+    tracks: tuple[Track, ...]
+    fits: Callable[[Automaton], Any]
+    is_last: bool
+    """Whether what follows it cannot be asked: the event has a test, or depends on the step before."""
+
+
+Plan: TypeAlias = Automata | Anyone | After
+
+
+class Layout:
+    """Lays plans out over what a group is given."""
+
+    def __init__(self, asked: Asked, streams: Streams, starts: Mapping[str, Starts]) -> None:
+        self.asked, self.streams, self.starts = asked, streams, starts
+        # How far back a match may begin is where a grid begins.
+        self.pattern = replace(asked.pattern, within=None)
+        self._readers: dict[c.Core, Reader] = {}
+
+    def of(self, plan: SafePlan, given: Given) -> Plan:
+        match plan:
+            case Reg():
+                body = self.pattern.body
+                if isinstance(body, c.Seq) and plan.items < len(body.items):
+                    body = replace(body, items=body.items[: plan.items], hops=body.hops[: plan.items - 1])
+                    body = body.items[0] if len(body.items) == 1 else body
+                return Automata(tuple(self.tracks(body, of_types(given, self._types(plan)))))
+            case Project():
+                own = of_types(given, self._types(plan))
+                return Anyone(tuple(self.of(plan.plan, one) for one in self._bindings(plan, own)))
+            case Then():
+                step = self.pattern.steps[plan.step]
+                hidden = [part for part in self.asked.hidden(self.streams) if ast.EventType(part.type) == step.kind]
+                tracks = self.tracks(c.Take(plan.step), of_types(given, self._kinds((plan.step,))))
+                before = self.of(plan.plan, of_types(given, self._types(plan.plan)))
+                return After(before, tuple(tracks), _fitting(plan.step), bool(step.must or hidden))
+
+    def _types(self, plan: SafePlan) -> set[str]:
+        match plan:
+            case Reg():
+                return self._kinds(plan.steps)
+            case Project():
+                return self._types(plan.plan)
+            case Then():
+                return self._types(plan.plan) | self._kinds((plan.step,))
+
+    def _kinds(self, steps: Sequence[int]) -> set[str]:
+        kinds = (self.pattern.steps[number].kind for number in steps)
+        return {kind.name for kind in kinds if isinstance(kind, ast.EventType)}
+
+    def _bindings(self, plan: Project, given: Given) -> Iterator[Given]:
+        """What is given of every value of a variable; in an order of the values' own."""
+        columns = bound_column(self.pattern, self.streams.keys, plan.variable)
+        units = units_of(given, (Component(plan.variable, columns),))
+        for number, one in put_apart(given, units):
+            if units.keys[0][number].is_valid:  # null is no value
+                yield one
+
+    def tracks(self, body: c.Core, given: Given) -> Iterator[Track]:
+        """A query without variables, put apart where what happens is independent and hidden."""
+        pattern = grounded(replace(self.pattern, body=body), self.pattern.unified)
+        alone = isinstance(body, c.Take)
+        there = np.unique(given.rows.kinds)
+        types = {given.rows.kind_names[code] for code in there if code >= 0} | set(given.chains)
+        hidden = [part for part in self.streams.parts if part.hidden and part.type in types]
+        unit = tuple(Component(name) for part in hidden for name in part.of) if alone else ()
+        if len(hidden) > 1:
+            raise TooManyStates
+        if body not in self._readers:
+            relations = given.rows.relations
+            self._readers[body] = Reader(Automaton(pattern, relations, elapsed=self.streams.every or 0))
+        reader = self._readers[body]
+        asked = Asked(pattern, self.asked.classified, unit, len(unit), frozenset(types))
+        found = material(asked, self.streams, reader, given)
+        if not alone and any(len(np.unique(entries.chain)) > 1 for entries in found.entries):
+            raise TooManyStates
+        if not alone and any(len(np.unique(read.chains.hashes)) > 1 for read in found.read):
+            raise TooManyStates
+        known = self.starts.get(hidden[0].type) if hidden else None
+        values = None if known is None else known.value[known.event]
+        for lot in lots(found, np.full(len(found.units), NEVER), given.numbered, values=values):
+            for group in np.argsort(found.units.hashes[lot.groups], kind="stable"):
+                chain = _chain(found, int(lot.groups[group]))
+                start = None if known is None or lot.hashes is None else _start(known, chain, lot.hashes)
+                track = track_of(reader, lot, int(group), start, chain)
+                if start is not None and known is not None and track.lot.step[0] != known.step + 1:
+                    track = replace(track, start=None)  # what is missing in between is no event
+                yield track
+
+
+def _chain(found: Material, unit: int) -> int:
+    for entries in found.entries:
+        own = np.flatnonzero(entries.unit == unit)
+        if len(own):
+            return int(entries.chain[own[0]])
+    return 0
+
+
+def _start(known: Starts, chain: int, values: Any) -> Any:
+    """By value: how probable it was; None where nothing is known."""
+    own = np.flatnonzero(known.chain == chain)
+    if not len(own):
+        return None
+    out = np.zeros(len(values) + 1)
+    place = np.where(known.event[own], np.searchsorted(values, known.value[own]), len(values))
+    out[place] = known.weight[own]
+    return out
+
+
+def _fitting(step: int) -> Callable[[Automaton], Any]:
+    """With which letters an event fits a step."""
+
+    def absorbing(automaton: Automaton) -> Any:
+        out = np.zeros(automaton.done.shape, np.bool_)
+        for number, letter in enumerate(automaton.letters):
+            out[:, number] = any(bits & chooses(step) for bits, _ in letter)
+        return out
+
+    return absorbing
+
+
+# what is given
+
+
+def of_types(given: Given, types: set[str] | frozenset[str]) -> Given:
+    """What is given of some types of events, without rows that are no distribution."""
+    wanted = np.array([*(name in types for name in given.rows.kind_names), False])[given.rows.kinds]
+    wanted[given.bad] = False
+    chains = {type_: one for type_, one in given.chains.items() if type_ in types}
+    if wanted.all() and len(chains) == len(given.chains):
+        return given
+    rows = np.flatnonzero(wanted)
+    return replace(
+        given, rows=take_rows(given.rows, rows), step=given.step[rows], chains=chains, bad=np.zeros(0, np.int64)
+    )
+
+
+def put_apart(given: Given, units: Units) -> Iterator[tuple[int, Given]]:
+    """What is given of each group, in an order of their own."""
+    for number in np.argsort(units.hashes, kind="stable"):
+        rows = np.flatnonzero(units.of[0] == number)
+        chains, beliefs = {}, {}
+        for (type_, all_), own in zip(given.chains.items(), units.of[1:-1], strict=True):
+            which = np.flatnonzero(own == number)
+            if len(which):
+                chains[type_], steps = all_.some(which)
+                if type_ in given.beliefs:
+                    beliefs[type_] = given.beliefs[type_][steps]
+        yield (
+            int(number),
+            replace(given, rows=take_rows(given.rows, rows), step=given.step[rows], chains=chains, beliefs=beliefs),
+        )
+
+
+def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[Any] | None = None) -> Units:
+    """The groups of rows, of chains, and of ``more`` columns."""
+    sources, sizes = [unit_columns(given.rows, unit)], [len(given.rows)]
+    for type_, chains in given.chains.items():
+        missing = pa.nulls(len(chains.afresh))
+        sources.append([chains.keys.get(component.column(type_), missing) for component in unit])
+        sizes.append(len(chains.afresh))
+    sources.append([pa.nulls(0)] * len(unit) if more is None else list(more))
+    sizes.append(0 if more is None else len(more[0]) if unit else 1)
+    return Units(sources, sizes)
+
+
+def grid_of(given: Given) -> Any:
+    """The steps at which something is given."""
+    return np.unique(np.concatenate([given.step, *(one.step[one.counted] for one in given.chains.values())]))
+
+
+# plans that are followed
+
+
+def points(plan: Plan, grid: Any, first: int = 0) -> Any:
+    """By step of a grid, from its ``first`` on: the probability that the query is true there."""
+    match plan:
+        case Automata():
+            raise AssertionError("a plan that is but an automaton is that of a Regular query")
+        case Anyone():
+            out = np.ones(len(grid) - first)
+            for one in plan.plans:
+                if not _is_quiet(one, grid):
+                    out *= 1.0 - points(one, grid, first)
+            return 1.0 - out
+        case After():
+            return _points_after(plan, grid, first)
+
+
+def never(plan: Plan, grid: Any) -> Any:
+    """By first and last step: the probability that the query is true at none from one to the other."""
+    match plan:
+        case Automata():
+            out = np.ones((len(grid), len(grid)))
+            for track in plan.tracks:
+                found = track.over(grid)
+                if found is not None:
+                    out *= 1.0 - np.cumsum(found[1], axis=1)
+            return out
+        case Anyone():
+            out = np.ones((len(grid), len(grid)))
+            for one in plan.plans:
+                if not _is_quiet(one, grid):
+                    out *= never(one, grid)
+            return out
+        case After():
+            return _never_after(plan, grid)
+
+
+def _is_quiet(plan: Plan, grid: Any) -> bool:
+    """Can the query not be true there, for nothing happens?"""
+    match plan:
+        case Automata():
+            return all(track.is_quiet(grid) for track in plan.tracks)
+        case Anyone():
+            return all(_is_quiet(one, grid) for one in plan.plans)
+        case After():
+            return all(track.is_quiet(grid) for track in plan.tracks) or _is_quiet(plan.plan, grid)
+
+
+def _points_after(plan: After, grid: Any, first: int) -> Any:
+    """Equation 2 for a single step: an event of g passes there, and q was true since the last one that fits."""
+    true = 1.0 - never(plan.plan, grid)
+    none, nor = _apart(plan, grid)
+    out = np.zeros(len(grid) - first)
+    for t in range(max(first, 1), len(grid)):
+        # By the step after the last event that fits: none of them up to t, and one that passes at t.
+        since = none[: t + 1, t] - nor[: t + 1, t]
+        out[t - first] = since[0] * true[0, t - 1] + (np.diff(since) * true[:t, t - 1]).sum()
+    return out
+
+
+def _apart(plan: After, grid: Any) -> tuple[Any, Any]:
+    """By step s and step t behind it: that nothing fits g from s to before t; and besides, that nothing passes at t."""
+    none, nor = np.ones((len(grid), len(grid))), np.ones((len(grid), len(grid)))
+    for track in plan.tracks:
+        found = track.over(grid, plan.fits)
+        if found is not None:
+            told, gone = found
+            before = 1.0 - (np.cumsum(gone, axis=1) - gone)
+            none *= before
+            nor *= before - told
+    return none, nor
+
+
+def _never_after(plan: After, grid: Any) -> Any:
+    """Equation 3, for an event g that has no test behind it, whose streams are independent from step to step."""
+    if plan.is_last:
+        raise TooManyStates
+    true = 1.0 - never(plan.plan, grid)
+    _, nor = _apart(plan, grid)
+    quiet = np.diag(nor)  # nothing fits at a step
+    count = len(grid)
+    reached = np.zeros((count, count))
+    """By first step of an interval and step b in it: that q is true from the last event before the interval to before b."""
+    last = np.zeros(count)
+    first = 1.0
+    for begin in range(count):
+        if count > 1:
+            passed = np.einsum("i,ij->j", last[: count - 1], true[: count - 1, : count - 1])
+            reached[begin, 1:] = passed + first * true[0, : count - 1]
+        last *= quiet[begin]
+        last[begin] = 1.0 - quiet[begin]
+        first *= quiet[begin]
+    out = np.ones((count, count))
+    for begin in range(count):
+        so_far = 0.0
+        for end in range(begin, count):
+            so_far = quiet[end] * so_far + (1.0 - quiet[end]) * reached[begin, end]
+            out[begin, end] = 1.0 - so_far
+    return out

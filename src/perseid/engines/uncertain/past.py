@@ -1,0 +1,162 @@
+"""What a Safe pattern keeps of a stream: all that was said of the steps that its windows reach back to, and before them what was
+hidden.
+
+Rows are kept as they came, and what readings said as the beliefs that were made of them. Of tables what they add up to before the
+first step that is kept is kept as well: a window that begins there begins with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.contract import Rows
+from perseid.engines.hashing import hash_columns
+from perseid.engines.rows import join_rows, take_rows
+from perseid.engines.uncertain.chains import Chains, no_lives
+from perseid.engines.uncertain.intervals import Layout, Starts, of_types
+from perseid.engines.uncertain.plan import Asked
+from perseid.engines.uncertain.reading import Units
+from perseid.engines.uncertain.streams import Known, Stream, Streams
+from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
+from perseid.engines.uncertain.traces import NEVER, Given, steps_of
+from perseid.lang import ast
+from perseid.semantics import core as c
+from perseid.semantics.hashing import hash_values
+
+
+@dataclass(frozen=True)
+class Believed:
+    """What readings said, each step for itself: a row for every key and step."""
+
+    keys: Mapping[str, Any]
+    step: Any
+    shares: Any
+    """By row and value."""
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What is kept of one pattern."""
+
+    begin: int
+    """The last step of which nothing is kept any more."""
+    rows: Rows
+    believed: Mapping[str, Believed]
+    """By type of event that is read."""
+    starts: Mapping[str, Starts]
+    """By type of event that has tables: what was hidden after ``begin``."""
+    groups: Sequence[Any]
+    ongoing: Ongoing
+    """By group that an alert or a span lasts in; the columns of these."""
+
+    def __len__(self) -> int:
+        return len(self.rows) + sum(map(len, self.believed.values()))
+
+    @property
+    def is_over(self) -> bool:
+        """Is nothing kept?"""
+        return not len(self) and not len(self.ongoing.since) and not any(len(one.chain) for one in self.starts.values())
+
+    def newest(self, every: int | None) -> int:
+        """The last step of which something is kept."""
+        steps = [steps_of(self.rows, every), *(one.step for one in self.believed.values())]
+        return max(self.begin, *(int(some.max(initial=NEVER)) for some in steps))
+
+
+def no_past(one: Asked, streams: Streams, rows: Rows) -> Past:
+    """That nothing is kept."""
+    none = take_rows(rows, np.zeros(0, np.int64))
+    believed = {}
+    for part in _read(one, streams):
+        assert part.model is not None
+        keys = no_lives(part, none).keys
+        believed[part.type] = Believed(keys, np.zeros(0, np.int64), np.zeros((0, len(part.model.values))))
+    return Past(NEVER, none, believed, {}, [], nothing_ongoing(0, NEVER))
+
+
+def _read(one: Asked, streams: Streams) -> list[Stream]:
+    return [part for part in streams.parts if part.known is Known.READ and one.asks(part.type)]
+
+
+def followed(one: Asked, streams: Streams, past: Past, given: Given) -> Given:
+    """What was kept, and what is given now."""
+    read = _read(one, streams)
+    assert one.types is not None
+    rows = of_types(replace(given, chains={}, beliefs={}), one.types - {part.type for part in read}).rows
+    rows = join_rows(past.rows, rows)
+    chains, beliefs = {}, {}
+    for part in read:
+        before = past.believed[part.type]
+        chains[part.type] = _behind(part, before, given.chains[part.type])
+        beliefs[part.type] = np.concatenate([before.shares, given.beliefs[part.type]])
+    none = np.zeros(0, np.int64)
+    return replace(
+        given, rows=rows, step=steps_of(rows, streams.every), chains=chains, beliefs=beliefs, ahead={}, bad=none
+    )
+
+
+def _behind(part: Stream, before: Believed, chains: Chains) -> Chains:
+    """Beliefs as chains of one step each, and chains behind them."""
+    many = len(before)
+    units = Units([list(before.keys.values()), list(chains.keys.values())], [many, len(chains.afresh)])
+    keys = dict(zip(part.of, units.whole, strict=True))
+    hashes = hash_columns(units.keys, leading=hash_values([part.type]), rows=len(units))
+    ones = np.ones(many, np.int64)
+    return Chains(
+        keys=keys,
+        hashes=hashes[np.concatenate(units.of)],
+        offsets=np.append(np.arange(many), many + chains.offsets),
+        step=np.append(before.step, chains.step),
+        reading=np.append(0 * ones, chains.reading),
+        rows=np.append(ones > 0, chains.rows),
+        likelihood=chains.likelihood,
+        afresh=np.append(ones > 0, chains.afresh),
+        told=np.append(ones, chains.told),
+        before=np.append(-ones, chains.before),
+    )
+
+
+def kept_of(one: Asked, streams: Streams, past: Past, given: Given, done: int) -> Past:
+    """What is kept once steps up to one are done, of what was kept and is :func:`followed` by what is given."""
+    assert one.window is not None
+    begin = done - one.window
+    rows = take_rows(given.rows, np.flatnonzero(given.step > begin))
+    believed = {}
+    for type_, chains in given.chains.items():
+        some = np.flatnonzero(chains.counted & (chains.step > begin))
+        owner = pa.array(chains.owner[some])
+        keys = {name: column.take(owner) for name, column in chains.keys.items()}
+        believed[type_] = Believed(keys, chains.step[some], given.beliefs[type_][some])
+    starts = past.starts if begin == past.begin else _starts(one, streams, past, given, begin)
+    return replace(past, begin=begin, rows=rows, believed=believed, starts=starts)
+
+
+def _starts(one: Asked, streams: Streams, past: Past, given: Given, begin: int) -> dict[str, Starts]:
+    """What is hidden after a step in chains of tables; where nothing was said of that step, it is no event."""
+    layout = Layout(one, streams, past.starts)
+    out = {}
+    for part in streams.parts:
+        if part.known is not Known.LINKED or not one.asks(part.type):
+            continue
+        number = next(step.id for step in one.pattern.steps if step.kind == ast.EventType(part.type))
+        found: list[tuple[Any, Any, Any, Any]] = []
+        for track in layout.tracks(c.Take(number), of_types(given, {part.type})):
+            at = int(np.searchsorted(track.lot.step, begin))
+            if not np.array_equal(track.lot.step[at : at + 2], [begin, begin + 1]):
+                continue  # nothing goes on from it: of later steps all has come
+            after = track.after[at]
+            some = np.flatnonzero(after)
+            if some[0] < track.lot.values:
+                names = np.append(track.lot.names, 0)[some]
+                found.append((np.full(len(some), track.chain), names, some < track.lot.values, after[some]))
+        if found:
+            out[part.type] = Starts(begin, *(np.concatenate(some) for some in zip(*found, strict=True)))
+    return out

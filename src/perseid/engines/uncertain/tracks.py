@@ -1,0 +1,183 @@
+"""A query without variables over its steps, which can be followed from any of them: for safe plans, that ask of intervals.
+
+A track begins at its first step, or at a later one as if there had been none before it: then what is hidden is, before that
+step, as probable as it is by itself, and the automaton has seen nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.jit import jit
+from perseid.engines.uncertain import kernel as k
+from perseid.engines.uncertain.automaton import Automaton
+from perseid.engines.uncertain.exact import Weights, move
+from perseid.engines.uncertain.reading import Reader
+from perseid.engines.uncertain.traces import Lot
+
+BLOCK = 1 << 21
+"""Steps that the kernel is given at once: an interval is asked for from each of its first steps."""
+_BY_STEP = ("idle", "afresh", "still", "others", "others_end", "entries", "entries_end", "at")
+
+
+@dataclass(frozen=True)
+class Track:
+    """One group of a lot."""
+
+    reader: Reader
+    lot: Lot
+    start: Any = None
+    """By hidden value, the last being no event: how probable it is before the first step, where there were steps before it."""
+    chain: int = 0
+    """Of tables: a hash of whose they are."""
+
+    @cached_property
+    def after(self) -> Any:
+        """By step and hidden value: how probable it is by itself after that step."""
+        lot = self.lot
+        out = np.zeros((len(lot.step), lot.values + 1))
+        now = self._nowhere() if self.start is None else self.start.copy()
+        steps, hidden = lot.steps, lot.hidden
+        spread(
+            lot.mode == k.TABLES, steps.idle, steps.afresh, steps.still, steps.entries, steps.entries_end, steps.at,
+            hidden.old, hidden.new, hidden.weight, now, out,
+        )  # fmt: skip
+        return out
+
+    def _nowhere(self) -> Any:
+        out = np.zeros(self.lot.values + 1)
+        out[-1] = 1.0
+        return out
+
+    def _before(self, first: int) -> Any:
+        """By hidden value: how probable it is before a step."""
+        steps = self.lot.steps
+        if steps.afresh[first] or (self.lot.mode == k.TABLES and steps.idle[first] > 0):
+            return self._nowhere()
+        if first:
+            return self.after[first - 1]
+        return self._nowhere() if self.start is None else self.start
+
+    def is_quiet(self, grid: Any) -> bool:
+        """Has it no step there?"""
+        low, high = np.searchsorted(self.lot.step, [grid[0], grid[-1] + 1])
+        return bool(low == high)
+
+    def over(self, grid: Any, absorbing: Callable[[Automaton], Any] | None = None) -> tuple[Any, Any] | None:
+        """By step of a grid from which on worlds are absorbed, and by step: what completes the query there, and what is
+        absorbed; begun with the grid. None where it has no step there.
+
+        ``absorbing`` says which worlds are absorbed: by default those that complete the query.
+        """
+        lot, count = self.lot, len(grid)
+        low, high = (int(place) for place in np.searchsorted(lot.step, [grid[0], grid[-1] + 1]))
+        if low == high:
+            return None
+        own = high - low
+        told, gone = np.zeros((own, own)), np.zeros((own, own))
+        at_once = max(1, BLOCK // own)
+        for begin in range(0, own, at_once):
+            many = min(own, begin + at_once) - begin
+            steps = _from_each(lot.steps, low, high, np.arange(begin, begin + many))
+            hidden = lot.hidden
+            if lot.mode >= k.MODEL:
+                hidden = hidden._replace(letters=np.repeat(hidden.letters, many, axis=0))
+            moved = move(
+                self.reader.automaton, lot.mode, steps, hidden, self._weights(low, many), values=lot.values,
+                absorbing=absorbing,
+            )  # fmt: skip
+            told[begin : begin + many] = moved.told.reshape(many, own)
+            gone[begin : begin + many] = moved.gone.reshape(many, own)
+        places = np.searchsorted(grid, lot.step[low:high])
+        # An interval that begins between two of its steps begins, for it, with the next.
+        first = np.searchsorted(places, np.arange(count))
+        inside = np.flatnonzero(first < own)
+        early = np.tril(np.ones((count, count), bool), -1)
+        out = []
+        for found in (told, gone):
+            whole = np.zeros((count, count))
+            whole[np.ix_(inside, places)] = found[first[inside]]
+            whole[early] = 0.0
+            out.append(whole)
+        return out[0], out[1]
+
+    def _weights(self, first: int, many: int) -> Weights:
+        """What so many groups begin with that begin at a step."""
+        if not self.lot.values:
+            return Weights.fresh(many, 0)
+        before = self._before(first)
+        some = np.flatnonzero(before)
+        pairs = np.stack([np.zeros(len(some), np.int64), some], axis=1)
+        return Weights(np.tile(pairs, (many, 1)), np.tile(before[some], many), np.arange(many + 1) * len(some))
+
+
+def track_of(reader: Reader, lot: Lot, group: int, start: Any = None, chain: int = 0) -> Track:
+    """One group of a lot."""
+    low, high = int(lot.steps.offsets[group]), int(lot.steps.offsets[group + 1])
+    steps = lot.steps._replace(
+        offsets=np.array([0, high - low]),
+        absorbs=np.array([high - low]),
+        rest=lot.steps.rest[:1],
+        ends=lot.steps.ends[:1],
+        **{name: getattr(lot.steps, name)[low:high] for name in _BY_STEP},
+    )
+    hidden = lot.hidden
+    if lot.mode >= k.MODEL:
+        hidden = hidden._replace(letters=hidden.letters[group : group + 1])
+    one = replace(lot, groups=lot.groups[group : group + 1], step=lot.step[low:high], steps=steps, hidden=hidden)
+    return Track(reader, one, start, chain)
+
+
+def _from_each(steps: k.Steps, low: int, high: int, begins: Any) -> k.Steps:
+    """Some steps once for each beginning, from which on worlds are absorbed."""
+    many, count = len(begins), high - low
+    return steps._replace(
+        offsets=np.arange(many + 1) * count,
+        absorbs=np.arange(many) * count + begins,
+        rest=np.zeros(many, np.int64),
+        ends=np.zeros(many, bool),
+        **{name: np.tile(getattr(steps, name)[low:high], many) for name in _BY_STEP},
+    )
+
+
+@jit
+def spread(
+    tables: bool, idle: Any, afresh: Any, still: Any, first: Any, end: Any, at: Any, old: Any, new: Any, weight: Any, now: Any,
+    out: Any,
+) -> None:  # fmt: skip
+    """A hidden chain by itself, from what is known before its first step: ``out`` gets what is known after each.
+
+    Sums are in the order of values and entries, and where no event is certain it is so to the bit, whatever came before it.
+    """
+    values = len(now)
+    then = np.zeros(values)
+    for i in range(len(idle)):
+        if afresh[i] or (tables and idle[i] > 0):
+            now[:] = 0.0
+            now[values - 1] = 1.0
+        if not still[i]:
+            row = 0 if tables else at[i]
+            then[:] = 0.0
+            e = first[i]
+            if tables:
+                for x in range(values):
+                    rest = 1.0
+                    while e < end[i] and old[e] == x:
+                        rest -= weight[0, e]
+                        e += 1
+                    if rest > 0.0:
+                        then[values - 1] += now[x] * rest
+            for e in range(first[i], end[i]):
+                then[new[e]] += now[old[e]] * weight[row, e]
+            some = False
+            for x in range(values - 1):
+                some = some or then[x] > 0.0
+            now[:] = then
+            if not some:
+                now[values - 1] = 1.0
+        out[i] = now

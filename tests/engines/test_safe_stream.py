@@ -1,0 +1,225 @@
+"""Safe patterns within a window, call by call: any cut and any restart say to the bit what finished data say."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.rows import take_rows
+from perseid.engines.state import seal, unseal
+from perseid.engines.uncertain.engine import answer, make_plan, report, step
+from perseid.engines.uncertain.plan import UncertainPlan
+from perseid.engines.uncertain.streams import CHANCE, GIVEN, Inference, Known, Sampling, Stream, Streams
+from perseid.engines.uncertain.telling import Telling
+from perseid.errors import PerseidError, StateError, UnsupportedError
+from perseid.lang.parser import parse_pattern
+from perseid.semantics.resolve import resolve
+from perseid.testing.random_patterns import SECOND
+from tests.engines.test_safe import Case
+from tests.engines.test_uncertain_stream import NOTHING, shown, streamed
+
+TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 0.2, 0.2), Telling("expected"))
+INFERENCES = (Inference("filter"), Inference("likeliest"), Inference("lag", 1), Inference("lag", 2))
+
+
+def planned(seed: int) -> tuple[UncertainPlan, Rows] | None:
+    """A case that is answered by a safe plan over windows; None where there is none of this seed.
+
+    What there is comes again after a while, so that windows are left and entered.
+    """
+    case, chance = Case(seed, windows=True), random.Random(seed)
+    if not case.rows:
+        return None
+    way = chance.choice(INFERENCES)
+    parts = (replace(part, inference=way) if part.known is Known.READ else part for part in case.streams.parts)
+    streams = replace(case.streams, parts=tuple(parts))
+    for off in (case.steps + chance.randint(0, 2), 12):
+        case.rows += [{**row, "time": row["time"] + off * SECOND} for row in case.rows]
+    rows = case.table()
+    types = {name: column.type for name, column in rows.columns.items()}
+    plan = make_plan([case.pattern], streams, types, telling=chance.choice(TELLINGS))
+    if plan.asked[0].window is None:
+        return None
+    try:
+        plan.refuse_on_streams()
+    except UnsupportedError:
+        assert plan.telling.counts  # numbers are carried beside one hidden value
+        return None
+    return plan, rows
+
+
+def check_cuts(first: int, many: int) -> Counter[str]:
+    met: Counter[str] = Counter()
+    found = (one for seed in count(first) if (one := planned(seed)) is not None)
+    for plan, rows in islice(found, many):
+        whole, _, _ = answer(plan, rows, strict=False)
+        cut = list(streamed(plan, rows, random.Random(first)))
+        assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
+        met["told"] += whole.num_rows > 0
+        met.update({part.known.value for part in plan.streams.parts} if whole.num_rows else ())
+    return met
+
+
+def test_any_cut_and_any_restart_say_the_same_to_the_bit() -> None:
+    met = check_cuts(70_000, 40)
+    assert met["told"] > 15
+    assert min(met[known.value] for known in Known) > 3, met
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("block", range(8))
+def test_many_cuts_say_the_same(block: int) -> None:
+    assert check_cuts(5_000_000 + 100_000 * block, 250)["told"] > 80
+
+
+MATCH = "A(k as x) a [v = 1] -> B(k as x) b [v = 1] -> C c [v = 1]"
+
+
+def steady(seconds: int, match: str = MATCH, within: str = "5 seconds", **more: Any) -> tuple[UncertainPlan, Rows]:
+    """Tables of A, and distributions of B and C, of three keys at every second."""
+    parts = (
+        Stream("A", Known.LINKED, ("k",), ("v",)),
+        Stream("B", Known.INDEPENDENT, ("k",), ("v",)),
+        Stream("C", Known.INDEPENDENT, ("k",), ("v",)),
+    )
+    chance = random.Random(3)
+    given = [
+        {"time": second * SECOND, "type": type_, "k": k, "v": 1, "was": was, "p": chance.random() / 2}
+        for second in range(seconds)
+        for k in range(3)
+        for type_, before in (("A", (None, 1)), ("B", (None,)), ("C", (None,)))
+        for was in before
+    ]
+    columns = {name: pa.array([row[name] for row in given], pa.int64()) for name in "kv"}
+    columns[GIVEN + "v"] = pa.array([row["was"] for row in given], pa.int64())
+    columns[CHANCE] = pa.array([row["p"] for row in given], pa.float64())
+    kinds = np.array(["ABC".index(str(row["type"])) for row in given], np.int32)
+    time = np.array([row["time"] for row in given], np.int64)
+    rows = Rows(time, kinds, list("ABC"), columns, {}, np.arange(len(given)))
+    text = f"pattern p match {match} within {within} selection successor"
+    types = {name: column.type for name, column in columns.items()}
+    return make_plan([resolve(parse_pattern(text))], Streams(parts, SECOND), types, **more), rows
+
+
+def calls(plan: UncertainPlan, rows: Rows, every: int, last: int) -> Iterator[Any]:
+    """A call for so many seconds each."""
+    state = None
+    for second in range(0, last, every):
+        batch = np.flatnonzero((rows.time >= second * SECOND) & (rows.time < (second + every) * SECOND))
+        done = step(plan, take_rows(rows, batch), state, Clock(None, second * SECOND - 1 if second else None, False))
+        state = done.state
+        yield done
+
+
+def test_what_is_kept_does_not_grow_with_the_stream() -> None:
+    plan, rows = steady(60)
+    done = list(calls(plan, rows, 3, 60))
+    sizes = [one.counters["state_bytes"] for one in done[4:]]
+    assert max(sizes) - min(sizes) < 200, sizes
+    # The three seconds that came and the five that a window reaches back to, with four rows of each key at each.
+    assert {one.counters["kept_events"] for one in done[4:]} == {(3 + 5) * 3 * 4}
+    told = [row for one in done for row in one.rows.to_pylist()]
+    assert len(told) == 57 - 2  # every step that has two before it
+
+
+def test_nothing_is_kept_once_windows_have_closed() -> None:
+    plan, rows = steady(6)
+    done = step(plan, rows, None, Clock(None, None, False))
+    times = []
+    while done.state is not None:
+        assert done.wake is not None
+        times.append(done.wake)
+        done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, done.wake, False))
+    # All rows wait for their second; the window of the last is over with second 10, and no more was asked than that.
+    assert times[-1] == 11 * SECOND - 1
+    assert len(times) <= 6 + 1
+
+
+def test_a_span_ends_without_a_row() -> None:
+    plan, rows = steady(6, telling=Telling("spans", 0.01, 0.01))
+    state = step(plan, rows, None, Clock(None, None, False)).state
+    done = step(plan, take_rows(rows, NOTHING), state, Clock(None, 6 * SECOND - 1, False))
+    assert not done.rows.num_rows
+    assert done.wake == 7 * SECOND - 1
+    done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, done.wake, False))
+    assert [(row["start"].second, row["end"].second) for row in done.rows.to_pylist()] == [(2, 5)]
+
+
+def test_without_a_window_it_is_refused_on_streams() -> None:
+    plan, _ = steady(1, within="forever")
+    with pytest.raises(UnsupportedError, match=r"is Safe .* without a window") as error:
+        plan.refuse_on_streams()
+    assert "within 1 minute" in str(error.value.hint)
+
+
+def kept_state() -> tuple[UncertainPlan, Rows, bytes]:
+    plan, rows = steady(8, telling=Telling("alerts", 0.01, 0.01))
+    state = step(plan, rows, None, Clock(None, None, False)).state
+    state = step(plan, take_rows(rows, NOTHING), state, Clock(None, 6 * SECOND - 1, False)).state
+    assert state is not None
+    return plan, rows, state
+
+
+def test_broken_states_are_refused() -> None:
+    plan, rows, state = kept_state()
+    seen = report(state)
+    assert (seen.waiting, seen.events) == (2 * 12, 2 * 12 + 5 * 12)
+    sealed = unseal(state)
+    (written,) = sealed.facts["patterns"]
+    assert (written["begin"], written["starts"]) == (0, ["A"])
+    chance = random.Random(7)
+    refused = 0
+    values: list[Any] = [None, -1, 1 << 70, "x", [], {}, [[]], 0.5, True]
+    for _ in range(300):
+        facts = json.loads(json.dumps(sealed.facts))
+        place: Any = facts
+        while True:
+            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            key = chance.choice(keys)
+            inner = place[key]
+            if not isinstance(inner, (dict, list)) or not inner or chance.random() < 0.3:
+                place[key] = chance.choice(values)
+                break
+            place = inner
+        try:
+            step(plan, take_rows(rows, NOTHING), seal(facts, sealed.tables), Clock(None, 9 * SECOND, False))
+        except StateError:
+            refused += 1
+    assert refused > 150
+    for number, table in enumerate(sealed.tables):
+        for name in table.schema.names:
+            if name.startswith("column "):
+                continue
+            others = [*sealed.tables]
+            others[number] = table.drop_columns([name])
+            with pytest.raises(StateError):
+                step(plan, take_rows(rows, NOTHING), seal(sealed.facts, tuple(others)), Clock(None, 9 * SECOND, False))
+
+
+def test_a_checkpoint_says_whether_it_was_sampled() -> None:
+    plan, rows, state = kept_state()
+    none = take_rows(rows, NOTHING)
+    drawn = replace(plan, streams=replace(plan.streams, sampling=Sampling(always=True)))
+    with pytest.raises(StateError, match="was answered exactly"):
+        step(drawn, none, state, Clock(None, 9 * SECOND, False))
+    waiting = step(drawn, rows, None, Clock(None, None, False)).state
+    state_of_worlds = step(drawn, none, waiting, Clock(None, 6 * SECOND - 1, False)).state
+    with pytest.raises(StateError, match="was sampled"):
+        step(plan, none, state_of_worlds, Clock(None, 9 * SECOND, False))
+
+
+def test_too_large_a_state_is_an_error() -> None:
+    plan, rows = steady(20)
+    with pytest.raises(PerseidError, match="bytes in one shard"):
+        step(replace(plan, max_state=1_000), rows, None, Clock(None, None, False))
