@@ -40,8 +40,8 @@ def planned(seed: int) -> tuple[UncertainPlan, Rows] | None:
     case, chance = Case(seed, windows=True), random.Random(seed)
     if not case.rows:
         return None
-    way = chance.choice(INFERENCES)
-    parts = (replace(part, inference=way) if part.known is Known.READ else part for part in case.streams.parts)
+    more: dict[str, Any] = {"inference": chance.choice(INFERENCES), "patience": chance.choice((0, 0, 2))}
+    parts = (replace(part, **more) if part.known is Known.READ else part for part in case.streams.parts)
     streams = replace(case.streams, parts=tuple(parts))
     for off in (case.steps + chance.randint(0, 2), 12):
         case.rows += [{**row, "time": row["time"] + off * SECOND} for row in case.rows]
@@ -76,6 +76,18 @@ def test_any_cut_and_any_restart_say_the_same_to_the_bit() -> None:
     assert min(met[known.value] for known in Known) > 3, met
 
 
+def test_shards_say_together_what_one_does() -> None:
+    """Groups that are put apart have the same bits, whoever else is in a call."""
+    plan, rows = steady(12, more="partition by g")
+    assert plan.asked[0].window == 5
+    whole, _, _ = answer(plan, rows)
+    shares = np.asarray(rows.columns["g"])
+    apart = [take_rows(rows, np.flatnonzero(shares == g)) for g in range(2)]
+    told = [table for shard in apart for table in streamed(plan, shard, random.Random(1))]
+    assert shown(told) == shown([whole])
+    assert len({row["g"] for row in whole.to_pylist()}) == 2
+
+
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(8))
@@ -86,8 +98,10 @@ def test_many_cuts_say_the_same(block: int) -> None:
 MATCH = "A(k as x) a [v = 1] -> B(k as x) b [v = 1] -> C c [v = 1]"
 
 
-def steady(seconds: int, match: str = MATCH, within: str = "5 seconds", **more: Any) -> tuple[UncertainPlan, Rows]:
-    """Tables of A, and distributions of B and C, of three keys at every second."""
+def steady(
+    seconds: int, match: str = MATCH, within: str = "5 seconds", more: str = "", **said: Any
+) -> tuple[UncertainPlan, Rows]:
+    """Tables of A, and distributions of B and C, of three keys at every second; g is of the last key 1, and 0 of the others."""
     parts = (
         Stream("A", Known.LINKED, ("k",), ("v",)),
         Stream("B", Known.INDEPENDENT, ("k",), ("v",)),
@@ -102,14 +116,15 @@ def steady(seconds: int, match: str = MATCH, within: str = "5 seconds", **more: 
         for was in before
     ]
     columns = {name: pa.array([row[name] for row in given], pa.int64()) for name in "kv"}
+    columns["g"] = pa.array([row["k"] // 2 for row in given], pa.int64())
     columns[GIVEN + "v"] = pa.array([row["was"] for row in given], pa.int64())
     columns[CHANCE] = pa.array([row["p"] for row in given], pa.float64())
     kinds = np.array(["ABC".index(str(row["type"])) for row in given], np.int32)
     time = np.array([row["time"] for row in given], np.int64)
     rows = Rows(time, kinds, list("ABC"), columns, {}, np.arange(len(given)))
-    text = f"pattern p match {match} within {within} selection successor"
+    text = f"pattern p match {match} within {within} {more} selection successor"
     types = {name: column.type for name, column in columns.items()}
-    return make_plan([resolve(parse_pattern(text))], Streams(parts, SECOND), types, **more), rows
+    return make_plan([resolve(parse_pattern(text))], Streams(parts, SECOND), types, **said), rows
 
 
 def calls(plan: UncertainPlan, rows: Rows, every: int, last: int) -> Iterator[Any]:
