@@ -23,7 +23,7 @@ from perseid.semantics.core import CorePattern
 from perseid.semantics.events import Event
 from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
-from perseid.semantics.worlds import Chain, Possible, answers
+from perseid.semantics.worlds import Chain, HiddenChain, Possible, answers
 from perseid.testing.random_patterns import SECOND
 
 SHAPES = (
@@ -182,6 +182,33 @@ def test_safe_plans_with_windows_say_what_worlds_do() -> None:
     met = check(50_000, 200, windows=True)
     assert met["exact"] > 140
     assert met["told"] > 70
+
+
+@pytest.mark.parametrize("within", ["forever", "8 seconds", "3 seconds"])
+def test_silence_that_is_a_reading_has_steps_of_its_own(within: str) -> None:
+    """Read at 0 and 3, and at 7: the chain has a step also where no row is, of this stream or of another."""
+    text = f"pattern q match A(k as x) [v = 1] -> A(k as x) [v = 2] -> C within {within} selection successor"
+    pattern = resolve(parse_pattern(text))
+    read = Stream("A", Known.READ, ("k",), ("v",), MODEL, Inference("smooth"), patience=2)
+    streams = Streams((read, Stream("C", Known.INDEPENDENT, ("k",), ("v",))), SECOND)
+    case = Case(0)
+    case.rows = [{"type": "A", "time": second * SECOND, READING: "r", "k": 0} for second in (0, 3, 7)]
+    case.rows += [{"type": "C", "time": second * SECOND, "k": 0, "v": 1, "p": 0.5} for second in (3, 10)]
+    asked = ask(pattern, streams)
+    told, _ = safely(asked, streams, gather(streams, case.table())[0])
+    nothing, seen = (1.0, 1.0), (0.8, 0.3)
+    values = [(("v", 1),), (("v", 2),)]
+    lives = [[(second * SECOND, seen if second in (0, 3) else nothing) for second in range(6)]]
+    lives.append([(second * SECOND, seen if second == 7 else nothing) for second in range(7, 10)])
+    chains: list[Chain | HiddenChain] = [
+        HiddenChain("A", {"k": 0}, values, [0.5, 0.5], [[0.9, 0.1], [0.3, 0.7]], life, None) for life in lives
+    ]
+    possible = [Possible((("v", 1),), 0.5)]
+    chains.append(Chain("C", {"k": 0}, [(3 * SECOND, possible), (10 * SECOND, possible)]))
+    due = {end: one.probability for (_, end), one in answers(pattern, chains).items()}
+    found = {int(at) * SECOND: p for at, p in zip(told.step, told.probability, strict=True) if p > 0}
+    assert found == pytest.approx(due)
+    assert set(due) == {3 * SECOND, 10 * SECOND}
 
 
 @pytest.mark.deep
