@@ -60,7 +60,7 @@ from perseid.local.models import Models
 from perseid.local.reactions import Reaction
 from perseid.local.repairs import QuickFix, QuickFixes
 from perseid.local.rows import Events
-from perseid.model_api import Metamodel, frames, metamodel, model, react, repairs
+from perseid.model_api import Metamodel, emitted, frames, metamodel, model, react, repairs
 from perseid.semantics.detection import Match
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.semantics.types import EventSchema, schema
@@ -116,6 +116,7 @@ __all__ = [
     "alerts",
     "beliefs",
     "documents",
+    "emitted",
     "events",
     "expected",
     "explode_evidence",

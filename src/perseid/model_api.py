@@ -198,25 +198,64 @@ def _require_metamodel(metamodel: object) -> None:
 
 @named_words
 def react(
-    stream: Models, *, until: dt.datetime | None = None, rounds: int = ROUNDS, changes: int = CHANGES
-) -> Reaction:
-    """Let the rules of the text about a model act on it as it changes, in this process.
+    stream: Models,
+    *,
+    until: dt.datetime | None = None,
+    rounds: int = ROUNDS,
+    changes: int = CHANGES,
+    checkpoint: str | None = None,
+    observation: Any = None,
+) -> Any:
+    """Let the rules of the text about a model act on it as it changes: a :class:`Reaction`, on Spark a DataFrame.
 
     Rules act inside the moment of what they wait for: what they change is there at the same time, in the next round, and
     may make rules active in its turn. A moment of more than so many ``rounds``, or so many ``changes`` by rules, is an error
     that names the rule. Patterns that wait for nothing to happen are decided as time passes, up to ``until``, or
     for as long as something waits; changes after ``until`` are left out.
+
+    Of a DataFrame of changes, finished or a stream, the answer is one of all that rules did, a row each. ``what`` says it:
+    a match ``appeared``, was ``updated`` or ``disappeared``, a rule ``fired``, a change was ``changed`` or ``refused``, or
+    ``asked`` of another model (the row has its key: add it to the stream), a row was ``emitted`` (:func:`emitted` takes those
+    of one name). ``id`` is the same whenever a row is told again. On a stream time passes with the watermark;
+    ``checkpoint`` and ``observation`` are as of ``detect``.
     """
     if not isinstance(stream, Models) or stream.rules is None:
         raise EventDataError("Rules react to the changes of a model.", hint="ps.react(ps.model(rows, metamodel, …)).")
-    require_here("react", stream.data)
     end = None if until is None else microseconds(until, "Until when rules act")
     try:
+        if is_spark(stream.data):
+            _refuse_observed_stream(stream, observation)
+            from perseid.spark.reactions import react_models
+
+            words = {"rounds": rounds, "changes": changes, "checkpoint": checkpoint, "observation": observation}
+            return react_models(stream, stream.rules, until=end, **words)
+        if checkpoint is not None or observation is not None:
+            raise EventDataError(
+                "A checkpoint and an observation are Spark's, and these changes are in this process.",
+                hint="Leave them out: ps.react(stream) has everything in hand.",
+            )
         return react_here(stream, stream.rules, until=end, rounds=rounds, changes=changes)
     except PatternError as error:
         if stream.rules.source is not None:
             error.locate(stream.rules.source)
         raise
+
+
+def emitted(done: Any, metamodel: Metamodel, name: str) -> Any:
+    """The rows that rules of a text emit by one name, out of the DataFrame that :func:`react` answers on Spark.
+
+    They have the time, the key, and what is emitted in columns of their own types: what ``emitted[name]`` of a
+    :class:`Reaction` has. Here and in ``foreachBatch``, of a batch and of a stream.
+    """
+    _require_metamodel(metamodel)
+    if not is_spark(done):
+        raise EventDataError(
+            f"Emitted rows are taken out of a DataFrame of Spark's, and this is {type(done).__name__}.",
+            hint=f"In one process: ps.react(stream).emitted[{name!r}].",
+        )
+    from perseid.spark.reactions import emitted_rows
+
+    return emitted_rows(done, metamodel.rules, name)
 
 
 @named_words
@@ -356,11 +395,7 @@ def detect_changes(
 ) -> Any:
     """Matches of patterns over models whose changes are a DataFrame."""
     require_spark(stream.data)
-    if observation is not None and stream.data.isStreaming:
-        raise UnsupportedError(
-            "An Observation is for one action; a stream counts in every batch.",
-            hint="Ask the running query: ps.progress(query).",
-        )
+    _refuse_observed_stream(stream, observation)
     from perseid.spark.models import detect_models
     from perseid.spark.projection import read_relations
 
@@ -372,3 +407,12 @@ def _column_types(frame: Any) -> dict[str, Any]:
     from perseid.spark.models import column_types
 
     return column_types(frame)
+
+
+def _refuse_observed_stream(stream: Models, observation: Any) -> None:
+    """That an observation is asked of what never ends."""
+    if observation is not None and stream.data.isStreaming:
+        raise UnsupportedError(
+            "An Observation is for one action; a stream counts in every batch.",
+            hint="Ask the running query: ps.progress(query).",
+        )

@@ -11,12 +11,12 @@ def engines() -> dict[str, Engine]:
     """Every engine; each is imported only when asked for, because its kernels may have to be compiled."""
     from perseid.engines.disorder.engine import ADAPTIVE, AGGRESSIVE, ASSEMBLE, CONSERVATIVE, EARLY
     from perseid.engines.joins.engine import JOINS
-    from perseid.engines.models.engine import MODELS
+    from perseid.engines.models.engine import MODELS, RULES
     from perseid.engines.sequence.engine import SEQUENCE
     from perseid.engines.trees.engine import TREES
     from perseid.engines.uncertain.engine import UNCERTAIN
 
-    known = (SEQUENCE, AGGRESSIVE, ASSEMBLE, EARLY, ADAPTIVE, CONSERVATIVE, TREES, JOINS, UNCERTAIN, MODELS)
+    known = (SEQUENCE, AGGRESSIVE, ASSEMBLE, EARLY, ADAPTIVE, CONSERVATIVE, TREES, JOINS, UNCERTAIN, MODELS, RULES)
     return {engine.name: engine for engine in (*known, *_others)}
 
 

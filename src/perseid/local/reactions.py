@@ -116,7 +116,7 @@ def _life(place: dict[str, Any], life: Life, number: int) -> dict[str, Any]:
 
 def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, changes: int) -> Reaction:
     """Every transaction of every model, with what rules make of it."""
-    _check_columns(models, rules)
+    check_columns(models, rules)
     plans = planned(rules, models.key, models.shape_of_beside())
     running: dict[Key, Reacting] = {}
     live: dict[Key, LiveModel] = {}
@@ -144,7 +144,8 @@ def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, 
     return Reaction(models, rules, found, late, capped, live)
 
 
-def _check_columns(models: Models, rules: Rules) -> None:
+def check_columns(models: Models, rules: Rules) -> None:
+    """That what rules tell and ask goes with what tells moments and models apart."""
     own = {models.time, *models.key}
     for rule in rules.rules:
         for block in rule.blocks:

@@ -261,6 +261,49 @@ class _Block:
         return infer(expr, Names(self.queries, self.readable))
 
 
+def emitted_sorts(rules: Rules, returned: Mapping[str, Mapping[str, t.Type]]) -> dict[str, dict[str, Sort]]:
+    """What the columns of emitted rows are, by the rows' name; ``returned`` has the types of what patterns return.
+
+    A column that rules tell as values of different types is text.
+    """
+    patterns = {pattern.name: pattern for pattern in rules.patterns}
+    found: dict[str, dict[str, Sort]] = {}
+    for rule in rules.rules:
+        trigger = rule.trigger
+        if isinstance(trigger, r.OnPattern):
+            known = _pattern_sorts(patterns[trigger.pattern], rules.queries)
+            types = returned.get(trigger.pattern, {})
+            known = {n: AValue(types.get(n, s.type)) if isinstance(s, AValue) else s for n, s in known.items()}
+        else:
+            known = _arguments(trigger, rules.queries)
+        for block in rule.blocks:
+            here = dict(known)
+            for action in block.actions:
+                if isinstance(action, r.NamedNode):
+                    here[action.variable] = ANode(rules.queries.kinds.above[action.type])
+                elif isinstance(action, r.Emit):
+                    columns = found.setdefault(action.name, {})
+                    for column in action.columns:
+                        name, sort = column_name(column), _sort(column.expr, rules.queries, here)
+                        columns[name] = _joined(columns.get(name, sort), sort)
+    return found
+
+
+def _sort(expr: ex.Expr, queries: Queries, known: Mapping[str, Sort]) -> Sort:
+    if isinstance(expr, ex.Ref) and len(expr.parts) == 1:
+        return known[expr.parts[0]]
+    return AValue(infer(expr, Names(queries, known)))
+
+
+def _joined(left: Sort, right: Sort) -> Sort:
+    if isinstance(left, ANode) or isinstance(right, ANode):
+        return left if isinstance(left, type(right)) else AValue(t.String())
+    if isinstance(left.type, t.Null) or isinstance(right.type, t.Null):
+        return right if isinstance(left.type, t.Null) else left
+    wider = left.type if left.type == right.type else t.wider(left.type, right.type)
+    return AValue(t.String() if wider is None else wider)
+
+
 def _can_be(kinds: Kinds, node: ANode, wanted: str) -> bool:
     """Is there a type that is all this node is known to be, and the wanted one?"""
     return any(node.types | {wanted} <= above for above in kinds.above.values())

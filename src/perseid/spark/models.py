@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
+from perseid.engines.contract import Engine
 from perseid.engines.models.engine import MODELS
 from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
 from perseid.errors import EventDataError, missing_column
 from perseid.local.frames import Frames
 from perseid.local.models import Models, beside_of
 from perseid.local.rows import Events
-from perseid.semantics.model_steps import Beside, Group
+from perseid.semantics.model_steps import Beside, Group, Watched
 from perseid.spark.arrow import to_arrow
 from perseid.spark.inputs import Input, inputs_of, literal, time_text, types_of
 from perseid.spark.projection import carried_schema
@@ -41,26 +42,48 @@ def detect_models(
 ) -> Any:
     """The DataFrame of matches, of a DataFrame of changes or frames, or of a streaming one."""
     refuse_rejected(rejected, "events", "changes")
+    watched = [group.watched for group, _ in groups]
+
+    def plan_of(types: Mapping[str, Any], beside: Mapping[str, str]) -> ModelsPlan:
+        asked = [(group.watched, own) for group, own in groups]
+        shape = stream.shape if isinstance(stream, Frames) else None
+        return make_plan(
+            asked, stream.queries, types, key=stream.key, order_by=stream.order_by, beside=beside, frames=shape
+        )
+
+    name = ", ".join(pattern.name for group, _ in groups for pattern in group.patterns)
+    return over_models(
+        MODELS, watched, plan_of, stream, name, relations, checkpoint=checkpoint, observation=observation
+    )
+
+
+def over_models(
+    engine: Engine,
+    watched: Sequence[Watched],
+    plan_of: Callable[[Mapping[str, Any], Mapping[str, str]], ModelsPlan],
+    stream: Models,
+    name: str,
+    relations: Mapping[str, list[tuple[Any, ...]]],
+    *,
+    checkpoint: str | None,
+    observation: Any,
+) -> Any:
+    """Rows that an engine makes of changes, frames, and events beside them.
+
+    ``plan_of`` is given the types of what crosses to it, and which of that are columns of ordinary events.
+    """
     (one,) = inputs_of(Events({CHANGES: stream.data}, time=stream.time, key=stream.key, order_by=stream.order_by))
-    asked = tuple(dict.fromkeys(name for group, _ in groups for name in group.watched.happenings))
+    asked = tuple(dict.fromkeys(name for group in watched for name in group.happenings))
     others = _beside(one, stream, asked)
     streaming = are_streams([one.frame, *(other.frame for other in others)])
     frames = stream if isinstance(stream, Frames) else None
-    types = _types_of_changes(one, stream) if frames is None else _types_of_frames(one, frames, groups)
-    beside = _columns_beside(groups, others)
+    types = _types_of_changes(one, stream) if frames is None else _types_of_frames(one, frames, watched)
+    beside = _columns_beside(watched, others)
     types |= {f"{EVENT}{name}": kind for name, kind in beside.items()}
-    plan = make_plan(
-        [(group.watched, own) for group, own in groups],
-        stream.queries,
-        types,
-        key=stream.key,
-        order_by=stream.order_by,
-        beside={name: f"{EVENT}{name}" for name in beside},
-        frames=None if frames is None else frames.shape,
-    )
+    plan = plan_of(types, {name: f"{EVENT}{name}" for name in beside})
     plan = replace(plan, shards=stream.shards, max_state=stream.max_state)
     job = Job(
-        engine=MODELS, plan=plan, kind_names=(CHANGES, *asked), keys={}, ranks=(), predicates=(), made={},
+        engine=engine, plan=plan, kind_names=(CHANGES, *asked), keys={}, ranks=(), predicates=(), made={},
         columns={name: f"{OURS}column{i}" for i, name in enumerate(types)}, schema=carried_schema(plan.schema, observation is not None),
         counted=observation is not None, relations=relations,
     )  # fmt: skip
@@ -69,7 +92,6 @@ def detect_models(
         shaped = shaped.unionByName(other.frame.selectExpr(*_select_beside(other, stream, job)).where(f"{KIND} > 0"))
     routed = [f"{_KEY}{i}" for i in range(len(stream.key))]
     if streaming:
-        name = ", ".join(pattern.name for group, _ in groups for pattern in group.patterns)
         told = in_stream(shaped, routed, job, stream, [one, *others], name, checkpoint)
     else:
         told = in_batch(shaped, routed, job, observation)
@@ -81,14 +103,14 @@ def column_types(frame: Any) -> dict[str, Any]:
     return {field.name: to_arrow(field.dataType) for field in frame.schema}
 
 
-def _types_of_frames(one: Input, stream: Frames, groups: Sequence[tuple[Group, Plan]]) -> dict[str, Any]:
+def _types_of_frames(one: Input, stream: Frames, watched: Sequence[Watched]) -> dict[str, Any]:
     """What crosses, and its type: what tells models apart, and what frames set that somebody asks for."""
     for name in stream.sets:
         if name not in one.columns:
             role = "value of " + ".".join(map(str, stream.sets[name]))
             raise missing_column("The DataFrame of frames", name, role, list(one.columns), "ps.frames(df, …)")
     types = {name: to_arrow(one.columns[name]) for name in (*stream.key, *stream.sets)}
-    needed = stream.shape.needed(stream.queries, [group.watched for group, _ in groups], types)
+    needed = stream.shape.needed(stream.queries, watched, types)
     return {name: types[name] for name in dict.fromkeys((*stream.key, *needed))}
 
 
@@ -156,10 +178,10 @@ def _beside(changes: Input, stream: Models, asked: Sequence[str]) -> list[Input]
     return found
 
 
-def _columns_beside(groups: Sequence[tuple[Group, Plan]], others: Sequence[Input]) -> dict[str, Any]:
+def _columns_beside(watched: Sequence[Watched], others: Sequence[Input]) -> dict[str, Any]:
     """The columns of ordinary events, and Arrow's types of them."""
     spark = types_of(others)[1] if others else {}
-    named = dict.fromkeys(name for group, _ in groups for name, _ in group.watched.columns if others)
+    named = dict.fromkeys(name for group in watched for name, _ in group.columns if others)
     return {name: to_arrow(spark[name]) if name in spark else pa.null() for name in named}
 
 

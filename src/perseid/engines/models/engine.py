@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.models.plan import ModelsPlan, make_plan
+from perseid.semantics.rules import Rules
+
+if TYPE_CHECKING:
+    from perseid.engines.models.reacting import ReactingPlan
 
 
 def step(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
@@ -11,6 +18,20 @@ def step(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Ste
     from perseid.engines.models.shard import advance
 
     return advance(plan, rows, state, clock)
+
+
+def rules_plan(rules: Rules, types: Mapping[str, Any], **words: Any) -> ReactingPlan:
+    """What the step of rules is given."""
+    from perseid.engines.models.reacting import make_rules_plan
+
+    return make_rules_plan(rules, types, **words)
+
+
+def rules_step(plan: ReactingPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """What rules do about the changes of a shard."""
+    from perseid.engines.models.reacting import react
+
+    return react(plan, rows, state, clock)
 
 
 def report(state: bytes) -> StateReport:
@@ -26,6 +47,17 @@ MODELS = Engine(
     step=step,
     report=report,
     asks="models",
+    guide="docs/guides/models.md",
+    example="examples/cyber_physical.py",
+)
+RULES = Engine(
+    name="rules",
+    plan=rules_plan,
+    step=rules_step,
+    report=report,
+    asks="rules",
+    keeps="models",
+    kinds=("appeared", "updated", "disappeared", "fired", "changed", "refused", "asked", "emitted"),
     guide="docs/guides/models.md",
     example="examples/cyber_physical.py",
 )

@@ -25,10 +25,10 @@ from perseid.engines.models.state import Kept, frame_schema
 
 
 def brought_by_frames(
-    plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept, clock: Clock, counted: Counter[str]
+    plan: ModelsPlan, rows: Rows, timely: Any, kept: Kept, clock: Clock, counted: Counter[str]
 ) -> list[pa.Table]:
-    """The events of frames whose time has come, for each group of patterns; ``taken`` are the rows that are not late."""
-    frames = _with_new(plan, rows, taken, kept)
+    """The events of frames whose time has come, for each group of patterns."""
+    frames = _with_new(plan, rows, timely, kept)
     time, seen = (one_chunk(frames[name]).to_numpy(zero_copy_only=False) for name in ("time", "seen"))
     due = np.ones(len(time), bool) if clock.ended else seen if clock.now is None else seen | (time <= clock.now)
     work = _Work(plan, frames if due.all() else frames.filter(pa.array(due)), time[due], seen[due])
@@ -44,14 +44,14 @@ def brought_by_frames(
     return [next(rest) if table is None else table for table in told]
 
 
-def _with_new(plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept) -> pa.Table:
+def _with_new(plan: ModelsPlan, rows: Rows, timely: Any, kept: Kept) -> pa.Table:
     """Frames that are kept, and those of a call after them."""
     assert plan.frames is not None
     schema = frame_schema(plan)
     given = [rows.columns[name] for name in (*plan.key, *plan.frame_columns)]
     columns = [pa.array(np.asarray(rows.time, np.int64)), pa.array(np.zeros(len(rows), bool)), *map(one_chunk, given)]
     new = pa.table(columns, schema=schema)
-    new = new if len(taken) == len(rows) else new.take(pa.array(taken))
+    new = new if len(timely) == len(rows) else new.take(pa.array(timely))
     return new if kept.frames is None or not kept.frames.num_rows else pa.concat_tables([kept.frames, new])
 
 

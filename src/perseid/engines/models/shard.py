@@ -29,31 +29,36 @@ from perseid.semantics.graphs import Change, Happening
 
 def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard."""
-    kept = _taken(plan, state)
-    behind = np.zeros(len(rows), bool) if kept.done is None else np.asarray(rows.time) <= kept.done
-    late, taken = np.flatnonzero(behind), np.flatnonzero(~behind)
-    counted: Counter[str] = Counter(events=len(taken), late=len(late), bad=0)
+    kept = taken(plan, state)
+    late, why, timely = by_time(rows, kept)
+    counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0)
     bring = brought_by_changes if plan.frames is None else brought_by_frames
-    events = bring(plan, rows, taken, kept, clock, counted)
+    events = bring(plan, rows, timely, kept, clock, counted)
     if clock.now is not None and not clock.ended:
         kept.done = clock.now if kept.done is None else max(kept.done, clock.now)
     tables, wakes = _searched(plan, kept, events, rows, clock, counted)
-    written = None if clock.ended else _written(plan, kept)
+    written = None if clock.ended else keep(plan, kept)
     counted["matches"] = sum(table.num_rows for table in tables)
     counted["state_bytes"] = 0 if written is None else len(written)
     wakes += kept.times()
     whole = pa.concat_tables([plan.schema.empty_table(), *(_in_schema(table, plan.schema) for table in tables)])
-    why = np.full(len(late), Late.BEHIND_WATERMARK, np.int8)
     return Step(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
 
 
+def by_time(rows: Rows, kept: Kept) -> tuple[Any, Any, Any]:
+    """The rows that came too late, why each did, and those that came in time."""
+    behind = np.zeros(len(rows), bool) if kept.done is None else np.asarray(rows.time) <= kept.done
+    late = np.flatnonzero(behind)
+    return late, np.full(len(late), Late.BEHIND_WATERMARK, np.int8), np.flatnonzero(~behind)
+
+
 def brought_by_changes(
-    plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept, clock: Clock, counted: Counter[str]
+    plan: ModelsPlan, rows: Rows, timely: Any, kept: Kept, clock: Clock, counted: Counter[str]
 ) -> list[pa.Table]:
-    """The events of transactions whose time has come, for each group of patterns; ``taken`` are the rows that are not late."""
-    _accept(plan, rows, taken, kept)
+    """The events of transactions whose time has come, for each group of patterns."""
+    accept(plan, rows, timely, kept)
     gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.asked]
-    for key, time, changes in _ready(kept, clock):
+    for key, time, changes in ready(kept, clock):
         model = kept.models.get(key)
         if model is None:
             model = kept.models[key] = LiveModel(plan.queries, plan.told)
@@ -66,7 +71,7 @@ def brought_by_changes(
     return [one.table(plan.element, [plan.types[name] for name in plan.key]) for one in gathered]
 
 
-def _accept(plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept) -> None:
+def accept(plan: ModelsPlan, rows: Rows, timely: Any, kept: Kept) -> None:
     """New changes, and events beside models, among those that wait."""
     times = np.asarray(rows.time)
     columns = [_values(rows.columns[role]) for role in ROLES]
@@ -74,7 +79,7 @@ def _accept(plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept) -> None:
     kinds = np.asarray(rows.kinds)
     keys = [_values(rows.columns[name]) for name in plan.key]
     ranks = [_values(rows.columns[name]) for name in plan.order_by]
-    for row in taken.tolist():
+    for row in timely.tolist():
         key, rank = (tuple(column[row] for column in own) for own in (keys, ranks))
         waits: Change | Happening
         if beside and kinds[row] > 0:
@@ -85,7 +90,7 @@ def _accept(plan: ModelsPlan, rows: Rows, taken: Any, kept: Kept) -> None:
         kept.waiting.append(Waiting(key, int(times[row]), rank, waits))
 
 
-def _ready(kept: Kept, clock: Clock) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
+def ready(kept: Kept, clock: Clock) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
     """Every transaction that is complete, in the order of models and time; it waits no more."""
     if clock.ended:
         ready, kept.waiting = kept.waiting, []
@@ -161,7 +166,8 @@ def _values(column: Any) -> list[Any]:
     return column if isinstance(column, list) else column.to_pylist()
 
 
-def _written(plan: ModelsPlan, kept: Kept) -> bytes:
+def keep(plan: ModelsPlan, kept: Kept) -> bytes:
+    """What is known, as bytes; this process remembers what they mean."""
     state = write_state(plan, kept)
     if len(state) > plan.max_state:
         raise LimitError(
@@ -179,7 +185,7 @@ _KEPT: OrderedDict[tuple[str, bytes], Kept] = OrderedDict()
 MOST = 16
 
 
-def _taken(plan: ModelsPlan, state: bytes | None) -> Kept:
+def taken(plan: ModelsPlan, state: bytes | None) -> Kept:
     """A shard as a state says it is; what was kept of it is taken out, so that a call that fails leaves nothing half done."""
     if state is None:
         return Kept()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from perseid.compile.compiler import compile_set
@@ -49,7 +50,7 @@ class PatternWatch:
     """The patterns of a plan over one model. Matches are those of the whole run, each told when it is decided."""
 
     def __init__(self, queries: Queries, plans: Iterable[tuple[Plan, Watched]], key: Mapping[str, Any]) -> None:
-        self.streams = [_Stream(queries, plan, watched, key) for plan, watched in plans]
+        self.streams = [PatternStream(queries, plan, watched, key) for plan, watched in plans]
 
     def take(self, time: int, told: Told) -> list[Match]:
         return [match for stream in self.streams for match in stream.take(time, told)]
@@ -66,11 +67,11 @@ class PatternWatch:
 
     def capped(self) -> int:
         """Attempts given up because more were open than a pattern keeps."""
-        machines = (m for stream in self.streams for one in stream.watched_by for m in one.machines.values())
-        return sum(machine.capped for machine in machines)
+        watched = [one for stream in self.streams for one in stream.watched_by]
+        return sum(one.capped + sum(machine.capped for machine in one.machines.values()) for one in watched)
 
 
-class _Stream:
+class PatternStream:
     """The events of a model that some patterns are asked of, numbered as a table of them would be."""
 
     def __init__(self, queries: Queries, plan: Plan, watched: Watched, key: Mapping[str, Any]) -> None:
@@ -78,7 +79,7 @@ class _Stream:
         self.watched = watched
         self.types = event_columns(queries, watched, tuple(key))
         self.key = key
-        self.watched_by = [_Pattern(plan, pattern) for pattern in plan.patterns]
+        self.watched_by = [WatchedPattern(plan, pattern) for pattern in plan.patterns]
         self.time: int | None = None
         self.place = 0
         self.seen: dict[str, int] = {}
@@ -87,24 +88,24 @@ class _Stream:
         if time != self.time:
             self.time, self.place, self.seen = time, 0, {}
         for type_, values in event_values(self.queries, self.watched, told):
-            event = self._event(time, type_, values)
+            event = self.event(time, type_, values, self.place)
+            self.seen[event.id] = occurrence = self.seen.get(event.id, -1) + 1
+            event = replace(event, occurrence=occurrence)
+            self.place += 1
             for one in self.watched_by:
                 yield from one.feed(event)
 
-    def _event(self, time: int, type_: str, values: Mapping[str, Any]) -> Event:
+    def event(self, time: int, type_: str, values: Mapping[str, Any], place: int) -> Event:
+        """An event of this model, the first like it at its time."""
         columns = {TYPE: type_, **self.key}
         for name, kind in self.types.items():
             value = values.get(name)
             columns[name] = value if kind is None else v.conform(value, kind)
         identity = str(identity_of(list(columns.values())))
-        occurrence = self.seen.get(identity, 0)
-        self.seen[identity] = occurrence + 1
-        attributes = {TIME: v.moment(time), PLACE: self.place, **columns}
-        self.place += 1
-        return Event(type_, time, attributes, identity, occurrence)
+        return Event(type_, time, {TIME: v.moment(time), PLACE: place, **columns}, identity)
 
 
-class _Pattern:
+class WatchedPattern:
     """One pattern over all its partitions."""
 
     def __init__(self, plan: Plan, pattern: PatternPlan) -> None:
@@ -114,21 +115,31 @@ class _Pattern:
         self.columns = [".".join(path.parts) for path in self.core.partition]
         self.machines: dict[object, Machine] = {}
         self.passed: int | None = None
+        self.capped = 0
+        """Attempts that machines gave up which are there no more."""
 
     def feed(self, event: Event) -> Iterator[Match]:
+        machine = self.machine(event)
+        machine.feed(event)
+        return self._collect(machine)
+
+    def machine(self, event: Event) -> Machine:
+        """The one for the event's partition."""
         values = [v.plain(attribute_path(event.attributes, path.parts)) for path in self.core.partition]
         key = tuple(v.identity(value) for value in values)
         machine = self.machines.get(key)
         if machine is None:
             machine = self.machines[key] = Machine(self.plan, self.pattern, False, {})
-        machine.feed(event)
-        return self._collect(machine)
+        return machine
 
-    def advance(self, watermark: int) -> Iterator[Match]:
+    def advance(self, watermark: int) -> list[Match]:
         self.passed = watermark
+        found: list[Match] = []
         for machine in self.machines.values():
             machine.advance(watermark)
-            yield from self._collect(machine)
+            found += self._collect(machine)
+        # Partitions are joined in an order that does not hang on which of them was met first.
+        return sorted(found, key=lambda match: (match.end, match.start, match.match_id))
 
     def finish(self) -> Iterator[Match]:
         for machine in self.machines.values():

@@ -1,0 +1,192 @@
+"""Rules over a shard of models: the same moments and rounds as in one process, transaction after transaction.
+
+What is done to a model happens in its shard, inside the call; all else that rules do comes out as rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.models.deeds import Deeds, deeds_schema
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.plan import ModelsPlan, make_plan
+from perseid.engines.models.shard import accept, by_time, keep, ready, taken
+from perseid.engines.models.state import Kept
+from perseid.engines.models.transactions import Key
+from perseid.engines.models.watch_state import read_watches, write_watches
+from perseid.engines.models.watching import PatternWatch, planned
+from perseid.engines.sequence.columns import arrow_type
+from perseid.engines.sequence.schema import arrow_of
+from perseid.errors import UnsupportedError
+from perseid.lang import rules as r
+from perseid.semantics import types as t
+from perseid.semantics.model_queries import ANode
+from perseid.semantics.model_rules import CHANGES, ROUNDS, Reacting
+from perseid.semantics.model_steps import Watched
+from perseid.semantics.rules import Rules, emitted_sorts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReactingPlan(ModelsPlan):
+    """Rules over models; ``asked`` are the patterns that they wait for."""
+
+    rules: Rules
+    patterns: tuple[tuple[Plan, Watched], ...]
+    """The same patterns as rules are told of them: event by event."""
+    until: int | None = None
+    rounds: int = ROUNDS
+    changes: int = CHANGES
+
+    @cached_property
+    def digest(self) -> str:
+        """What a state depends on: the models, and what rules wait for. What they do then may change."""
+        queries = self.queries
+        waited = [
+            (pattern.name, pattern.pattern.semantic_hash) for plan, _ in self.patterns for pattern in plan.patterns
+        ]
+        watched = [watched for _, watched in self.patterns]
+        said = ("rules", queries.kinds.metamodel, queries.queries, queries.moving, self.key, self.told, waited, watched)
+        return hashlib.blake2b(repr(said).encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """The queries that rules, or patterns that they wait for, hear of."""
+        waited = [rule.trigger.query for rule in self.rules.rules if isinstance(rule.trigger, r.OnQuery)]
+        watched = [name for _, one in self.patterns for name in one.queries]
+        return tuple(sorted({*waited, *watched}))
+
+
+def make_rules_plan(
+    rules: Rules,
+    types: Mapping[str, Any],
+    *,
+    time: str,
+    columns: Mapping[str, str],
+    key: Sequence[str] = (),
+    order_by: Sequence[str] = (),
+    until: int | None = None,
+    rounds: int = ROUNDS,
+    changes: int = CHANGES,
+) -> ReactingPlan:
+    """Rules over models whose changes have columns of these types; ``columns`` are what the stream calls the roles."""
+    patterns = tuple(planned(rules, key))
+    base = make_plan([(watched, plan) for plan, watched in patterns], rules.queries, types, key=key, order_by=order_by)
+    _emitted_types(rules, base)
+    schema = deeds_schema(time, {name: types[name] for name in key}, columns, base.element)
+    return ReactingPlan(
+        base.queries, base.key, base.order_by, base.types, base.asked, schema,
+        rules=rules, patterns=patterns, until=until, rounds=rounds, changes=changes,
+    )  # fmt: skip
+
+
+def emitted_types(rules: Rules, types: Mapping[str, Any], key: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Arrow's types of the columns of emitted rows, by the rows' name; ``types`` are those of names of nodes and of the key."""
+    patterns = planned(rules, key)
+    return _emitted_types(rules, make_plan([(one, plan) for plan, one in patterns], rules.queries, types, key=key))
+
+
+def _emitted_types(rules: Rules, base: ModelsPlan) -> dict[str, dict[str, Any]]:
+    returned: dict[str, dict[str, t.Type]] = {}
+    for asked in base.asked:
+        for pattern in asked.sequence.plan.patterns:
+            names = rules.parameters.get(pattern.name, ())
+            schema = asked.sequence.schema
+            returned[pattern.name] = {
+                name: arrow_type(schema.field(name).type) for name in names if name in schema.names
+            }
+    found: dict[str, dict[str, Any]] = {}
+    for name, columns in emitted_sorts(rules, returned).items():
+        for column, sort in columns.items():
+            kind = base.element if isinstance(sort, ANode) else arrow_of(sort.type)
+            kind = pa.string() if kind is None or pa.types.is_null(kind) else kind
+            if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+                raise UnsupportedError(
+                    f"{name} has the column {column!r} of the type {sort.type}, and rows of rules hold single values that have a text.",  # type: ignore[union-attr]
+                    hint="Emit what is wanted of it: a number, a text, a time.",
+                )
+            found.setdefault(name, {})[column] = kind
+    return found
+
+
+@dataclass(slots=True)
+class _Running(Kept):
+    """What is known between calls, and the patterns that look at each model."""
+
+    watches: dict[Key, PatternWatch] = field(default_factory=dict)
+
+
+def react(plan: ReactingPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    """One call of a shard."""
+    kept = _running(plan, state)
+    late, why, timely = by_time(rows, kept)
+    accept(plan, rows, timely, kept)
+    counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0, capped=-_capped(kept))
+    deeds = Deeds(plan.schema, [plan.types[name] for name in plan.key], plan.element)
+    for key, time, changes in ready(kept, clock):
+        if plan.until is None or time <= plan.until:
+            one = _of(plan, kept, key)
+            _pass(deeds, key, one, time)
+            moment = one.transact(time, changes)
+            deeds.add(key, time, moment)
+            counted["bad"] += len(moment[0].told.refused)
+    if plan.patterns and (clock.ended or clock.now is not None):
+        for key in kept.models:
+            _pass(deeds, key, _of(plan, kept, key), _end(plan, clock))
+    if clock.now is not None and not clock.ended:
+        kept.done = clock.now if kept.done is None else max(kept.done, clock.now)
+    state = None
+    if not clock.ended:
+        watches = [kept.watches[key] for key in kept.models]
+        kept.sequences = write_watches(plan.queries, plan.patterns, plan.types, plan.key, watches, kept.done)
+        state = keep(plan, kept)
+    counted["capped"] += _capped(kept)
+    counted["matches"] = len(deeds.rows)
+    counted["live_keys"] = len(kept.models)
+    counted["kept_events"] = len(kept.waiting)
+    counted["state_bytes"] = 0 if state is None else len(state)
+    wakes = [one.time for one in kept.waiting]
+    # What is decided because nothing happened is acted upon one microsecond after the last moment that counts.
+    wakes += [wake + 1 for watch in kept.watches.values() if (wake := watch.wake()) is not None]
+    return Step(deeds.table(), state, min(wakes, default=None), dict(counted), late, why)
+
+
+def _pass(deeds: Deeds, key: Key, one: Reacting, time: int | None) -> None:
+    for moment, rounds in one.until(time):
+        deeds.add(key, moment, rounds)
+
+
+def _end(plan: ReactingPlan, clock: Clock) -> int | None:
+    """Before when time has passed, for a model that was not changed as well; None where all time has."""
+    if clock.ended:
+        return None if plan.until is None else plan.until + 1
+    assert clock.now is not None
+    return clock.now + 1
+
+
+def _of(plan: ReactingPlan, kept: _Running, key: Key) -> Reacting:
+    if key not in kept.models:
+        kept.models[key] = LiveModel(plan.queries, plan.told)
+    if key not in kept.watches:
+        kept.watches[key] = PatternWatch(plan.queries, plan.patterns, dict(zip(plan.key, key, strict=True)))
+    return Reacting(plan.rules, kept.models[key], kept.watches[key], plan.rounds, plan.changes)
+
+
+def _capped(kept: _Running) -> int:
+    return sum(watch.capped() for watch in kept.watches.values())
+
+
+def _running(plan: ReactingPlan, state: bytes | None) -> _Running:
+    kept = taken(plan, state)
+    if isinstance(kept, _Running):
+        return kept
+    watches = read_watches(plan.queries, plan.patterns, plan.types, plan.key, list(kept.models), kept.sequences)
+    return _Running(kept.models, kept.waiting, kept.done, kept.sequences, watches)

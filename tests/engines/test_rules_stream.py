@@ -1,0 +1,471 @@
+"""Rules over models in shards: any cut, any restart and any number of shards do what they do in one process."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import perseid as ps
+from perseid.compile.compiler import compile_set
+from perseid.compile.interpreter import Machine
+from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.models import shard
+from perseid.engines.models.deeds import text_of
+from perseid.engines.models.engine import RULES, rules_step
+from perseid.engines.models.machine_state import forget, numbers_of, restore
+from perseid.engines.models.plan import ROLES
+from perseid.engines.models.reacting import ReactingPlan, make_rules_plan
+from perseid.engines.state import seal, unseal
+from perseid.errors import EventDataError, LimitError, StateError
+from perseid.local.models import Models
+from perseid.local.reactions import Reaction, react_here
+from perseid.semantics import values as v
+from perseid.semantics.events import Event
+from perseid.semantics.model_rules import CHANGES, ROUNDS
+from perseid.semantics.rules import Rules
+from perseid.testing.random_models import make_model_case
+from perseid.testing.random_patterns import SECOND, SeededChooser, make_pair
+from perseid.testing.random_rules import make_rules
+from tests.semantics.test_model_rules import TEXT
+
+MORE = """
+pattern steady match found over a -> updated over b -> lost over c within 6 seconds selection chronicle partition by host
+  return a.host as who
+pattern newest match found on a -> lost on b within 5 seconds selection recent return b.app as app, b.host as host
+pattern every match change set Host.load a ->> change set Host.most b within 2 seconds return a.element as who, b.new as n
+pattern unled match not found bare for 1 second -> found over a partition by host return a.host as who
+pattern zone match (found over a -> updated over b within 1 second) -> not lost over for 1 second partition by host
+
+rule held on steady do emit held(who), set who.most = who.most + 1
+rule left on newest do emit left(app, host)
+rule each on every do emit each(who, n, n + 1 as next)
+rule alone on unled do emit alone(who, who.load as load)
+rule zoned on zone do emit zoned(host)
+rule ask on found full(host, n) do emit asked(host, n)
+for model 'copies' do create c: Copy named 'copy ' || host, set c.seen = n
+"""
+TYPES = {**dict.fromkeys(ROLES, pa.string()), "site": pa.string()}
+COLUMNS = dict(zip(ROLES, ROLES, strict=True))
+Row = tuple[int, dict[str, Any]]
+
+
+@cache
+def cps() -> ps.Metamodel:
+    return ps.metamodel(TEXT + MORE)
+
+
+def plan_of(rules: Rules, types: dict[str, Any] = TYPES, **words: Any) -> ReactingPlan:
+    return make_rules_plan(rules, types, time="ts", columns=COLUMNS, key=("site",), **words)
+
+
+@cache
+def whole_plan() -> ReactingPlan:
+    return plan_of(cps().rules)
+
+
+def random_rows(seed: int) -> list[Row]:
+    """Changes of two sites in half seconds; some do not fit."""
+    chance = random.Random(seed)
+    hosts, apps = ["h1", "h2", "h3"], ["a", "b", "c", "d"]
+    rows: list[Row] = []
+    for site in ("north", "south"):
+        for name in hosts + apps:
+            rows.append(
+                (0, {"change": "create", "element": name, "kind": "Host" if name in hosts else "App", "site": site})
+            )
+    for moment in range(chance.randint(5, 30)):
+        for _ in range(chance.randint(0, 3)):
+            match chance.choice(["set", "set", "set", "most", "link", "unlink", "delete", "create"]):
+                case "set" | "most" as what:
+                    attribute = "load" if what == "set" else "most"
+                    row = {"change": "set", "attribute": attribute, "value": str(chance.randint(0, 5))}
+                case "link" | "unlink" as what:
+                    ends = {"element": chance.choice(apps), "target": chance.choice(hosts)}
+                    row = {"change": what, "kind": "runs_on", **ends}
+                case what:
+                    row = {"change": what, "kind": "Host"}
+            site = chance.choice(["north", "south"])
+            rows.append((moment * SECOND // 2, {"element": chance.choice(hosts), **row, "site": site}))
+    return rows
+
+
+def rows_of(rows: list[Row], types: dict[str, Any] = TYPES) -> Rows:
+    columns = {name: pa.array([row.get(name) for _, row in rows], kind) for name, kind in types.items()}
+    times = np.array([time for time, _ in rows], np.int64)
+    return Rows(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
+
+
+def models_of(rows: list[Row], rules: Rules) -> Models:
+    listed = [{**dict.fromkeys(ROLES), **row, "ts": v.moment(time)} for time, row in rows]
+    return Models(listed, rules.queries, "ts", ("site",), rules=rules)
+
+
+def here(rows: list[Row], rules: Rules, until: int | None = None, rounds: int = ROUNDS) -> Reaction:
+    return react_here(models_of(rows, rules), rules, until=until, rounds=rounds, changes=CHANGES)
+
+
+# what is told, as what a reaction has
+
+
+def texts(values: dict[str, Any]) -> dict[str, str | None]:
+    return {name: text_of(value) for name, value in values.items()}
+
+
+def expected(done: Reaction) -> dict[str, list[Any]]:
+    """What was done in one process, by model where the order is that of the model."""
+    found: dict[str, list[Any]] = {}
+    for what, rows in (("changed", done.changes), ("refused", done.refused), ("lives", done.lives)):
+        for row in rows:
+            said = {name: value for name, value in row.items() if name != "site"}
+            said = said | ({"match": texts(row["match"])} if what == "lives" else {"value": text_of(row["value"])})
+            found.setdefault(f"{what} of {row['site']}", []).append(said)
+    for name, rows in done.emitted.items():
+        for row in rows:
+            said = {n: value for n, value in row.items() if n not in ("ts", "site")}
+            found.setdefault(f"{name} of {row['site']}", []).append((row["ts"], texts(said)))
+    asked = [{**row, "value": text_of(row["value"])} for row in done.elsewhere]
+    if asked:
+        found["asked"] = sorted(asked, key=repr)
+    return found
+
+
+def told(table: pa.Table) -> dict[str, list[Any]]:
+    """The same of rows: each model's in the order of time and place."""
+    found: dict[str, list[Any]] = {}
+    assert len(set(table["id"].to_pylist())) == table.num_rows
+    for row in sorted(table.to_pylist(), key=lambda row: (row["ts"], row["site"], row["place"])):
+        change = {name: row[name] for name in ("ts", *ROLES)}
+        match row["what"]:
+            case "changed":
+                found.setdefault(f"changed of {row['site']}", []).append(
+                    {**change, "rule": row["rule"], "round": row["round"]}
+                )
+            case "refused":
+                said = {**change, "rule": row["rule"], "round": row["round"], "why": row["why"]}
+                found.setdefault(f"refused of {row['site']}", []).append(said)
+            case "emitted":
+                found.setdefault(f"{row['name']} of {row['site']}", []).append((row["ts"], dict(row["values"])))
+            case "asked":
+                found.setdefault("asked", []).append({"ts": row["ts"], "site": row["site"], **change})
+            case state:
+                life = {"ts": row["ts"], "rule": row["rule"], "match": dict(row["match"]), "state": state}
+                found.setdefault(f"lives of {row['site']}", []).append({**life, "round": row["round"]})
+    if "asked" in found:
+        found["asked"].sort(key=repr)
+    return found
+
+
+def whole(plan: ReactingPlan, rows: list[Row], types: dict[str, Any] = TYPES) -> Step:
+    return rules_step(plan, rows_of(rows, types), None, Clock(ended=True))
+
+
+def cut(
+    plan: ReactingPlan,
+    rows: list[Row],
+    rng: random.Random,
+    *,
+    forgetful: bool,
+    types: dict[str, Any] = TYPES,
+    shards: int = 1,
+) -> Iterator[pa.Table]:
+    """The same in pieces, each with the watermark of the one before it; what waits is called when it asks to be."""
+    plan = replace(plan, shards=shards)
+    own = [[row for row in rows if hash_of(row[1]["site"], shards) == number] for number in range(shards)]
+    for part in own:
+        state: bytes | None = None
+        wake: int | None = None
+        at, now = 0, None
+        while at < len(part):
+            end = min(len(part), at + rng.randint(1, 12))
+            while end < len(part) and part[end][0] == part[end - 1][0]:
+                end += 1
+            before, now = now, None if at == 0 else part[at][0] - rng.choice([1, 1, SECOND // 4])
+            if before is not None and now is not None:
+                now = max(before, now)
+            if forgetful:
+                shard._KEPT.clear()
+            step = rules_step(plan, rows_of(part[at:end], types), state, Clock(before, now))
+            assert not len(step.late)
+            yield step.rows
+            state, wake, at = step.state, step.wake, end
+            assert wake is None or now is None or wake > now
+        if forgetful:
+            shard._KEPT.clear()
+        yield rules_step(plan, rows_of([], types), state, Clock(now, None, ended=True)).rows
+
+
+def hash_of(site: str, shards: int) -> int:
+    return sum(site.encode()) % shards
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_shard_does_what_is_done_in_one_process(seed: int) -> None:
+    rows = random_rows(seed)
+    done = whole(whole_plan(), rows)
+    assert told(done.rows) == expected(here(rows, cps().rules))
+    outside = sum(1 for row in done.rows.to_pylist() if row["what"] == "refused" and row["rule"] is None)
+    assert done.counters["bad"] == outside
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_any_cut_any_restart_and_any_shards(seed: int) -> None:
+    rows = random_rows(seed)
+    rng = random.Random(seed)
+    every = sorted(whole(whole_plan(), rows).rows.to_pylist(), key=lambda row: str(row["id"]))
+    for forgetful, shards in ((False, 1), (True, 1), (True, 2)):
+        found = pa.concat_tables(cut(whole_plan(), rows, rng, forgetful=forgetful, shards=shards))
+        assert sorted(found.to_pylist(), key=lambda row: str(row["id"])) == every
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_up_to_the_watermark_and_up_to_a_moment(seed: int) -> None:
+    rows = random_rows(seed)
+    horizon = random.Random(seed).randint(0, 12) * SECOND // 2
+    done = expected(here(rows, cps().rules, until=horizon))
+    assert told(rules_step(whole_plan(), rows_of(rows), None, Clock(None, horizon)).rows) == done
+    assert told(whole(plan_of(cps().rules, until=horizon), rows).rows) == done
+
+
+def test_the_cases_do_all_that_can_be_done() -> None:
+    tables = [whole(whole_plan(), random_rows(seed)).rows for seed in range(20)]
+    rows = pa.concat_tables(tables).to_pylist()
+    assert {row["what"] for row in rows} == set(RULES.kinds)
+    assert {row["rule"] for row in rows if row["what"] == "fired"} == {rule.name for rule in cps().rules.rules}
+
+
+def test_a_shard_asks_to_be_called_when_an_absence_is_over() -> None:
+    rows: list[Row] = [(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]
+    rows += [(0, {"site": "n", "change": "set", "element": "h", "attribute": "most", "value": "1"})]
+    rows += [(0, {"site": "n", "change": "set", "element": "h", "attribute": "load", "value": "5"})]
+    first = rules_step(whole_plan(), rows_of(rows), None, Clock(None, 0))
+    assert first.wake is not None
+    wakes, state, nudged = [], first.state, []
+    wake = first.wake
+    while wake is not None and wake < 4 * SECOND:
+        wakes.append(wake)
+        shard._KEPT.clear()
+        step = rules_step(whole_plan(), rows_of([]), state, Clock(None, wake))
+        nudged += [row["rule"] for row in step.rows.to_pylist() if row["what"] == "fired"]
+        state, wake = step.state, step.wake
+    assert 2 * SECOND + 1 in wakes
+    assert "nudge" in nudged
+    assert len(wakes) < 20
+
+
+def test_what_nothing_waits_for_is_let_go() -> None:
+    """However long a stream, a state is as large as its models and what is open."""
+    plan = whole_plan()
+    rows: list[Row] = [(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]
+    state, sizes = rules_step(plan, rows_of(rows), None, Clock()).state, []
+    for number in range(1, 60):
+        time = number * 20 * SECOND
+        row = {"site": "n", "change": "set", "element": "h", "attribute": "load", "value": str(number % 3)}
+        step = rules_step(plan, rows_of([(time, row)]), state, Clock(None, time - 1))
+        state = step.state
+        assert state is not None
+        sizes.append(len(state))
+    assert max(sizes[-20:]) <= max(sizes[:20]) + 64
+
+
+# random rules over random models
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_random_rules_over_random_models(block: int) -> None:
+    fired = 0
+    for seed in range(block * 25, block * 25 + 25):
+        case = make_model_case(seed)
+        chooser = SeededChooser(seed)
+        named = [change.element for _, changes in case.transactions for change in changes]
+        in_words = any(isinstance(element, str) for element in named)
+        rules = make_rules(chooser, case.checked, texts=in_words, others=("copies",))
+        types = TYPES | ({} if in_words else {"element": pa.int64(), "target": pa.int64()})
+        rows: list[Row] = []
+        for time, changes in case.transactions:
+            for change in changes:
+                said = (
+                    change.action,
+                    change.element,
+                    change.kind,
+                    change.attribute,
+                    text_of(v.scalar(change.value)),
+                    change.target,
+                )
+                rows.append((time, {**dict(zip(ROLES, said, strict=True)), "site": chooser.pick(("north", "south"))}))
+        plan = plan_of(rules, types, rounds=12)
+        try:
+            done = here(rows, rules, rounds=12)
+        except LimitError as error:
+            with pytest.raises(LimitError, match=error.message.split("'")[1]):
+                whole(plan, rows, types)
+            continue
+        assert told(whole(plan, rows, types).rows) == expected(done)
+        rng = random.Random(seed)
+        assert told(pa.concat_tables(cut(plan, rows, rng, forgetful=True, types=types))) == expected(done)
+        fired += sum(life["state"] == "fired" for life in done.lives)
+    assert fired > 20
+
+
+# machines
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_machines_of_random_patterns_go_on_from_what_is_written(block: int) -> None:
+    """Patterns of every form, written and read again after any event, find what those do that never were."""
+    for seed in range(block * 60, block * 60 + 60):
+        core, events = make_pair(seed, 12)
+        plan = compile_set([core])
+        rng = random.Random(seed)
+        straight, machine = (Machine(plan, plan.patterns[0], False, {}) for _ in range(2))
+        expected_, found = [], []
+        for i, event in enumerate(events):
+            for one, out in ((straight, expected_), (machine, found)):
+                one.feed(event)
+                out += [raw_of(one, raw) for raw in one.collect()]
+            last = i + 1 == len(events) or events[i + 1].time > event.time
+            if last:
+                for one, out in ((straight, expected_), (machine, found)):
+                    one.advance(event.time)
+                    out += [raw_of(one, raw) for raw in one.collect()]
+                if rng.random() < 0.6:
+                    machine = written_and_read(machine, event.time, plan)
+        for one, out in ((straight, expected_), (machine, found)):
+            one.finish()
+            out += [raw_of(one, raw) for raw in one.collect()]
+        assert found == expected_, seed
+
+
+def raw_of(machine: Machine, raw: Any) -> tuple[Any, ...]:
+    return raw.kind, raw.end, dict(raw.unified), [(step, machine.events[place].id) for step, place in raw.taken]
+
+
+def written_and_read(machine: Machine, done: int, plan: Any) -> Machine:
+    made = Machine(plan, plan.patterns[0], False, {})
+    if not forget(machine, done):
+        return made
+    events: dict[int, tuple[int, Event]] = {}
+    said = json.loads(json.dumps(numbers_of(machine, events)))
+    listed = [event for _, event in events.values()]
+    restore(made, [listed[number] for number in said["events"]], said)
+    return made
+
+
+# states that are not as they were written
+
+
+def some_state() -> bytes:
+    state = rules_step(whole_plan(), rows_of(random_rows(3)), None, Clock(None, 3 * SECOND)).state
+    assert state is not None
+    return state
+
+
+def test_damaged_states_are_refused() -> None:
+    state = some_state()
+    for wrong in (state[:-3], state[:40], b"PRSD", state[:30] + b"x" + state[31:]):
+        shard._KEPT.clear()
+        with pytest.raises(StateError):
+            rules_step(whole_plan(), rows_of([]), wrong, Clock(None, 4 * SECOND))
+    with pytest.raises(StateError, match="shards"):
+        rules_step(replace(whole_plan(), shards=2), rows_of([]), state, Clock(None, 4 * SECOND))
+    assert RULES.report is not None
+    assert len(RULES.report(state).keys) == 2
+
+
+def test_states_with_anything_else_in_them_are_refused_or_read() -> None:
+    """Whatever stands where a number of a machine stood, it is a state that goes on, or a StateError."""
+    rng = random.Random(1)
+    sealed = unseal(some_state())
+    groups = sealed.tables[4].column("state").to_pylist()
+    odd: list[Any] = [None, -1, 2**40, "x", [], {}, 0, True]
+    refused = 0
+    for _ in range(400):
+        number = rng.randrange(len(groups))
+        inner = unseal(groups[number])
+        events, held = inner.tables
+        machines = held.column("machine").to_pylist()
+        if not machines:
+            continue
+        at = rng.randrange(len(machines))
+        machines[at] = json.dumps(changed(json.loads(machines[at]), rng, odd))
+        broken = pa.RecordBatch.from_pydict(
+            {"model": held.column("model"), "machine": pa.array(machines, pa.large_string())}
+        )
+        states = [*groups[:number], seal(inner.facts, (events, broken)), *groups[number + 1 :]]
+        table = pa.RecordBatch.from_pydict({"state": pa.array(states, pa.large_binary())})
+        shard._KEPT.clear()
+        try:
+            made = seal(sealed.facts, (*sealed.tables[:4], table, *sealed.tables[5:]))
+            rules_step(whole_plan(), rows_of([]), made, Clock(None, 9 * SECOND))
+        except StateError:
+            refused += 1
+    assert refused > 100
+
+
+def changed(value: Any, rng: random.Random, odd: list[Any]) -> Any:
+    """The same with something else at one place."""
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        at = rng.randrange(len(value))
+        return [*value[:at], changed(value[at], rng, odd), *value[at + 1 :]]
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        at = rng.choice(sorted(value))
+        return {**value, at: changed(value[at], rng, odd)}
+    return rng.choice(odd)
+
+
+def test_states_of_what_rules_wait_for_otherwise_are_refused() -> None:
+    text = (
+        "model x node A (n bigint) query q(a) find a: A query p(a) find a: A where a.n > 1 rule r on found {}(a) do {}"
+    )
+    rows: list[Row] = [(0, {"site": "s", "change": "create", "element": "a", "kind": "A"})]
+    plan = plan_of(ps.metamodel(text.format("q", "emit seen(a)")).rules)
+    state = rules_step(plan, rows_of(rows), None, Clock(None, 5)).state
+    with pytest.raises(StateError, match="other queries"):
+        rules_step(plan_of(ps.metamodel(text.format("p", "emit seen(a)")).rules), rows_of([]), state, Clock(5, 6))
+    # What they do then is no part of it.
+    other = plan_of(ps.metamodel(text.format("q", "delete a")).rules)
+    last: list[Row] = [(9, {"site": "s", "change": "create", "element": "b", "kind": "A"})]
+    done = rules_step(other, rows_of(last), state, Clock(5, None, ended=True)).rows.to_pylist()
+    assert [(row["what"], row["element"]) for row in done if row["what"] == "changed"] == [("changed", "b")]
+
+
+# values
+
+
+def test_values_are_told_as_texts_that_read_back() -> None:
+    rules = ps.metamodel(
+        "model x node A (n bigint, x double, at timestamp, yes boolean, word string) node B (at timestamp) "
+        "query q(a) find a: A "
+        "rule r on found q(a) do emit e(a, a.n as n, a.x as x, a.at as moment, a.yes as yes, a.word as word, null as none), "
+        "create b: B named 'b ' || a, set b.at = a.at"
+    ).rules
+    given = {"n": "7", "x": "1e300", "at": "2026-01-01 10:00:00.5", "yes": "true", "word": "é"}
+    rows: list[Row] = [(0, {"site": "s", "change": "create", "element": "a", "kind": "A"})]
+    rows += [(0, {"site": "s", "change": "set", "element": "a", "attribute": n, "value": x}) for n, x in given.items()]
+    done = whole(plan_of(rules), rows).rows.to_pylist()
+    (emitted,) = [dict(row["values"]) for row in done if row["what"] == "emitted"]
+    assert emitted == {
+        "a": "a", "n": "7", "x": "1.0E300", "moment": "2026-01-01 10:00:00.5Z", "yes": "true", "word": "é", "none": None,
+    }  # fmt: skip
+    (at,) = [row["value"] for row in done if row["what"] == "changed" and row["attribute"] == "at"]
+    assert v.read_timestamp(at) == dt.datetime(2026, 1, 1, 10, 0, 0, 500_000, dt.UTC)
+
+
+def test_names_that_do_not_fit_are_told_by_rule() -> None:
+    text = "model x node A (n bigint) query q(a) find a: A rule r on found q(a) do {}"
+    rows: list[Row] = [(0, {"site": "s", "change": "create", "element": "a", "kind": "A"})]
+    with pytest.raises(EventDataError, match="Rule r names a node 5, and the nodes of these models are named by texts"):
+        whole(plan_of(ps.metamodel(text.format("create b: A named 5")).rules), rows)
+    asked = "emit e(a) for model 5 do create b: A named 'x'"
+    with pytest.raises(
+        EventDataError, match="Rule r names a model by 5, and models are told apart by values of the type string"
+    ):
+        whole(plan_of(ps.metamodel(text.format(asked)).rules), rows)
