@@ -42,6 +42,7 @@ def test_it_has_a_page_and_a_program(engine: Engine, what: str) -> None:
         "joins": "ps.subscriptions",
         "uncertain": "ps.beliefs",
         "models": "ps.model",
+        "rules": "ps.react",
     }
     if what == "guide":
         assert words.get(engine.name, engine.name) in page.read_text(encoding="utf-8")
@@ -56,6 +57,7 @@ def test_the_changelog_has_a_line_of_it(engine: Engine) -> None:
         "joins": "ps.subscriptions",
         "uncertain": "ps.beliefs",
         "models": "ps.model",
+        "rules": "ps.react",
         "toy": "docs/engines.md",
     }
     assert words.get(engine.name, f'"{engine.name}"') in log

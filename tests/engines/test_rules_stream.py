@@ -26,11 +26,13 @@ from perseid.engines.models.plan import ROLES
 from perseid.engines.models.reacting import ReactingPlan, make_rules_plan
 from perseid.engines.state import seal, unseal
 from perseid.errors import EventDataError, LimitError, StateError
+from perseid.lang.parser import parse_pattern
 from perseid.local.models import Models
 from perseid.local.reactions import Reaction, react_here
 from perseid.semantics import values as v
 from perseid.semantics.events import Event
 from perseid.semantics.model_rules import CHANGES, ROUNDS
+from perseid.semantics.resolve import resolve
 from perseid.semantics.rules import Rules
 from perseid.testing.random_models import make_model_case
 from perseid.testing.random_patterns import SECOND, SeededChooser, make_pair
@@ -342,6 +344,22 @@ def test_machines_of_random_patterns_go_on_from_what_is_written(block: int) -> N
             one.finish()
             out += [raw_of(one, raw) for raw in one.collect()]
         assert found == expected_, seed
+
+
+def test_what_another_grew_from_did_not_wait_in_vain() -> None:
+    """Recent: the first B stays beside what grew from it, and is told no more, in one piece or two."""
+    core = resolve(parse_pattern("pattern p match A a -> B b -> C c within 5 seconds selection recent report timeouts"))
+    plan = compile_set([core])
+    for cut_after in (None, 0, 1, 2):
+        machine = Machine(plan, plan.patterns[0], False, {})
+        found: list[tuple[str, int]] = []
+        for i, kind in enumerate("ABC"):
+            machine.feed(Event(kind, i * SECOND, {}, f"{kind}{i}"))
+            if cut_after == i:
+                found += [(raw.kind, len(raw.taken)) for raw in machine.collect()]
+                machine = written_and_read(machine, i * SECOND, plan)
+        machine.finish()
+        assert [*found, *((raw.kind, len(raw.taken)) for raw in machine.collect())] == [("match", 3)]
 
 
 def raw_of(machine: Machine, raw: Any) -> tuple[Any, ...]:

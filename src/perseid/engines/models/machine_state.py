@@ -1,7 +1,7 @@
 """What a machine that follows a pattern holds, as plain numbers, and a machine that holds it again.
 
 Its partial matches, and the events that these, or others to come, may look at. What unified names stand for is not
-written: it is read from the events again.
+written, it is read from the events again; nor is where the search goes on: between events no partial match begins before it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def numbers_of(machine: Machine, events: dict[int, tuple[int, Event]]) -> dict[s
         # Options of one thread know each other by it: there is one of each.
         return threads.setdefault(id(thread), (len(threads), thread))[0]
 
-    said: dict[str, Any] = {"first": first, "events": numbers, "resume": machine.resume}
+    said: dict[str, Any] = {"first": first, "events": numbers}
     if machine.simulation is not None:
         said["partials"] = [number(path) for path in machine.simulation.partials]
         said["went on"] = [number(path) for path in machine.simulation.went_on]
@@ -175,7 +175,6 @@ class _Reader:
 
     def restore(self) -> None:
         machine, said = self.machine, self.said
-        machine.resume = number_in(said["resume"], 0, self.end + 1)
         if machine.simulation is None:
             machine.attempts = [self._attempt(**one) for one in said["attempts"]]
             return
