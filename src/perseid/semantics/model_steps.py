@@ -14,6 +14,7 @@ from typing import Any
 from perseid.errors import MeaningError, UnsupportedError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
+from perseid.lang.printer import print_kind
 from perseid.semantics import types as t
 from perseid.semantics.graphs import Done
 from perseid.semantics.metamodels import Kinds, unknown
@@ -33,6 +34,11 @@ class Watched:
     """Types of ordinary events beside the model."""
     columns: tuple[tuple[str, t.Type], ...] = ()
     """The columns of these, with their types."""
+
+    def said(self) -> tuple[object, ...]:
+        """All of it, for whoever has to know whether it is still the same."""
+        columns = [(name, str(type_)) for name, type_ in self.columns]
+        return (self.queries, [print_kind(change) for change in self.changes], self.happenings, columns)
 
     def wants(self, done: Done, kinds: Kinds) -> bool:
         """Does some step ask for a change like this?"""

@@ -36,6 +36,11 @@ class FrameShape:
         """The Arrow type of names of nodes."""
         return pa.int64() if all(isinstance(change.element, int) for change in self.each) else pa.string()
 
+    def said(self) -> tuple[object, ...]:
+        """All of it, for whoever has to know whether it is still the same."""
+        each = [(c.action, c.element, c.kind, c.attribute, repr(c.value), c.target) for c in self.each]
+        return (each, sorted(self.sets.items()))
+
     def asked(self, queries: Queries, watched: Watched) -> FrameQueries:
         """What is watched, ready to be answered for arrays of frames."""
         if watched.changes:

@@ -18,6 +18,8 @@ from perseid.engines.sequence.engine import make_linked_plan
 from perseid.engines.sequence.plan import SequencePlan
 from perseid.engines.sequence.schema import join_schemas
 from perseid.errors import UnsupportedError
+from perseid.lang.model_printer import print_models
+from perseid.lang.models import ModelFile
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import Watched
 
@@ -57,10 +59,13 @@ class ModelsPlan:
     @cached_property
     def digest(self) -> str:
         """What a state depends on: what models may contain, what is asked of them, and what of it is told."""
-        asked = [one.watched for one in self.asked]
-        of_models = (self.queries.kinds.metamodel, self.queries.queries, self.queries.moving, self.key)
-        said = repr((of_models, asked, self.frames, sorted(self.beside)))
-        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+        frames = () if self.frames is None else (self.frames.said(),)
+        return self.digest_of(*(one.watched.said() for one in self.asked), *frames)
+
+    def digest_of(self, *said: object) -> str:
+        """Of the models and of what is said beside: by texts, which stay as they are where the code that reads them does not."""
+        models = print_models(ModelFile(self.queries.kinds.metamodel, tuple(self.queries.queries.values())))
+        return hashlib.blake2b(repr((models, self.key, *said)).encode(), digest_size=16).hexdigest()
 
     @cached_property
     def told(self) -> tuple[str, ...]:

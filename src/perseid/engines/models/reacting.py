@@ -5,7 +5,6 @@ What is done to a model happens in its shard, inside the call; all else that rul
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,13 +48,10 @@ class ReactingPlan(ModelsPlan):
     @cached_property
     def digest(self) -> str:
         """What a state depends on: the models, and what rules wait for. What they do then may change."""
-        queries = self.queries
         waited = [
             (pattern.name, pattern.pattern.semantic_hash) for plan, _ in self.patterns for pattern in plan.patterns
         ]
-        watched = [watched for _, watched in self.patterns]
-        said = ("rules", queries.kinds.metamodel, queries.queries, queries.moving, self.key, self.told, waited, watched)
-        return hashlib.blake2b(repr(said).encode(), digest_size=16).hexdigest()
+        return self.digest_of("rules", self.told, waited, [watched.said() for _, watched in self.patterns])
 
     @cached_property
     def told(self) -> tuple[str, ...]:

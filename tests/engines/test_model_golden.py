@@ -1,0 +1,66 @@
+"""States of live models as some version wrote them: every later version must load these and go on as from one of its own.
+
+``PERSEID_ADD_STATES=1`` writes the states of cases that have none yet. Nothing writes over one that is there: it is what lies on
+somebody's disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from perseid.engines.contract import Clock, Rows
+from perseid.engines.models import shard
+from perseid.engines.models.engine import step
+from perseid.engines.models.plan import ModelsPlan
+from tests.engines import test_frames_stream as frames
+from tests.engines import test_models_stream as models
+
+FOLDER = Path(__file__).parent / "states"
+NOW = 5_000_000
+
+
+class Case(NamedTuple):
+    """What is asked, of which rows before and after a state was written."""
+
+    plan: ModelsPlan
+    before: Rows
+    after: Rows
+    told: Callable[[Any], Any]
+
+
+def _models() -> Case:
+    rows = models.random_rows(3)
+    parts = [models.rows_of([row for row in rows if (row[0] <= NOW + 2_000_000) is early]) for early in (True, False)]
+    return Case(models.plan_of(), *parts, models.told)
+
+
+def _frames() -> Case:
+    rows = frames.random_frames(3)
+    parts = [
+        frames.rows_of([row for row in rows if (row["time"] <= NOW + 2_000_000) is early]) for early in (True, False)
+    ]
+    return Case(frames.plan_of(), *parts, frames.told)
+
+
+CASES = {"models-1": _models, "frames-1": _frames}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_state_of_some_version_goes_on(name: str) -> None:
+    case, path = CASES[name](), FOLDER / f"{name}.state"
+    own = step(case.plan, case.before, None, Clock(None, NOW)).state
+    assert own is not None
+    if os.environ.get("PERSEID_ADD_STATES") and not path.exists():
+        FOLDER.mkdir(exist_ok=True)
+        path.write_bytes(own)
+    found = []
+    for state in (own, path.read_bytes()):
+        shard._KEPT.clear()
+        found.append(case.told(step(case.plan, case.after, state, Clock(NOW, None, ended=True)).rows))
+    assert found[0] == found[1]
+    assert found[0]
