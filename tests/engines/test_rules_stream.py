@@ -21,9 +21,11 @@ from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.models import shard
 from perseid.engines.models.deeds import text_of
 from perseid.engines.models.engine import RULES, rules_step
-from perseid.engines.models.machine_state import forget, numbers_of, restore
+from perseid.engines.models.machine_state import Tail, forget, numbers_of, restore
 from perseid.engines.models.plan import ROLES
-from perseid.engines.models.reacting import ReactingPlan, make_rules_plan
+from perseid.engines.models.reacting import ReactingPlan, Running, make_rules_plan
+from perseid.engines.models.watch_state import read_watches
+from perseid.engines.models.watching import PatternWatch
 from perseid.engines.state import seal, unseal
 from perseid.errors import EventDataError, LimitError, StateError
 from perseid.lang.parser import parse_pattern
@@ -276,6 +278,52 @@ def test_what_nothing_waits_for_is_let_go() -> None:
         assert state is not None
         sizes.append(len(state))
     assert max(sizes[-20:]) <= max(sizes[:20]) + 64
+
+
+def test_what_is_decided_together_has_an_order_of_its_own() -> None:
+    """Two hosts stay over for as long: which was met first, in a call that is forgotten, does not count."""
+    rules = ps.metamodel(TEXT.split("rule copy")[0] + "rule told on stays do emit told(who)").rules
+    plan = plan_of(rules)
+
+    def load(time: int, host: str, value: int) -> Row:
+        return time * SECOND, {"site": "n", "change": "set", "element": host, "attribute": "load", "value": str(value)}
+
+    rows: list[Row] = [(0, {"site": "n", "change": "create", "element": host, "kind": "Host"}) for host in ("h1", "h2")]
+    rows += [(0, {"site": "n", "change": "set", "element": h, "attribute": "most", "value": "1"}) for h in ("h1", "h2")]
+    rows += [load(1, "h2", 5), load(2, "h2", 0), load(9, "h1", 5), load(9, "h2", 5)]
+    expected_ = whole(plan, rows).rows.to_pylist()
+    first = rules_step(plan, rows_of(rows[:-2]), None, Clock(None, 8 * SECOND))
+    shard._KEPT.clear()
+    second = rules_step(plan, rows_of(rows[-2:]), first.state, Clock(None, None, ended=True))
+    assert [*first.rows.to_pylist(), *second.rows.to_pylist()] == expected_
+    assert [dict(row["values"])["who"] for row in expected_ if row["what"] == "emitted"] == ["h1", "h2"]
+
+
+def test_events_are_read_as_they_were_written() -> None:
+    plan, again_at_once = whole_plan(), 0
+    for seed in range(12):
+        shard._KEPT.clear()
+        same = {"site": "north", "change": "set", "element": "h1", "attribute": "load", "value": "1"}
+        rules_step(plan, rows_of([*random_rows(seed), *[(4 * SECOND, same)] * 3]), None, Clock(None, 4 * SECOND))
+        (kept,) = shard._KEPT.values()
+        assert isinstance(kept, Running)
+        known = plan.queries, plan.patterns, plan.types, plan.key
+        read = read_watches(*known, list(kept.models), kept.sequences)
+        for key, watch in kept.watches.items():
+            assert held(read[key]) == held(watch)
+            again_at_once += sum(event.occurrence for _, _, _, events in held(watch) for event in events)
+    assert again_at_once
+
+
+def held(watch: PatternWatch) -> list[tuple[Any, int | None, int, list[Event]]]:
+    """What the machines of a model hold, each with its partition."""
+    found = []
+    for stream in watch.streams:
+        for one in stream.watched_by:
+            for key, machine in one.machines.items():
+                assert isinstance(machine.events, Tail)
+                found.append((key, one.passed, machine.events.first, list(machine.events.held())))
+    return found
 
 
 # random rules over random models

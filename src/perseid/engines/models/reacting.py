@@ -114,7 +114,7 @@ def _emitted_types(rules: Rules, base: ModelsPlan) -> dict[str, dict[str, Any]]:
 
 
 @dataclass(slots=True)
-class _Running(Kept):
+class Running(Kept):
     """What is known between calls, and the patterns that look at each model."""
 
     watches: dict[Key, PatternWatch] = field(default_factory=dict)
@@ -168,7 +168,7 @@ def _end(plan: ReactingPlan, clock: Clock) -> int | None:
     return clock.now + 1
 
 
-def _of(plan: ReactingPlan, kept: _Running, key: Key) -> Reacting:
+def _of(plan: ReactingPlan, kept: Running, key: Key) -> Reacting:
     if key not in kept.models:
         kept.models[key] = LiveModel(plan.queries, plan.told)
     if key not in kept.watches:
@@ -176,13 +176,13 @@ def _of(plan: ReactingPlan, kept: _Running, key: Key) -> Reacting:
     return Reacting(plan.rules, kept.models[key], kept.watches[key], plan.rounds, plan.changes)
 
 
-def _capped(kept: _Running) -> int:
+def _capped(kept: Running) -> int:
     return sum(watch.capped() for watch in kept.watches.values())
 
 
-def _running(plan: ReactingPlan, state: bytes | None) -> _Running:
+def _running(plan: ReactingPlan, state: bytes | None) -> Running:
     kept = taken(plan, state)
-    if isinstance(kept, _Running):
+    if isinstance(kept, Running):
         return kept
     watches = read_watches(plan.queries, plan.patterns, plan.types, plan.key, list(kept.models), kept.sequences)
-    return _Running(kept.models, kept.waiting, kept.done, kept.sequences, watches)
+    return Running(kept.models, kept.waiting, kept.done, kept.sequences, watches)
