@@ -185,4 +185,4 @@ def _running(plan: ReactingPlan, state: bytes | None) -> Running:
     if isinstance(kept, Running):
         return kept
     watches = read_watches(plan.queries, plan.patterns, plan.types, plan.key, list(kept.models), kept.sequences)
-    return Running(kept.models, kept.waiting, kept.done, kept.sequences, watches)
+    return Running(kept.models, kept.waiting, kept.done, kept.sequences, watches=watches)
