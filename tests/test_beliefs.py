@@ -219,6 +219,33 @@ def test_windows() -> None:
     assert len(asked("At [place = 'a'] -> At [place = 'b']", "within 1 second").match(stream)) == 0
 
 
+WALKED_AND_RANG = "At(who as x) [place = 'a'] -> At(who as x) [place = 'b'] -> Lamp [on]"
+"""Safe, and not Extended Regular: somebody, and then a lamp that is nobody's."""
+
+
+def lit(**more: Any) -> ps.Beliefs:
+    """Ann in a with 0.5 at 1, in a or b at 2, in b with 0.6 at 3; a lamp is on at 4."""
+    lamp = ps.beliefs([{"ts": second(4), "on": True, "p": 1.0}], event="Lamp", about="on")
+    rows = ((1, "ann", "a", 0.5), (2, "ann", "a", 0.4), (2, "ann", "b", 0.6), (3, "ann", "b", 0.6))
+    return believed(*rows, **more).beside(lamp)
+
+
+def test_windows_of_safe_patterns() -> None:
+    """Within 3 seconds: a at 1, and b at 2 or where that is not so at 3; or a at 2, and b at 3, where a was not at 1."""
+    since_1 = 0.5 * (0.6 + 0.4 * 0.6) + 0.5 * 0.4 * 0.6
+    for within, due in (
+        ("forever", {4: since_1}),
+        ("3 seconds", {4: since_1}),
+        ("2 seconds", {4: 0.4 * 0.6}),
+        ("1 second", {}),
+    ):
+        found = asked(WALKED_AND_RANG, f"within {within}").match(lit())
+        assert chances(found) == pytest.approx(due), within
+        assert all(row["error"] == 0 for row in found)
+    with pytest.raises(EventDataError, match="nothing says how long a step"):
+        asked(WALKED_AND_RANG, "within 3 seconds").match(lit(every=None))
+
+
 def test_always_sampling() -> None:
     stream = believed((1, "ann", "a", 0.5), method="sample", epsilon=0.02, delta=0.01, seed=3)
     (row,) = IN_A.match(stream)
@@ -463,6 +490,18 @@ def test_unsafe_patterns_of_filtered_readings_are_refused() -> None:
     assert crossing.match(read("A", "B", inference="smooth"))[0]["error"] == 0.1
 
 
+@pytest.mark.parametrize("within", ["forever", "5 seconds"])
+def test_safe_patterns_of_filtered_readings_are_refused(within: str) -> None:
+    lamp = ps.beliefs([{"ts": second(4), "on": True, "p": 1.0}], event="Lamp", about="on")
+    pattern = asked(WALKED_AND_RANG, f"within {within}")
+    with pytest.raises(
+        UnsupportedError, match=r"is looked for in intervals of time .* cannot be with inference='filter'"
+    ):
+        pattern.match(read("A", "B").beside(lamp))
+    for more in ({"correlations": False}, {"inference": "smooth"}):
+        assert [row["error"] for row in pattern.match(read("A", "B", **more).beside(lamp))] == [0.0]
+
+
 def test_streams_beside_one_another_have_names_of_their_own() -> None:
     with pytest.raises(EventDataError, match="Two uncertain streams have events called 'At'"):
         told_of(0.5).beside(told_of(0.5))
@@ -488,6 +527,22 @@ def test_classes_are_explained() -> None:
     assert "class Extended Regular (paper 5): w: in the key of every step" in extended
     assert "combined as 1 - product of (1 - p)" in extended
     assert "how long a partial match has lasted is part of its state" in extended
+
+
+def test_safe_plans_are_explained() -> None:
+    whole = explained(asked(WALKED_AND_RANG), lit())
+    assert (
+        "class Safe (paper 5): x is shared, but not by step 3; but a safe plan has it: seq(π-x(reg(At; At)), Lamp)"
+        in whole
+    )
+    assert "needs finished data, on a stream a window (within …)" in whole
+    window = explained(asked(WALKED_AND_RANG, "within 5 seconds"), lit())
+    assert "exact, by a safe plan over the last 6 steps, at each step anew" in window
+    assert "how long a partial match" not in window
+    long = explained(asked(WALKED_AND_RANG, "within 1 hour"), lit())
+    assert "class Unsafe (paper 5)" in long
+    assert "which is not followed: its window has more than 512 steps" in long
+    assert "150 random worlds" in long
 
 
 def test_sampling_is_explained() -> None:

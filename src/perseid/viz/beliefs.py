@@ -62,7 +62,7 @@ def _pattern(asked: Asked, streams: Streams) -> list[Row]:
     rows.append(("expected", "numbers of matches, tell=ps.expected(), are exact in every class: expectations add up"))
     if asked.pattern.returns:
         rows.append(("return", "not told: an answer is of a group and a step, not of one match"))
-    if meaning.timed:
+    if meaning.timed and not asked.looks_back(streams):
         rows.append(("time", "how long a partial match has lasted is part of its state"))
     return rows
 

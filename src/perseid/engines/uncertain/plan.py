@@ -95,14 +95,21 @@ class Asked:
         return next((part for part in read if part.inference.name != "smooth"), None)
 
     def refuse_unsampled(self, streams: Streams, why: str | None = None) -> None:
-        """That it can be sampled, which it has to be."""
-        part, why = self.unsampled(streams), why or f"{self.classified.kind.value}: {self.classified.why}"
-        if part is not None:
-            raise UnsupportedError(
-                f"Pattern {self.name} has to be sampled ({why}), and the values behind the readings of {part.type} cannot be "
-                f"with inference={str(part.inference)!r}.",
-                hint="Say correlations=False, which takes steps one by one; or of finished data inference='smooth'.",
-            )
+        """That it can be sampled, which it has to be; or be looked for in intervals of time, of which as little is known."""
+        part = self.unsampled(streams)
+        if part is None:
+            return
+        what = f"has to be sampled ({why or self._said}), and the values behind the readings of {part.type} cannot be"
+        if why is None and self.classified.kind is QueryClass.SAFE and not streams.sampling.always:
+            what = f"is looked for in intervals of time ({self._said}), and what is behind the readings of {part.type} cannot be"
+        raise UnsupportedError(
+            f"Pattern {self.name} {what} with inference={str(part.inference)!r}.",
+            hint="Say correlations=False, which takes steps one by one; or of finished data inference='smooth'.",
+        )
+
+    @property
+    def _said(self) -> str:
+        return f"{self.classified.kind.value}: {self.classified.why}"
 
 
 @dataclass(frozen=True)
