@@ -23,7 +23,7 @@ from perseid.engines.models.deeds import text_of
 from perseid.engines.models.engine import RULES, rules_step
 from perseid.engines.models.machine_state import Tail, forget, numbers_of, restore
 from perseid.engines.models.plan import ROLES
-from perseid.engines.models.reacting import ReactingPlan, Running, make_rules_plan
+from perseid.engines.models.reacting import ReactingPlan, Running, emitted_types, make_rules_plan
 from perseid.engines.models.watch_state import read_watches
 from perseid.engines.models.watching import PatternWatch
 from perseid.engines.state import seal, unseal
@@ -535,3 +535,22 @@ def test_names_that_do_not_fit_are_told_by_rule() -> None:
         EventDataError, match="Rule r names a model by 5, and models are told apart by values of the type string"
     ):
         whole(plan_of(ps.metamodel(text.format(asked)).rules), rows)
+
+
+def test_emitted_rows_have_types_of_their_own() -> None:
+    """Nodes are named as they are, patterns return what they return; where rules differ, what holds both."""
+    text = """
+    model x node A (n bigint, x double, at timestamp)
+    query q(a) find a: A
+    pattern p match found q+ a within 1 hour partition by a return count(a) as many, max(a.a) as last
+    rule one on found q(node) do emit e(node, node.n as n, node.n as mixed, null as none)
+    rule two on lost q(node) do emit e(node, node.x as n, 'text' as mixed, node.at as none)
+    rule tri on p do emit f(a, many, many + 0.5 as more), create b: A named 'b', emit g(b)
+    """
+    rules = ps.metamodel(text).rules
+    types = TYPES | {"element": pa.int64(), "target": pa.int64()}
+    assert emitted_types(rules, types, ("site",)) == {
+        "e": {"node": pa.int64(), "n": pa.float64(), "mixed": pa.string(), "none": pa.timestamp("us", "UTC")},
+        "f": {"a": pa.int64(), "many": pa.int64(), "more": pa.decimal128(22, 1)},
+        "g": {"b": pa.int64()},
+    }
