@@ -410,6 +410,17 @@ def test_what_another_grew_from_did_not_wait_in_vain() -> None:
         assert [*found, *((raw.kind, len(raw.taken)) for raw in machine.collect())] == [("match", 3)]
 
 
+def test_every_way_to_a_match_stays_a_way_of_its_own() -> None:
+    core = resolve(parse_pattern("pattern p match A a ->> B b ->> C c within 1 hour"))
+    plan = compile_set([core])
+    machine = Machine(plan, plan.patterns[0], False, {})
+    for i, kind in enumerate("ABBCC"):
+        machine.feed(Event(kind, i * SECOND, {}, f"{kind}{i}"))
+        if i < 4:
+            machine = written_and_read(machine, i * SECOND, plan)
+    assert len(machine.collect()) == 2
+
+
 def raw_of(machine: Machine, raw: Any) -> tuple[Any, ...]:
     return raw.kind, raw.end, dict(raw.unified), [(step, machine.events[place].id) for step, place in raw.taken]
 
