@@ -62,6 +62,20 @@ def mutations(state: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]
             yield found
 
 
+def spoiled(facts: Any, chance: random.Random) -> Any:
+    """What is said in a state, with something else in the place of one thing in it, large or small."""
+    values: list[Any] = [None, -1, 1 << 70, "x", [], {}, [[]], 0.5, True]
+    made = copy.deepcopy(facts)
+    place: Any = made
+    while True:
+        key = chance.choice(list(place) if isinstance(place, dict) else list(range(len(place))))
+        inner = place[key]
+        if not isinstance(inner, (dict, list)) or not inner or chance.random() < 0.3:
+            place[key] = chance.choice(values)
+            return made
+        place = inner
+
+
 def _places(facts: Any) -> Iterator[tuple[Any, Any]]:
     pairs = facts.items() if isinstance(facts, dict) else enumerate(facts) if isinstance(facts, list) else ()
     for name, inner in list(pairs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from perseid.errors import PerseidError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import SECOND
+from tests.contract.hostile import spoiled
 from tests.engines.test_safe import Case
 from tests.engines.test_uncertain_stream import NOTHING, shown, streamed
 
@@ -195,18 +195,8 @@ def test_broken_states_are_refused() -> None:
     assert (written["begin"], written["starts"]) == (0, ["A"])
     chance = random.Random(7)
     refused = 0
-    values: list[Any] = [None, -1, 1 << 70, "x", [], {}, [[]], 0.5, True]
     for _ in range(300):
-        facts = json.loads(json.dumps(sealed.facts))
-        place: Any = facts
-        while True:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = chance.choice(keys)
-            inner = place[key]
-            if not isinstance(inner, (dict, list)) or not inner or chance.random() < 0.3:
-                place[key] = chance.choice(values)
-                break
-            place = inner
+        facts = spoiled(sealed.facts, chance)
         try:
             step(plan, take_rows(rows, NOTHING), seal(facts, sealed.tables), Clock(None, 9 * SECOND, False))
         except StateError:

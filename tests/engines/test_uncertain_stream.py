@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_beliefs import Uncertain, make_uncertain, rows_of
 from perseid.testing.random_patterns import SECOND
+from tests.contract.hostile import spoiled
 
 TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 0.4, 0.4))
 NOTHING = np.zeros(0, np.int64)
@@ -296,18 +296,8 @@ def test_broken_states_are_refused(match: str) -> None:
     sealed = unseal(state)
     chance = random.Random(7)
     refused = 0
-    values: list[Any] = [None, -1, 1 << 70, "x", [], {}, [[]], 0.5, True]
     for _ in range(400):
-        facts = json.loads(json.dumps(sealed.facts))
-        place: Any = facts
-        while True:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = chance.choice(keys)
-            inner = place[key]
-            if not isinstance(inner, (dict, list)) or not inner or chance.random() < 0.3:
-                place[key] = chance.choice(values)
-                break
-            place = inner
+        facts = spoiled(sealed.facts, chance)
         try:
             step(plan, take_rows(rows, NOTHING), seal(facts, sealed.tables), Clock(None, 9 * SECOND, False))
         except StateError:

@@ -72,9 +72,10 @@ class Models:
         return beside_of(self.beside, column_types(self.beside))
 
     def _happenings(self) -> Iterator[Waiting]:
-        if self.beside is None:
+        shape = self.shape_of_beside()
+        if self.beside is None or shape is None:
             return
-        names = [name for name, _ in beside_of(self.beside, column_types(self.beside)).columns]
+        names = [name for name, _ in shape.columns]
         for event in read_events(self.beside):
             for name in self.key:
                 if name not in event.attributes:

@@ -130,27 +130,25 @@ def _types_of_changes(one: Input, stream: Models) -> dict[str, Any]:
 
 
 def _select(one: Input, stream: Models, job: Job) -> list[str]:
-    """The columns as they cross, as SQL."""
-    out = []
+    """Changes or frames as they cross, as SQL."""
     plan = job.plan
     assert isinstance(plan, ModelsPlan)
-    framed = plan.frames is not None
+    if plan.frames is not None:
+        return _crossing(one, stream, [f"{one.text(name)} as {here}" for name, here in job.columns.items()])
+    out = []
     for name, here in job.columns.items():
-        if framed:
-            out.append(f"{one.text(name)} as {here}")
-            continue
         source = stream.columns.get(name, name)
         text = one.text(source) if source in one.columns else "null"
         kind = _sql(plan.types[name]) if name in ROLES else None
         out.append(f"{text} as {here}" if kind is None else f"cast({text} as {kind}) as {here}")
-    own = [f"{time_text(one)} as {TIME}", f"cast(0 as int) as {KIND}"]
-    said = (
-        "0"
-        if framed
-        else ", ".join(one.text(stream.columns[role]) for role in ROLES if stream.columns[role] in one.columns)
-    )
-    own.append(f"xxhash64({said}) as {IDENTITY}")
-    return [*out, *own, *(f"cast({one.text(name)} as string) as {_KEY}{i}" for i, name in enumerate(stream.key))]
+    said = ", ".join(one.text(stream.columns[role]) for role in ROLES if stream.columns[role] in one.columns)
+    return _crossing(one, stream, out, said=said)
+
+
+def _crossing(one: Input, stream: Models, columns: list[str], *, kind: str = "0", said: str = "0") -> list[str]:
+    """Columns, and behind them what every row has: its time, its kind, what makes it this one, and by what it is routed."""
+    own = [f"{time_text(one)} as {TIME}", f"cast({kind} as int) as {KIND}", f"xxhash64({said}) as {IDENTITY}"]
+    return [*columns, *own, *(f"cast({one.text(name)} as string) as {_KEY}{i}" for i, name in enumerate(stream.key))]
 
 
 def shape_of_beside(events: Events) -> Beside:
@@ -187,8 +185,6 @@ def _columns_beside(watched: Sequence[Watched], others: Sequence[Input]) -> dict
 
 def _select_beside(one: Input, stream: Models, job: Job) -> list[str]:
     """Ordinary events as they cross, as SQL: they say nothing of a change."""
-    plan = job.plan
-    assert isinstance(plan, ModelsPlan)
     out = []
     for name, here in job.columns.items():
         own = name.removeprefix(EVENT) if name.startswith(EVENT) else name
@@ -200,8 +196,7 @@ def _select_beside(one: Input, stream: Models, job: Job) -> list[str]:
     else:
         whens = " ".join(f"when {literal(name)} then {code}" for name, code in kinds.items())
         kind = f"coalesce(case {one.text(str(one.type))} {whens} end, -1)"
-    own_ = [f"{time_text(one)} as {TIME}", f"cast({kind} as int) as {KIND}", f"xxhash64(0) as {IDENTITY}"]
-    return [*out, *own_, *(f"cast({one.text(name)} as string) as {_KEY}{i}" for i, name in enumerate(stream.key))]
+    return _crossing(one, stream, out, kind=kind)
 
 
 def _sql(type_: Any) -> str:

@@ -137,8 +137,7 @@ def react(plan: ReactingPlan, rows: Rows, state: bytes | None, clock: Clock) -> 
     if plan.patterns and (clock.ended or clock.now is not None):
         for key in kept.models:
             _pass(deeds, key, _of(plan, kept, key), _end(plan, clock))
-    if clock.now is not None and not clock.ended:
-        kept.done = clock.now if kept.done is None else max(kept.done, clock.now)
+    kept.pass_to(clock)
     state = None
     if not clock.ended:
         watches = [kept.watches[key] for key in kept.models]
@@ -149,7 +148,7 @@ def react(plan: ReactingPlan, rows: Rows, state: bytes | None, clock: Clock) -> 
     counted["live_keys"] = len(kept.models)
     counted["kept_events"] = len(kept.waiting)
     counted["state_bytes"] = 0 if state is None else len(state)
-    wakes = [one.time for one in kept.waiting]
+    wakes = kept.first_times()
     # What is decided because nothing happened is acted upon one microsecond after the last moment that counts.
     wakes += [wake + 1 for watch in kept.watches.values() if (wake := watch.wake()) is not None]
     return Step(deeds.table(), state, min(wakes, default=None), dict(counted), late, why)

@@ -34,13 +34,12 @@ def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> 
     counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0)
     bring = brought_by_changes if plan.frames is None else brought_by_frames
     events = bring(plan, rows, timely, kept, clock, counted)
-    if clock.now is not None and not clock.ended:
-        kept.done = clock.now if kept.done is None else max(kept.done, clock.now)
+    kept.pass_to(clock)
     tables, wakes = _searched(plan, kept, events, rows, clock, counted)
     written = None if clock.ended else keep(plan, kept)
     counted["matches"] = sum(table.num_rows for table in tables)
     counted["state_bytes"] = 0 if written is None else len(written)
-    wakes += kept.times()
+    wakes += kept.first_times()
     whole = pa.concat_tables([plan.schema.empty_table(), *(_in_schema(table, plan.schema) for table in tables)])
     return Step(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
 

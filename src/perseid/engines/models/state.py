@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.codes import one_chunk
-from perseid.engines.contract import StateReport
+from perseid.engines.contract import Clock, StateReport
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, ModelsPlan
 from perseid.engines.models.sources import MovingWindows
@@ -41,11 +41,18 @@ class Kept:
     frames: pa.Table | None = None
     """Frames that wait, and of each model the last that were told of: ``time``, ``seen``, and columns of key and values."""
 
-    def times(self) -> list[int]:
-        """The times of what waits."""
-        if self.frames is None:
-            return [one.time for one in self.waiting]
-        return self.frames.filter(pc.invert(self.frames["seen"]))["time"].to_pylist()  # type: ignore[no-any-return]
+    def pass_to(self, clock: Clock) -> None:
+        """Note that everything up to the clock's time was told."""
+        if clock.now is not None and not clock.ended:
+            self.done = clock.now if self.done is None else max(self.done, clock.now)
+
+    def first_times(self) -> list[int]:
+        """The first time that something waits for; none where nothing waits."""
+        waiting = [one.time for one in self.waiting]
+        if self.frames is not None:
+            time = pc.min(self.frames["time"].filter(pc.invert(self.frames["seen"]))).as_py()
+            waiting += [] if time is None else [time]
+        return [min(waiting)] if waiting else []
 
 
 def write_state(plan: ModelsPlan, kept: Kept) -> bytes:
