@@ -324,14 +324,14 @@ def _inference(given: str | Inference) -> Inference:
 
 
 def _step(every: Any) -> int | None:
-    micros = _micros_of(every, "every")
+    micros = micros_of(every, "every")
     if micros is not None and micros < 1:
         raise EventDataError(f"every={every!r}: it is a duration, such as '1 second'.")
     return micros
 
 
 def _patience(patience: Any, every: Any) -> int:
-    silent, step = _micros_of(patience, "patience"), _step(every)
+    silent, step = micros_of(patience, "patience"), _step(every)
     if silent is None or silent == 0:
         return 0
     if step is None:
@@ -342,7 +342,7 @@ def _patience(patience: Any, every: Any) -> int:
     return silent // step
 
 
-def _micros_of(given: Any, what: str) -> int | None:
+def micros_of(given: Any, what: str) -> int | None:
     """A duration as people write it, in microseconds."""
     if given is None:
         return None
@@ -384,7 +384,7 @@ def _require_source(body: str | None, path: str | None, format: str) -> None:
 
 
 def _idle(given: str | dt.timedelta | None) -> int | None:
-    micros = _micros_of(given, "idle")
+    micros = micros_of(given, "idle")
     if micros is not None and micros < 1_000_000:
         raise EventDataError(f"idle={given!r}: it is a duration of a second at least, such as '1 minute'.")
     return micros

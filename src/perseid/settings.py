@@ -1,0 +1,90 @@
+"""What a job is told of its parts: read from a file, checked, and never the place of a secret itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from perseid.errors import MissingExtraError, PerseidError
+
+try:
+    from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+except ImportError:  # pragma: no cover - said where a job is run
+    raise MissingExtraError("Jobs, sources and sinks need pydantic.", hint="pip install 'perseid[jobs]'") from None
+
+from perseid.declare import micros_of
+
+MAX_SECRET = 65_536
+"""Bytes that a file with a secret may have."""
+
+
+class SettingsError(PerseidError):
+    """Something is wrong with what a job was told."""
+
+
+class Settings(BaseModel):
+    """The words of one part of a job; a word it does not know is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True)
+
+
+class Secret(Settings):
+    """Where a secret is, never what it is: ``{env: NAME}`` or ``{file: PATH}``."""
+
+    env: str | None = None
+    """The environment variable that holds it."""
+    file: Path | None = None
+    """The file that holds it; a line end after it is not part of it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_text(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            raise ValueError("a secret does not stand in the file; write {env: NAME} or {file: PATH}")
+        return given
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Secret:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("say {env: NAME} or {file: PATH}, one of them")
+        return self
+
+    def reveal(self) -> str:
+        """What it is, read now; nobody keeps it."""
+        if self.env is not None:
+            found = os.environ.get(self.env)
+            if found is None:
+                raise SettingsError(f"The environment has no variable {self.env!r}, which should hold a secret.")
+            return found
+        assert self.file is not None
+        try:
+            with self.file.open("rb") as file:
+                body = file.read(MAX_SECRET + 1)
+        except OSError as error:
+            raise SettingsError(f"The secret's file {self.file} cannot be read: {error.strerror}.") from None
+        if len(body) > MAX_SECRET:
+            raise SettingsError(f"The secret's file {self.file} has more than {MAX_SECRET} bytes.")
+        try:
+            return body.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise SettingsError(f"The secret's file {self.file} is not UTF-8 text.") from None
+
+
+def revealed(options: dict[str, str | Secret]) -> dict[str, str]:
+    """Options with what their secrets are."""
+    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in options.items()}
+
+
+def _duration(given: Any) -> Any:
+    if not isinstance(given, str):
+        raise ValueError("a stretch of time is a text, as '10 minutes'")
+    try:
+        micros_of(given, "This")
+    except PerseidError as error:
+        raise ValueError(error.message) from None
+    return given
+
+
+Duration = Annotated[str, BeforeValidator(_duration), Field(examples=["10 minutes"])]
+"""A stretch of time in words, as Spark and the language have it."""

@@ -1,0 +1,51 @@
+"""What every sink is: words of a job, a guarantee, and one function that writes a batch.
+
+A batch may come again, with the same number and the same rows: after a crash, or where a sink failed half-way. What a
+sink makes of that is its guarantee.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from perseid.settings import Settings
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch of answers, as every sink is given it."""
+
+    job: str
+    """The identity of the job's checkpoint: another checkpoint is another job, whatever its name."""
+    number: int
+    """The batch's number in this checkpoint, from 0."""
+    attempt: str
+    """Differs whenever a batch is tried again."""
+    rows: Any
+    """The DataFrame, kept: reading it again does not search again."""
+
+
+class Sink(Settings):
+    """Where answers are written."""
+
+    guarantee: ClassVar[str]
+    """What a reader may rely on when batches come again, as a sentence."""
+
+    @abstractmethod
+    def told(self) -> str:
+        """Where it writes, in a few words and without secrets."""
+
+    def prepare(self, session: Any, schema: Any) -> None:
+        """Refuse what cannot be written before anything runs: a missing table, a wrong address, columns it cannot take.
+
+        ``schema`` is that of the rows to come. Called at every start and after every change of rules.
+        """
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Write a batch; when this returns, it is written."""
+
+    def close(self) -> None:
+        """Let go of connections."""

@@ -1,0 +1,64 @@
+"""Real servers, and one Spark session that knows how to reach them; skips with the reason where they cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from bench.harness import MissingToolError
+from bench.servers.broker import Broker
+from bench.servers.jars import SETTINGS, connectors
+from bench.servers.postgres import Postgres
+from tests.sessions import CONNECT, session
+
+SPARK = "4.2."
+"""The Spark that these jars are for."""
+
+
+@pytest.fixture(scope="session")
+def jars() -> list[Path]:
+    if not pyspark.__version__.startswith(SPARK):
+        pytest.skip(f"these connectors are for Spark {SPARK}x, and here is {pyspark.__version__}")
+    try:
+        return connectors()
+    except MissingToolError as error:
+        pytest.skip(f"the connectors cannot be had: {error}")
+
+
+@pytest.fixture(scope="session")
+def spark(jars: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    if SparkSession.getActiveSession() is not None:
+        pytest.skip("another session of this process has no connectors; run tests/pipeline by itself")
+    settings = {**SETTINGS, "spark.jars": ",".join(map(str, jars))}
+    with session(tmp_path_factory.mktemp("warehouse"), settings) as made:
+        if not CONNECT:
+            made.sparkContext.setLogLevel("OFF")
+        yield made
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    try:
+        made = Broker(tmp_path_factory.mktemp("kafka"))
+    except MissingToolError as error:
+        pytest.skip(f"a Kafka broker cannot be had: {error}")
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    folder = tmp_path_factory.mktemp("postgres")
+    for parent in (folder, *folder.parents):  # the server is another user's, and has to get there
+        if str(parent) != "/tmp" and parent.stat().st_uid == 0 and parent != parent.parent:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    try:
+        made = Postgres(folder)
+    except MissingToolError as error:
+        pytest.skip(f"PostgreSQL cannot be had: {error}")
+    with made:
+        yield made
