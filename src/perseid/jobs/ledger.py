@@ -1,0 +1,138 @@
+"""Beside Spark's checkpoint: which rules each batch was searched with, and that one job at a time goes on from it.
+
+Before a sink is given anything of a batch, the ledger says by which rules it was searched. A process may die at any
+moment after that, and a batch that sinks have seen in part is finished with the same rules, whatever rules there are now.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from perseid.errors import StateError
+from perseid.jobs.folders import Folder
+from perseid.settings import SettingsError
+
+OWN = "perseid"
+"""The folder of ours in a checkpoint."""
+KEPT = 200
+"""Batches that the ledger remembers; Spark's own log remembers half as many."""
+
+
+class Ledger:
+    """What a job writes down of its batches."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._checkpoint = Folder(checkpoint)
+        self._own = self._checkpoint / OWN
+        self._batches, self._rules = self._own / "batches", self._own / "rules"
+
+    def job(self, name: str) -> str:
+        """The identity of this checkpoint, made when it is first asked for."""
+        body = self._own.read("job.json")
+        if body is not None:
+            return str(_read(body, "job.json")["id"])
+        if self.planned() is not None:
+            raise StateError(
+                f"The checkpoint {self._checkpoint.where} belongs to a query that was not started as a job.",
+                hint="Give the job a checkpoint of its own.",
+            )
+        made = uuid.uuid4().hex
+        self._own.write("job.json", json.dumps({"id": made, "name": name}).encode())
+        return made
+
+    def planned(self) -> int | None:
+        """The last batch that Spark planned."""
+        return max(self._numbers("offsets"), default=None)
+
+    def unfinished(self) -> int | None:
+        """The batch that was planned and not committed: Spark begins with it."""
+        planned = self.planned()
+        return None if planned is None or planned in self._numbers("commits") else planned
+
+    def _numbers(self, log: str) -> set[int]:
+        return {int(name) for name in (self._checkpoint / log).names() if name.isdecimal()}
+
+    def rules_of(self, batch: int) -> dict[str, Any] | None:
+        """The rules that a batch was searched with, as they were kept; None where sinks have seen nothing of it."""
+        body = self._batches.read(f"{batch}.json")
+        if body is None:
+            return None
+        digest = str(_read(body, f"batches/{batch}.json")["rules"])
+        kept = self._rules.read(f"{digest}.json")
+        if kept is None:
+            raise StateError(
+                f"Batch {batch} was searched with rules that the checkpoint does not have any more.",
+                hint=f"Restore {OWN}/rules/{digest}.json in {self._checkpoint.where}.",
+            )
+        return _read(kept, f"rules/{digest}.json")
+
+    def keep(self, digest: str, rules: dict[str, Any]) -> None:
+        """Keep rules by their digest, so that a batch can be finished with them."""
+        if self._rules.read(f"{digest}.json") is None:
+            self._rules.write(f"{digest}.json", json.dumps(rules, ensure_ascii=False).encode())
+
+    def record(self, batch: int, digest: str) -> None:
+        """Say that a batch was searched with these rules; what is long finished is forgotten."""
+        self._batches.write(f"{batch}.json", json.dumps({"rules": digest}).encode())
+        for name in self._batches.names():
+            number = name.removesuffix(".json")
+            if number.isdecimal() and int(number) <= batch - KEPT:
+                self._batches.remove(name)
+
+
+def _read(body: bytes, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise StateError(f"The checkpoint's file {OWN}/{name} is damaged.", hint="Restore it, or begin anew elsewhere.")
+    return found
+
+
+@dataclass
+class Lock:
+    """One job at a time on a checkpoint; the lock is gone when its process is, however that ended.
+
+    Only where the checkpoint is on this machine's own file system: elsewhere nothing of the kind can be relied upon.
+    """
+
+    checkpoint: str
+    _handle: int | None = None
+
+    def __enter__(self) -> Self:
+        local = (Folder(self.checkpoint) / OWN).local
+        if local is not None:
+            self._take(local)
+        return self
+
+    def _take(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(handle, 64).decode(errors="replace").strip()
+            os.close(handle)
+            raise SettingsError(
+                f"Another job goes on from the checkpoint {self.checkpoint}"
+                + (f" (process {holder})." if holder else "."),
+                hint="Stop it first, or give this one a checkpoint of its own.",
+            ) from None
+        os.truncate(handle, 0)
+        os.write(handle, str(os.getpid()).encode())
+        self._handle = handle
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None

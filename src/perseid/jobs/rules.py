@@ -1,0 +1,158 @@
+"""The rules of a job: patterns, values for their parameters, and the tables they ask; read again whenever they change.
+
+Rules come as texts by name, each text its own fate: one that is wrong is refused and the one before it goes on, while
+the others change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import perseid as ps
+from perseid.errors import PerseidError
+from perseid.semantics.resolve import semantic_hash
+
+VERSION_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Everything that rules are made from, as it was read; two that are equal are the same rules."""
+
+    patterns: Mapping[str, str]
+    """Texts of patterns, by the name of what they were read from."""
+    relations: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the tables that patterns ask, by name: JSON lines or CSV."""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.blake2b(json.dumps(self.kept(), sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def kept(self) -> dict[str, Any]:
+        """As the ledger keeps it."""
+        return {"patterns": dict(self.patterns), "relations": dict(self.relations)}
+
+    @staticmethod
+    def of(kept: Mapping[str, Any]) -> Texts:
+        """From the ledger."""
+        return Texts(dict(kept["patterns"]), dict(kept["relations"]))
+
+    def with_part(self, other: Texts, part: tuple[str, str]) -> Texts:
+        """These, with one part as the others have it, or without it where they have none."""
+        made = {kind: dict(getattr(self, kind)) for kind in ("patterns", "relations")}
+        kind, name = part
+        theirs = getattr(other, kind)
+        if name in theirs:
+            made[kind][name] = theirs[name]
+        else:
+            made[kind].pop(name, None)
+        return Texts(**made)
+
+    def differing(self, other: Texts) -> list[tuple[str, str]]:
+        """The parts in which they differ, in order."""
+        found = []
+        for kind in ("patterns", "relations"):
+            mine, theirs = getattr(self, kind), getattr(other, kind)
+            found += [(kind, name) for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
+        return found
+
+
+class TextSource(Protocol):
+    """Where rules are read from."""
+
+    def read(self) -> Texts:
+        """All there is now; an error where it cannot be read."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A change of rules that was not taken."""
+
+    name: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.error}"
+
+
+class Watch:
+    """Rules that may change: what holds, and what was refused.
+
+    ``accepts`` makes of texts whatever is run, and raises what is wrong with them.
+    """
+
+    def __init__(self, source: TextSource, accepts: Callable[[Texts], Any]) -> None:
+        self._source, self._accepts = source, accepts
+        self._last_seen: Texts | None = None
+        self._weighed: Texts | None = None
+        self.refused: dict[str, Refusal] = {}
+        """By name, what is refused at the moment."""
+
+    def first(self) -> tuple[Texts, Any]:
+        """The rules to begin with: all of them have to be right."""
+        texts = self._source.read()
+        self._last_seen = self._weighed = texts
+        return texts, self._accepts(texts)
+
+    def look(self, current: Texts) -> tuple[Texts, Any] | None:
+        """Other rules, and what is run of them, where there are any and they have come to rest."""
+        try:
+            seen = self._source.read()
+        except PerseidError as error:
+            self.refused = {"rules": Refusal("rules", str(error))}
+            return None
+        resting, self._last_seen = seen == self._last_seen, seen
+        if not resting or seen == self._weighed:
+            return None
+        self._weighed = seen
+        found = self._best(current, seen)
+        return None if found is None or found[0] == current else found
+
+    def refuse(self, texts: Texts, before: Texts, error: PerseidError) -> None:
+        """Say of a change that was taken that it turned out to be wrong."""
+        names = [name for _, name in before.differing(texts)] or ["rules"]
+        self.refused |= {name: Refusal(name, str(error)) for name in names}
+
+    def _best(self, current: Texts, seen: Texts) -> tuple[Texts, Any] | None:
+        """All that changed, or where something in it is wrong, as much of it as is right."""
+        self.refused = {}
+        try:
+            return seen, self._accepts(seen)
+        except PerseidError as error:
+            whole = error
+        parts = current.differing(seen)
+        found: tuple[Texts, Any] | None = None
+        best = current
+        for part in parts:
+            tried = best.with_part(seen, part)
+            try:
+                made = self._accepts(tried)
+            except PerseidError as error:
+                self.refused[part[1]] = Refusal(part[1], str(error))
+            else:
+                best, found = tried, (tried, made)
+        if not self.refused:  # each by itself is right, and the whole is not
+            self.refused["rules"] = Refusal("rules", str(whole))
+        return found
+
+
+def read_patterns(texts: Texts, values: Mapping[str, object]) -> ps.PatternSet:
+    """The patterns of texts as one set, with values for their parameters; errors say of which text they are."""
+    sets = []
+    for name, text in sorted(texts.patterns.items()):
+        try:
+            sets.append(ps.patterns(text))
+        except PerseidError as error:
+            error.message = f"{name}: {error.message}"
+            raise
+    whole = ps.patterns(sets)
+    return whole.bind(**values) if values else whole
+
+
+def versions_of(patterns: ps.PatternSet) -> dict[str, str]:
+    """What tells versions of a pattern apart, by its name: the same as long as it means the same."""
+    return {one.name: semantic_hash(one)[:VERSION_DIGITS] for one in patterns.tree.patterns}

@@ -1,0 +1,327 @@
+"""A job that runs: one streaming query, started again on the same checkpoint whenever its rules change.
+
+Rules change between batches. The function that Spark calls with a batch looks first whether other rules wait; if so it
+ends the query before anything was searched or written. Spark has planned that batch and does not commit it, so it comes
+again, whole, under the new rules. What was searched and not yet written is finished with the rules the ledger names.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from perseid.errors import PerseidError
+from perseid.jobs.ledger import Ledger, Lock
+from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
+from perseid.sinks.contract import Batch, Sink
+
+log = logging.getLogger("perseid.jobs")
+
+LOOK = 0.2
+"""Seconds between two looks at the query, its rules and whether to stop."""
+REST = 0.5
+"""Seconds that rules have to be the same before they are taken: an editor saves, a copy goes on, in many steps."""
+MAX_WAIT = 60.0
+"""Seconds between two tries, at most."""
+SETTLE = 30.0
+"""Seconds that a batch has to be committed after its sinks are done."""
+
+
+class JobError(PerseidError):
+    """A job cannot go on: a sink, a source or Spark said why."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What is run of rules: the DataFrame of answers, and what tells the versions of patterns apart."""
+
+    frame: Any
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything a run needs; :mod:`perseid.jobs.assembly` makes one from a file."""
+
+    name: str
+    session: Any
+    rules: TextSource
+    answers: Callable[[Texts], Answers]
+    """Builds the DataFrame for rules; nothing is run for that, and what is wrong with them is raised."""
+    sinks: Sequence[Sink]
+    checkpoint: str
+    dead_letters: Sink | None = None
+    trigger: Mapping[str, Any] = field(default_factory=dict)
+    """As ``DataStreamWriter.trigger`` takes it; without, a batch follows the other."""
+    retries: int = 0
+    """How often a query that failed is started again; a batch that gets through begins the count anew."""
+    retry_wait: float = 1.0
+    """Seconds before the first of them; twice as many before each that follows."""
+    watched: bool = True
+    """Whether rules are looked at again while the job runs."""
+    settled: Callable[[int, Any], None] = lambda _number, _rows: None
+    """Called with every batch that all sinks have."""
+
+
+Running: TypeAlias = tuple[Texts, Answers]
+"""Rules, and what is run of them."""
+
+
+class _RulesChangedError(Exception):
+    """Ends the query at the start of a batch; not an error of anybody's."""
+
+
+@dataclass
+class Seen:
+    """What became of a run so far; :mod:`perseid.jobs.eyes` shows it."""
+
+    batches: int = 0
+    last_batch: int | None = None
+    changes: int = 0
+    pauses: list[float] = field(default_factory=list)
+    """Seconds from the end of the old query to the first batch under the new rules, of each change."""
+    retries: int = 0
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    rules: str = ""
+
+
+class Runner:
+    """Runs a job until it ends, fails, or is asked to stop."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.seen = Seen()
+        self.query: Any = None
+        self._ledger = Ledger(job.checkpoint)
+        self._watch = Watch(job.rules, self._accepts)
+        self._stop = threading.Event()
+        self._waiting: Running | None = None
+        """Rules that wait for the start of a batch."""
+        self._changed_at: float | None = None
+        self._quiet_since: float | None = None
+        self._good: Running | None = None
+        """The rules before, that ran."""
+        self._tried = 0
+
+    def stop(self) -> None:
+        """Ask the job to end after the batch it is in; may be called from a signal handler."""
+        self._stop.set()
+
+    def run(self) -> Seen:
+        """Run until the query ends or is stopped; raises :class:`JobError` where it cannot go on."""
+        with Lock(self.job.checkpoint):
+            self._identity = self._ledger.job(self.job.name)
+            wanted: Running | None = self._watch.first()
+            try:
+                while wanted is not None:
+                    wanted = self._go_on(wanted)
+            finally:
+                for sink in self._all_sinks():
+                    sink.close()
+        return self.seen
+
+    def _go_on(self, wanted: Running) -> Running | None:
+        """Run with rules until the query ends; with which to go on then, or None."""
+        running = self._to_begin_with(wanted)
+        if running is not wanted:
+            self._waiting = wanted
+        handle = _Handle(self, running)
+        try:
+            self._run_with(handle)
+        except JobError as error:
+            return self._after(error, handle)
+        if self._stop.is_set():
+            return None
+        following, self._waiting = self._waiting, None
+        if following is None:
+            # Rules that were changed, and back again while the query ended, are those that ran.
+            return running if handle.changed else None
+        if self._changed_at is None:
+            self._changed_at = time.monotonic()
+        self.seen.changes += 1
+        self._good = running
+        return following
+
+    def _to_begin_with(self, wanted: Running) -> Running:
+        """Rules of the batch that sinks have seen in part: it is finished as it was begun. Otherwise those that are wanted."""
+        unfinished = self._ledger.unfinished()
+        kept = None if unfinished is None else self._ledger.rules_of(unfinished)
+        if kept is None or (before := Texts.of(kept)) == wanted[0]:
+            return wanted
+        return before, self._accepts(before)
+
+    def _after(self, error: JobError, handle: _Handle) -> Running:
+        """With what to go on after a failure: the rules before, where new ones never got through a batch; or the same again."""
+        if self._stop.is_set():
+            raise error
+        texts, _ = handle.running
+        if handle.number is None and self._good is not None and self._good[0] != texts and not handle.wrote:
+            self._watch.refuse(texts, self._good[0], error)
+            log.warning("rules refused when they first ran, those before go on: %s", error)
+            return self._good
+        if handle.number is not None:
+            self._tried = 0
+        self._tried += 1
+        if self._tried > self.job.retries:
+            raise error
+        wait = min(MAX_WAIT, self.job.retry_wait * 2 ** (self._tried - 1))
+        log.warning("try %d of %d in %.0f s: %s", self._tried, self.job.retries, wait, error)
+        self._stop.wait(wait)
+        self.seen.retries += 1
+        return handle.running
+
+    def _all_sinks(self) -> list[Sink]:
+        return [*self.job.sinks, *([] if self.job.dead_letters is None else [self.job.dead_letters])]
+
+    def _accepts(self, texts: Texts) -> Answers:
+        answers = self.job.answers(texts)
+        for sink in self.job.sinks:
+            sink.prepare(self.job.session, answers.frame.schema)
+        return answers
+
+    def _run_with(self, handle: _Handle) -> None:
+        """Run the query until it ends: because it is done, is asked to, or other rules wait."""
+        texts, answers = handle.running
+        self._ledger.keep(handle.digest, texts.kept())
+        self.seen.rules = handle.digest
+        writer = answers.frame.writeStream.queryName(self.job.name).foreachBatch(handle)
+        writer = writer.option("checkpointLocation", self.job.checkpoint)
+        if self.job.trigger:
+            writer = writer.trigger(**self.job.trigger)
+        self.query = writer.start()
+        looked = time.monotonic()
+        try:
+            while self.query.isActive and not self._stop.is_set():
+                self.query.awaitTermination(LOOK)
+                if self._waiting is not None and self._idle(handle):
+                    break
+                if self.job.watched and time.monotonic() - looked >= REST:
+                    looked = time.monotonic()
+                    self._look(texts)
+            if self.query.isActive:
+                self._leave(handle)
+        except Exception as error:  # Spark has many kinds, and all of them end the query.
+            self._judge(handle, error)
+        finally:
+            if self.query.isActive:
+                self.query.stop()
+        if (said := self.query.exception()) is not None:
+            self._judge(handle, said)
+
+    def _judge(self, handle: _Handle, error: BaseException) -> None:
+        """Whether a query ended because of us, because of a sink, or because of something else."""
+        if handle.changed:
+            return
+        if handle.failed is not None:
+            raise JobError(f"Job {self.job.name!r} cannot go on: {handle.failed}") from handle.failed
+        raise JobError(f"The query of job {self.job.name!r} failed: {first_line(error)}") from error
+
+    def _idle(self, handle: _Handle) -> bool:
+        """Whether nothing comes that rules could wait for."""
+        if handle.busy.locked() or self.query.status["isTriggerActive"]:
+            self._quiet_since = None
+        elif self._quiet_since is None:
+            self._quiet_since = time.monotonic()
+        return self._quiet_since is not None and time.monotonic() - self._quiet_since >= REST
+
+    def _look(self, texts: Texts) -> None:
+        """See whether there are other rules; the next batch begins with them."""
+        found = self._watch.look(texts if self._waiting is None else self._waiting[0])
+        for name, refusal in self._watch.refused.items():
+            if self.seen.refused.get(name) != refusal:
+                log.warning("rules refused, those before go on: %s", refusal)
+        self.seen.refused = dict(self._watch.refused)
+        if found is not None:
+            self._waiting = None if found[0] == texts else found
+            self._quiet_since = None
+
+    def _leave(self, handle: _Handle) -> None:
+        """End between two batches: the one that runs is committed first."""
+        end = time.monotonic() + SETTLE
+        while self.query.isActive and time.monotonic() < end:
+            with handle.busy:
+                last = self.query.lastProgress
+                if handle.number is None or (last is not None and last["batchId"] >= handle.number):
+                    break
+            time.sleep(0.05)
+        with handle.busy:
+            self.query.stop()
+
+
+class _Handle:
+    """What Spark calls with each batch."""
+
+    def __init__(self, runner: Runner, running: Running) -> None:
+        self._runner, self.running = runner, running
+        self.digest = running[0].digest
+        self.busy = threading.Lock()
+        self.number: int | None = None
+        """The last batch whose sinks are done."""
+        self.changed = False
+        self.wrote = False
+        """Whether any sink was given anything under these rules."""
+        self.failed: PerseidError | None = None
+
+    def __call__(self, frame: Any, number: int) -> None:
+        runner, job = self._runner, self._runner.job
+        recorded = runner._ledger.rules_of(number) is not None
+        if runner._waiting is not None and not recorded:
+            self.changed = True
+            runner._changed_at = time.monotonic()
+            raise _RulesChangedError
+        if runner._changed_at is not None:
+            runner.seen.pauses.append(time.monotonic() - runner._changed_at)
+            runner._changed_at = None
+        with self.busy:
+            rows = frame.persist()
+            try:
+                # Searched once, here, before any sink has seen a row: what fails in it has written nothing.
+                count = rows.count()
+                if not recorded:
+                    runner._ledger.record(number, self.digest)
+                if count:
+                    self._write(rows, number)
+                job.settled(number, rows)
+            except PerseidError as error:
+                self.failed = error
+                raise
+            finally:
+                rows.unpersist()
+            self.number = number
+            runner.seen.batches += 1
+            runner.seen.last_batch = number
+
+    def _write(self, rows: Any, number: int) -> None:
+        job, attempt = self._runner.job, uuid.uuid4().hex
+        self.wrote = True
+        answers, letters = split(rows)
+        for sink in job.sinks:
+            sink.write(Batch(self._runner._identity, number, attempt, answers))
+        if job.dead_letters is not None and letters is not None:
+            job.dead_letters.write(Batch(self._runner._identity, number, attempt, letters))
+
+
+REJECTED = ("late", "bad")
+"""The kinds of rows that are no answers."""
+
+
+def split(rows: Any) -> tuple[Any, Any]:
+    """Answers, and beside them rows that were rejected; None where there are none by their columns."""
+    if "reason" not in rows.columns or "row" not in rows.columns:
+        return rows, None
+    rejected = "kind in ('late', 'bad')"
+    return rows.where(f"not {rejected}").drop("reason", "row"), rows.where(rejected)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of Spark says, without the stack of Java below it."""
+    text = str(error)
+    for ours in ("StateError: ", "PerseidError: ", "EventDataError: ", "LimitError: "):
+        if ours in text:
+            return text.partition(ours)[2].splitlines()[0]
+    return next(iter(text.strip().splitlines()), type(error).__name__)

@@ -1,0 +1,216 @@
+"""A job that runs: rules change while it does, sinks fail, it is stopped, and nothing is lost or told twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pyspark.sql import SparkSession
+
+import perseid as ps
+from perseid.jobs.ledger import Ledger, Lock
+from perseid.jobs.rules import Texts, read_patterns, versions_of
+from perseid.jobs.runner import Answers, Job, JobError, Runner
+from perseid.settings import SettingsError
+from perseid.sinks.contract import Batch, Sink
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+
+PAIRS = "pattern pairs match A a -> B b within 1 hour partition by user return a.n as a, b.n as b"
+BIG = "pattern big match A a where a.n >= 5 partition by user return a.n as a"
+SCHEMA = "ts timestamp, type string, user string, n long"
+WAIT = 60.0
+
+
+class Written(Sink):
+    """Writes a batch as one file, again where it comes again; can be told to fail."""
+
+    guarantee: ClassVar[str] = "each match once"
+    folder: Path
+
+    def told(self) -> str:
+        return str(self.folder)
+
+    def write(self, batch: Batch) -> None:
+        if (self.folder / "fail").exists():
+            (self.folder / "fail").unlink()
+            raise SettingsError("The disk is full.")
+        rows = [json.loads(row) for (row,) in batch.rows.selectExpr("to_json(struct(*))").collect()]
+        (self.folder / f"{batch.number}.json").write_text(json.dumps(rows))
+
+    def rows(self) -> list[dict[str, Any]]:
+        found = sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem))
+        return [row for path in found for row in json.loads(path.read_text())]
+
+
+@dataclass
+class Rules:
+    """Texts that a test sets."""
+
+    texts: dict[str, str]
+
+    def read(self) -> Texts:
+        return Texts(dict(self.texts))
+
+
+@dataclass
+class Setting:
+    """A folder that events come into, and a job that reads it."""
+
+    spark: SparkSession
+    folder: Path
+    rules: Rules = field(default_factory=lambda: Rules({"pairs": PAIRS}))
+    told: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in ("in", "out"):
+            (self.folder / name).mkdir()
+        self.sink = Written(folder=self.folder / "out")
+
+    def arrive(self, number: int, *rows: tuple[int, str, str, int]) -> None:
+        """A file of events: second, type, user, number."""
+        lines = [
+            json.dumps({"ts": f"2026-01-01T00:{s // 60:02}:{s % 60:02}Z", "type": kind, "user": user, "n": n})
+            for s, kind, user, n in rows
+        ]
+        staged = self.folder / f"{number}.staged"
+        staged.write_text("\n".join(lines))
+        os.utime(staged, (number, number))
+        staged.rename(self.folder / "in" / f"{number:05}.json")
+
+    def job(self, **more: Any) -> Job:
+        stream = (
+            self.spark.readStream.schema(SCHEMA)
+            .option("maxFilesPerTrigger", 1)
+            .json(str(self.folder / "in"))
+            .withWatermark("ts", "1 second")
+        )
+
+        def answers(texts: Texts) -> Answers:
+            patterns = read_patterns(texts, {})
+            return Answers(patterns.detect(ps.events(stream, shards=2)), versions_of(patterns))
+
+        made = Job("job", self.spark, self.rules, answers, [self.sink], str(self.folder / "checkpoint"))
+        return replace(made, **more)
+
+    def found(self) -> Counter[tuple[Any, ...]]:
+        return Counter((row["pattern"], row["user"], row.get("a"), row.get("b")) for row in self.sink.rows())
+
+
+@pytest.fixture
+def setting(spark: SparkSession, tmp_path: Path) -> Setting:
+    return Setting(spark, tmp_path)
+
+
+def until(ready: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT
+    while not ready():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+
+
+class Started:
+    """A runner in a thread of its own, stopped at the end."""
+
+    def __init__(self, job: Job) -> None:
+        self.runner = Runner(job)
+        self.failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self.runner.run()
+        except BaseException as error:
+            self.failed = error
+
+    def __enter__(self) -> Runner:
+        self._thread.start()
+        return self.runner
+
+    def __exit__(self, *_: object) -> None:
+        self.runner.stop()
+        self._thread.join(WAIT)
+        assert not self._thread.is_alive()
+        if self.failed is not None:
+            raise self.failed
+
+
+def test_rules_change_between_batches_and_nothing_is_lost(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 1), (1, "A", "bob", 7))
+    with Started(setting.job()) as runner:
+        until(lambda: runner.seen.last_batch is not None)
+        setting.rules.texts["big"] = BIG
+        until(lambda: runner.seen.changes == 1)
+        setting.arrive(2, (10, "B", "ann", 2), (11, "A", "cat", 9))
+        setting.arrive(3, (30, "B", "bob", 3), (31, "Z", "zoe", 0))
+        until(lambda: setting.found()[("big", "cat", 9, None)] == 1)
+        setting.rules.texts["big"] = "pattern big match A a where a.m >= 5"
+        until(lambda: "big" in runner.seen.refused)
+        setting.arrive(4, (60, "A", "dan", 8), (80, "Z", "zoe", 0))
+        until(lambda: setting.found()[("big", "dan", 8, None)] == 1)
+        del setting.rules.texts["big"]
+        until(lambda: runner.seen.changes == 2)
+        setting.arrive(5, (90, "A", "eve", 8), (91, "B", "dan", 4), (120, "Z", "zoe", 0))
+        until(lambda: setting.found()[("pairs", "dan", 8, 4)] == 1)
+        assert not runner.seen.refused
+    assert setting.found() == Counter(
+        {
+            ("pairs", "ann", 1, 2): 1,
+            ("pairs", "bob", 7, 3): 1,
+            ("pairs", "dan", 8, 4): 1,
+            ("big", "cat", 9, None): 1,
+            ("big", "dan", 8, None): 1,
+        }
+    )
+    assert len(runner.seen.pauses) == 2
+
+
+def test_a_batch_that_sinks_saw_is_finished_with_its_rules(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
+    setting.arrive(2, (60, "Z", "zoe", 0))
+    setting.rules.texts = {"big": BIG}
+    (setting.folder / "out" / "fail").touch()
+    job = setting.job(trigger={"availableNow": True}, watched=False)
+    with pytest.raises(JobError, match="The disk is full"):
+        Runner(job).run()
+    batch = Ledger(job.checkpoint).unfinished()
+    assert batch is not None
+    assert not setting.found()
+    # While nobody was running, the rules became others. The batch was recorded, so it is told by the old ones.
+    setting.rules.texts = {"big": BIG.replace(">= 5", ">= 7")}
+    setting.arrive(3, (90, "A", "bob", 7), (91, "A", "cat", 6))
+    setting.arrive(4, (120, "Z", "zoe", 0))
+    seen = Runner(job).run()
+    assert seen.changes == 1
+    assert setting.found() == Counter({("big", "ann", 6, None): 1, ("big", "bob", 7, None): 1})
+
+
+def test_a_failure_is_tried_again(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
+    setting.rules.texts = {"big": BIG}
+    (setting.folder / "out" / "fail").touch()
+    seen = Runner(setting.job(trigger={"availableNow": True}, retries=1, retry_wait=0.1)).run()
+    assert seen.retries == 1
+    assert setting.found() == Counter({("big", "ann", 6, None): 1})
+
+
+def test_two_jobs_on_one_checkpoint_are_refused(setting: Setting) -> None:
+    job = setting.job(trigger={"availableNow": True})
+    with Lock(job.checkpoint), pytest.raises(SettingsError, match=r"Another job .* \(process \d+\)"):
+        Runner(job).run()
+    Runner(job).run()
+
+
+def test_a_checkpoint_of_another_query_is_refused(setting: Setting) -> None:
+    (setting.folder / "checkpoint" / "offsets").mkdir(parents=True)
+    (setting.folder / "checkpoint" / "offsets" / "0").touch()
+    with pytest.raises(ps.StateError, match="not started as a job"):
+        Runner(setting.job()).run()
