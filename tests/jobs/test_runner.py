@@ -11,14 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.request import urlopen
 
 import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
+from perseid.jobs.eyes import Eyes
+from perseid.jobs.folders import Folder
 from perseid.jobs.ledger import Ledger, Lock
+from perseid.jobs.limits import Caps
 from perseid.jobs.rules import Texts, read_patterns, versions_of
-from perseid.jobs.runner import Answers, Job, JobError, Runner
+from perseid.jobs.runner import Answers, Job, JobError, Runner, StoppedError
 from perseid.settings import SettingsError
 from perseid.sinks.contract import Batch, Sink
 
@@ -200,6 +204,70 @@ def test_a_failure_is_tried_again(setting: Setting) -> None:
     seen = Runner(setting.job(trigger={"availableNow": True}, retries=1, retry_wait=0.1)).run()
     assert seen.retries == 1
     assert setting.found() == Counter({("big", "ann", 6, None): 1})
+
+
+@pytest.mark.parametrize(
+    ("caps", "kept", "letters"),
+    [
+        (Caps(pattern=2, policy="drop_oldest"), [8, 9], 0),
+        (Caps(pattern=2, policy="dead_letter"), [6, 7], 2),
+        (Caps(key=1, batch=3, policy="dead_letter"), [6, 8], 2),
+        (Caps(key=1, batch=1, policy="drop_oldest"), [9], 0),
+    ],
+)
+def test_caps_cut_a_batch_and_say_so(setting: Setting, caps: Caps, kept: list[int], letters: int) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (1, "A", "ann", 7), (2, "A", "bob", 8), (3, "A", "bob", 9), (30, "Z", "z", 0))
+    setting.rules.texts = {"big": BIG}
+    (setting.folder / "dead").mkdir()
+    dead = Written(folder=setting.folder / "dead")
+    eyes = Eyes("job", log=setting.folder / "log.jsonl")
+    Runner(setting.job(trigger={"availableNow": True}, caps=caps, keys=["user"], dead_letters=dead, eyes=eyes)).run()
+    assert sorted(row["a"] for row in setting.sink.rows()) == kept
+    assert len(dead.rows()) == letters
+    assert all(
+        row["kind"] == "capped" and "More than" in row["reason"] and '"pattern"' in row["row"] for row in dead.rows()
+    )
+    lines = [json.loads(line) for line in (setting.folder / "log.jsonl").read_text().splitlines()]
+    assert sum(line["dropped"] for line in lines) == 4 - len(kept)
+    assert sum(line["dead_letters"] for line in lines) == letters
+    assert sum(line["events"] for line in lines) == 4
+    assert eyes.registry.get_sample_value("perseid_dropped_total") == 4 - len(kept)
+    eyes.close()
+
+
+def test_a_cap_may_end_the_job_before_anything_is_written(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (1, "A", "ann", 7), (30, "Z", "z", 0))
+    setting.rules.texts = {"big": BIG}
+    with pytest.raises(JobError, match="more than 1 answers of one pattern"):
+        Runner(setting.job(trigger={"availableNow": True}, caps=Caps(pattern=1))).run()
+    assert not setting.sink.rows()
+
+
+def test_a_job_is_seen_by_its_metrics_and_its_status(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (1, "A", "bob", 7), (30, "Z", "z", 0))
+    setting.rules.texts = {"big": BIG, "pairs": PAIRS}
+    job = setting.job(trigger={"availableNow": True})
+    eyes = Eyes("job", Folder(job.checkpoint) / "perseid")
+    port = eyes.serve("127.0.0.1", 0)
+    Runner(replace(job, eyes=eyes)).run()
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    eyes.close()
+    assert 'perseid_answers_total{kind="match",pattern="big"} 2.0' in text
+    assert "perseid_rows_read_total 3.0" in text
+    assert "perseid_kept_events 2.0" in text  # both wait for their B
+    status = json.loads((Path(job.checkpoint) / "perseid" / "status.json").read_text())
+    assert status["answers"] == {"big match": 2}
+    assert status["totals"]["read"] == 3
+    assert status["levels"]["live_keys"] == 2
+
+
+def test_too_many_bad_rows_end_the_job(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6))
+    (setting.folder / "in" / "00002.json").write_text('{"type": "A"}')
+    rule = lambda read, bad: f"{bad} of {read} rows were bad." if bad else None  # noqa: E731
+    with pytest.raises(StoppedError, match="1 of 1 rows were bad"):
+        Runner(setting.job(stop_rule=rule)).run()
 
 
 def test_two_jobs_on_one_checkpoint_are_refused(setting: Setting) -> None:

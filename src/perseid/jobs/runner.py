@@ -16,9 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from perseid.errors import PerseidError
+from perseid.jobs.eyes import Eyes, Written
 from perseid.jobs.ledger import Ledger, Lock
+from perseid.jobs.limits import Caps, within
 from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
 from perseid.sinks.contract import Batch, Sink
+from perseid.spark.progress import batch_counts
 
 log = logging.getLogger("perseid.jobs")
 
@@ -34,6 +37,10 @@ SETTLE = 30.0
 
 class JobError(PerseidError):
     """A job cannot go on: a sink, a source or Spark said why."""
+
+
+class StoppedError(PerseidError):
+    """The job's own rule says that it should not go on."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,12 @@ class Job:
     """Seconds before the first of them; twice as many before each that follows."""
     watched: bool = True
     """Whether rules are looked at again while the job runs."""
-    settled: Callable[[int, Any], None] = lambda _number, _rows: None
-    """Called with every batch that all sinks have."""
+    caps: Caps = field(default_factory=Caps)
+    keys: Sequence[str] = ()
+    """The key columns of answers, which caps by key go by."""
+    eyes: Eyes | None = None
+    stop_rule: Callable[[int, int], str | None] = lambda _read, _bad: None
+    """Asked after every batch with the rows it read and the bad ones among them: why to stop, or None."""
 
 
 Running: TypeAlias = tuple[Texts, Answers]
@@ -107,6 +118,7 @@ class Runner:
         self._good: Running | None = None
         """The rules before, that ran."""
         self._tried = 0
+        self._last_seen = -1
 
     def stop(self) -> None:
         """Ask the job to end after the batch it is in; may be called from a signal handler."""
@@ -198,6 +210,7 @@ class Runner:
         try:
             while self.query.isActive and not self._stop.is_set():
                 self.query.awaitTermination(LOOK)
+                self._see()
                 if self._waiting is not None and self._idle(handle):
                     break
                 if self.job.watched and time.monotonic() - looked >= REST:
@@ -205,11 +218,15 @@ class Runner:
                     self._look(texts)
             if self.query.isActive:
                 self._leave(handle)
+        except StoppedError:
+            self._leave(handle)
+            raise
         except Exception as error:  # Spark has many kinds, and all of them end the query.
             self._judge(handle, error)
         finally:
             if self.query.isActive:
                 self.query.stop()
+            self._see()
         if (said := self.query.exception()) is not None:
             self._judge(handle, said)
 
@@ -228,6 +245,22 @@ class Runner:
         elif self._quiet_since is None:
             self._quiet_since = time.monotonic()
         return self._quiet_since is not None and time.monotonic() - self._quiet_since >= REST
+
+    def _see(self) -> None:
+        """Tell what batches were committed since."""
+        for progress in self.query.recentProgress:
+            number = int(progress["batchId"])
+            if number <= self._last_seen or "addBatch" not in progress["durationMs"]:
+                continue  # a source that has nothing tells of the batch to come, now and then
+            self._last_seen = number
+            counted = batch_counts(progress) or {}
+            if self.job.eyes is not None:
+                self.job.eyes.progressed(progress)
+                refused = {name: str(one) for name, one in self.seen.refused.items()}
+                self.job.eyes.changed(self.seen.changes, self.seen.retries, refused)
+            why = self.job.stop_rule(int(progress["numInputRows"] or 0), int(counted.get("bad") or 0))
+            if why is not None:
+                raise StoppedError(why)
 
     def _look(self, texts: Texts) -> None:
         """See whether there are other rules; the next batch begins with them."""
@@ -281,12 +314,12 @@ class _Handle:
             rows = frame.persist()
             try:
                 # Searched once, here, before any sink has seen a row: what fails in it has written nothing.
-                count = rows.count()
+                counted = tally(rows)
                 if not recorded:
                     runner._ledger.record(number, self.digest)
-                if count:
-                    self._write(rows, number)
-                job.settled(number, rows)
+                written = self._write(rows, number, counted)
+                if job.eyes is not None:
+                    job.eyes.wrote(written)
             except PerseidError as error:
                 self.failed = error
                 raise
@@ -296,14 +329,25 @@ class _Handle:
             runner.seen.batches += 1
             runner.seen.last_batch = number
 
-    def _write(self, rows: Any, number: int) -> None:
+    def _write(self, rows: Any, number: int, counted: Mapping[tuple[str, str], int]) -> Written:
         job, attempt = self._runner.job, uuid.uuid4().hex
-        self.wrote = True
+        told = {of: count for of, count in counted.items() if of[1] not in REJECTED}
+        rejected = sum(counted.values()) - sum(told.values())
         answers, letters = split(rows)
-        for sink in job.sinks:
-            sink.write(Batch(self._runner._identity, number, attempt, answers))
-        if job.dead_letters is not None and letters is not None:
+        dropped = 0
+        if told:
+            self.wrote = True
+            kept = within(answers, job.caps, job.keys, told)
+            dropped = kept.dropped
+            if kept.beyond is not None:
+                letters = kept.beyond if letters is None else letters.unionByName(kept.beyond, allowMissingColumns=True)
+                rejected += dropped
+            for sink in job.sinks:
+                sink.write(Batch(self._runner._identity, number, attempt, kept.rows))
+        if job.dead_letters is not None and letters is not None and rejected:
+            self.wrote = True
             job.dead_letters.write(Batch(self._runner._identity, number, attempt, letters))
+        return Written(number, told, rejected if job.dead_letters is not None else 0, dropped)
 
 
 REJECTED = ("late", "bad")
@@ -316,6 +360,15 @@ def split(rows: Any) -> tuple[Any, Any]:
         return rows, None
     rejected = "kind in ('late', 'bad')"
     return rows.where(f"not {rejected}").drop("reason", "row"), rows.where(rejected)
+
+
+def tally(rows: Any) -> dict[tuple[str, str], int]:
+    """How many rows there are of each pattern and kind; asking for it is what searches."""
+    by = [name for name in ("pattern", "kind") if name in rows.columns]
+    if not by:
+        return {("", ""): count} if (count := rows.count()) else {}
+    found = rows.groupBy(*by).count().collect()
+    return {(str(row.asDict().get("pattern")), str(row.asDict().get("kind"))): int(row["count"]) for row in found}
 
 
 def first_line(error: BaseException) -> str:

@@ -95,9 +95,7 @@ def progress(query: Any, pattern: str | None = None) -> Progress:
     sums["incomplete"] = next((int(one["incomplete"]) for one in reversed(counted) if one["shards"]), 0)
     held: dict[str, list[int]] = {}
     for one in counted:
-        for shard in (one[BY_SHARD] or "").split():
-            label, *numbers = shard.split(":")
-            held[label] = [int(number) for number in numbers]
+        held |= by_shard(one)
     totals = [sum(numbers) for numbers in zip(*held.values(), strict=True)] or [0] * len(GAUGES)
     sums |= dict(zip(GAUGES, totals, strict=True))
     rows = [_rows(one) for one in recent]
@@ -119,6 +117,18 @@ def _observed(one: Any) -> Mapping[str, Any]:
 def counters(metrics: Any) -> dict[str, Any]:
     """What was counted in one batch, by the metrics that were observed."""
     return _fields(_fields(metrics)[COUNTED])
+
+
+def batch_counts(one: Any) -> dict[str, Any] | None:
+    """What was counted in one batch, by Spark's progress of it; None where it holds nothing of ours."""
+    found = list(_observed(one).values())
+    return counters(found[0]) if found else None
+
+
+def by_shard(counted: Mapping[str, Any]) -> dict[str, list[int]]:
+    """What each shard that was called in a batch keeps, by its label: in the order of the gauges."""
+    shards = (shard.split(":") for shard in (counted[BY_SHARD] or "").split())
+    return {label: [int(number) for number in numbers] for label, *numbers in shards}
 
 
 def _fields(row: Any) -> dict[str, Any]:

@@ -1,0 +1,200 @@
+"""What a job can be seen by: metrics on an endpoint, a line of JSON for every batch, and a file that says how it stands."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from perseid.engines.counters import COUNTERS, GAUGES
+from perseid.jobs.folders import Folder
+from perseid.settings import SettingsError
+from perseid.spark.progress import batch_counts, by_shard
+
+STATUS = "status.json"
+SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_COUNTED = {
+    "events": "Rows that were taken.",
+    "late": "Rows that came too late.",
+    "bad": "Rows that are no events: malformed, or without a time.",
+    "retracted": "Matches that were told and taken back.",
+    "suppressed": "Matches that were suppressed.",
+    "capped": "Attempts that were given up for want of room.",
+    "duplicates": "Events that came again.",
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one batch gave its sinks."""
+
+    number: int
+    answers: Mapping[tuple[str, str], int]
+    """By pattern and kind."""
+    dead_letters: int = 0
+    dropped: int = 0
+
+
+class Eyes:
+    """Sees every batch; whoever looks at it disturbs nothing."""
+
+    def __init__(self, job: str, own: Folder | None = None, log: Path | None = None) -> None:
+        self.registry = CollectorRegistry()
+        self._job, self._own = job, own
+        self._log: TextIO | None = None
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            self._log = log.open("a", encoding="utf-8")
+        self._server: Any = None
+        self._since = time.time()
+        self._status: dict[str, Any] = {"job": job, "answers": {}, "totals": {}, "refused": {}}
+        self._pending: dict[int, Written] = {}
+        self._last = -1
+
+        def counter(name: str, about: str, labels: tuple[str, ...] = ()) -> Counter:
+            return Counter(f"perseid_{name}", about, labels, registry=self.registry)
+
+        def gauge(name: str, about: str) -> Gauge:
+            return Gauge(f"perseid_{name}", about, registry=self.registry)
+
+        self._read = counter("rows_read", "Rows that were read from the sources.")
+        self._counted = {name: counter(name, about) for name, about in _COUNTED.items()}
+        self._answers = counter("answers", "Answers that sinks were given.", ("pattern", "kind"))
+        self._letters = counter("dead_letters", "Rows that the dead-letter sink was given.")
+        self._dropped = counter("dropped", "Answers that a cap kept from the sinks.")
+        self._changes = counter("rule_changes", "Changes of rules that were taken.")
+        self._retries = counter("retries", "Starts after a failure.")
+        self._seconds = Histogram(
+            "perseid_batch_seconds", "How long batches took.", registry=self.registry, buckets=SECONDS
+        )
+        self._held: dict[str, list[int]] = {}
+        self._levels = {name: gauge(name, f"How many {about}.") for name, about in GAUGES.items()}
+        self._watermark = gauge("watermark_seconds", "The watermark, in seconds since 1970.")
+        self._behind = gauge("event_time_lag_seconds", "How far the watermark is behind the clock.")
+        self._lag = gauge("source_lag_rows", "Rows that the sources have and nobody has read.")
+        self._refused = gauge("rules_refused", "Texts of rules that are refused at the moment.")
+        self._batch = gauge("last_batch", "The number of the last batch.")
+
+    def serve(self, host: str, port: int) -> int:
+        """Answer Prometheus; the port that is listened on."""
+        try:
+            self._server, thread = start_http_server(port, host, self.registry)
+        except OSError as error:
+            raise SettingsError(f"Nothing can listen on {host}:{port} for metrics: {error.strerror}.") from None
+        del thread
+        return int(self._server.server_port)
+
+    def wrote(self, written: Written) -> None:
+        """Called when all sinks have a batch."""
+        self._pending[written.number] = written
+
+    def changed(self, changes: int, retries: int, refused: Mapping[str, str]) -> None:
+        """Called when rules were changed or refused, or the query was started again."""
+        self._changes.inc(changes - self._status.get("changes", 0))
+        self._retries.inc(retries - self._status.get("retries", 0))
+        self._refused.set(len(refused))
+        self._status |= {"changes": changes, "retries": retries, "refused": dict(refused)}
+
+    def progressed(self, progress: Any) -> None:
+        """Called with Spark's progress of each batch, once it is committed."""
+        number = int(progress["batchId"])
+        if number <= self._last and number not in self._pending:
+            return
+        self._last = max(number, self._last)
+        written = self._pending.pop(number, Written(number, {}))
+        rows = int(progress["numInputRows"] or 0)
+        self._read.inc(rows)
+        counted = batch_counts(progress) or {}
+        for name, metric in self._counted.items():
+            metric.inc(int(counted.get(name) or 0))
+        for (pattern, kind), count in written.answers.items():
+            self._answers.labels(pattern, kind).inc(count)
+        self._letters.inc(written.dead_letters)
+        self._dropped.inc(written.dropped)
+        seconds = (progress["durationMs"] or {}).get("triggerExecution", 0) / 1000
+        self._seconds.observe(seconds)
+        self._batch.set(number)
+        if counted:
+            self._held |= by_shard(counted)
+            for level, total in zip(self._levels.values(), zip(*self._held.values(), strict=True), strict=False):
+                level.set(sum(total))
+        watermark = _seconds((progress["eventTime"] or {}).get("watermark"))
+        behind = None
+        if watermark:
+            behind = max(0.0, time.time() - watermark)
+            self._watermark.set(watermark)
+            self._behind.set(behind)
+        lag = sum(map(_lag, progress["sources"]))
+        self._lag.set(lag)
+        self._tell(number, rows, counted, written, seconds, watermark, lag)
+
+    def _tell(
+        self,
+        number: int,
+        rows: int,
+        counted: Mapping[str, Any],
+        written: Written,
+        seconds: float,
+        watermark: float | None,
+        lag: int,
+    ) -> None:
+        facts: dict[str, Any] = {
+            "at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+            "job": self._job,
+            "batch": number,
+            "read": rows,
+            "seconds": seconds,
+            "watermark": None if not watermark else dt.datetime.fromtimestamp(watermark, dt.UTC).isoformat(),
+            "lag": lag,
+            "answers": {f"{pattern} {kind}": count for (pattern, kind), count in written.answers.items()},
+            "dead_letters": written.dead_letters,
+            "dropped": written.dropped,
+            **{name: int(counted[name] or 0) for name in COUNTERS if name in counted and name != "shards"},
+        }
+        if self._log is not None:
+            self._log.write(json.dumps(facts, ensure_ascii=False) + "\n")
+            self._log.flush()
+        self._sum_up(facts)
+
+    def _sum_up(self, facts: Mapping[str, Any]) -> None:
+        totals = self._status["totals"]
+        for name in ("read", "dead_letters", "dropped", *_COUNTED):
+            totals[name] = totals.get(name, 0) + int(facts.get(name) or 0)
+        for name, count in facts["answers"].items():
+            self._status["answers"][name] = self._status["answers"].get(name, 0) + count
+        levels = [sum(total) for total in zip(*self._held.values(), strict=True)]
+        self._status |= {"since": self._since, "last": dict(facts), "levels": dict(zip(GAUGES, levels, strict=False))}
+        if self._own is not None:
+            self._own.write(STATUS, json.dumps(self._status, ensure_ascii=False).encode())
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+        if self._log is not None:
+            self._log.close()
+
+
+def _seconds(moment: str | None) -> float | None:
+    if not moment:
+        return None
+    return dt.datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+
+
+def _lag(source: Any) -> int:
+    """Rows a Kafka source could have read and has not, by its offsets; other sources do not say."""
+    try:
+        latest, end = (json.loads(source[name]) for name in ("latestOffset", "endOffset"))
+        return sum(
+            int(offset) - int(end[topic][partition])
+            for topic, partitions in latest.items()
+            for partition, offset in partitions.items()
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return 0
