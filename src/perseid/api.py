@@ -338,7 +338,7 @@ class PatternSet:
         *,
         relations: Relations | None = None,
         observation: Any = None,
-        rejected: bool = False,
+        rejected: bool | str = False,
         checkpoint: str | None = None,
         tell: Any = None,
     ) -> Any:
@@ -348,17 +348,18 @@ class PatternSet:
         matches are one too. ``relations`` are the tables that ``in Name`` asks for. What is counted beside the matches
         (events, bad rows, suppressed matches, …) goes to an ``Observation`` where one is given; of a stream,
         :func:`perseid.progress` has it. With ``rejected`` the late and bad rows of a stream are rows of the output, of the
-        kind ``late`` and ``bad``, with the ``reason`` as a sentence and all they hold as JSON in ``row``. With the
+        kind ``late`` and ``bad``, with the ``reason`` as a sentence and all they hold as JSON in ``row``; with ``"bad"`` only bad
+        ones have that, and of late ones ``row`` has the ``id`` columns: it costs a stream far less. With the
         ``checkpoint`` that a stream will go on from, what it keeps is looked at now: a stream that was declared otherwise
         is refused before a batch has run. Of an uncertain stream rows are answers, as :meth:`match` has them, and ``tell`` says which.
         """
         refuse_words(stream, tell)
         if isinstance(stream, Beliefs):
-            asked = stream, by_name(relations), tell, rejected, checkpoint, observation
+            asked = stream, by_name(relations), tell, bool(rejected), checkpoint, observation
             return self._located(lambda: belief_api.detect(self._cores(), *asked))
         if isinstance(stream, Models):
             parts = [(group, over._plan_for(Events([], key=stream.key))) for over, group in self._apart(stream)]
-            words = by_name(relations), rejected, checkpoint, observation
+            words = by_name(relations), bool(rejected), checkpoint, observation
             return self._located(lambda: detect_changes(parts, stream, *words))
         over, declared = self._over(stream)
         streaming = is_streaming(declared)

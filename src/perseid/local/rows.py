@@ -52,6 +52,8 @@ class Events:
     """What is told of events that may still be joined by earlier ones."""
     wrong: str | None = None
     """The column that says what is wrong with a row that is no event."""
+    position: str | None = None
+    """The text column that says where a row stood in its source; it is what is told of a late one where little is asked for."""
 
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]:
         """The columns named for a role, for one of several inputs where each has its own."""

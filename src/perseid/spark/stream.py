@@ -22,7 +22,7 @@ from perseid.engines.disorder.strategy import OF_ALL, OF_KEY, Conservative
 from perseid.errors import EventDataError, UnsupportedError, warn
 from perseid.local.rows import Events
 from perseid.spark.arrow import to_arrow, to_spark
-from perseid.spark.inputs import DELAY, Input, delay_of, longest_delay, of_type_text, quoted, time_field
+from perseid.spark.inputs import DELAY, Input, delay_of, longest_delay, of_type_text, quoted, time_field, time_text
 from perseid.spark.inspection import states
 from perseid.spark.projection import Projection, project, routed, shielded, spark_schema
 from perseid.spark.shards import labels
@@ -51,6 +51,8 @@ from perseid.spark.worker import KIND, OURS
 OBSERVED, COUNTED = "perseid", "counters"
 """What the name of our metrics begins with, and the struct among them that has what was counted."""
 MANY_PARTITIONS = 64
+BAD = "bad"
+"""Of rejected rows: all of bad ones, and of late ones only which they were."""
 MAX_NULLS = 60
 """Columns whose nulls are bits of one BIGINT."""
 
@@ -59,19 +61,24 @@ def detect_stream(
     plan: Plan,
     stream: Events,
     relations: Mapping[str, list[tuple[Any, ...]]],
-    rejected: bool = False,
+    rejected: bool | str = False,
     checkpoint: str | None = None,
 ) -> Any:
     """The streaming DataFrame of matches; where a checkpoint is named, only if it can go on from there."""
     _refuse(plan, stream)
-    projection = project(plan, stream, relations, counted=False, rejected=rejected)
+    if rejected not in (True, False, BAD):
+        raise EventDataError(f"rejected={rejected!r} is neither True nor False nor {BAD!r}.")
+    projection = project(plan, stream, relations, counted=False, rejected=bool(rejected))
     if projection.job.engine.passes is not Passes.FORWARD:
         raise UnsupportedError(
             f"The engine {projection.job.engine.name!r} also goes against time, so it needs all the data there will be.",
             hint="Ask it of a finished DataFrame.",
         )
     refuse_untimed(projection.inputs)
-    shaped = _shaped(plan, projection, rejected, stream.wrong)
+    position = stream.position
+    if rejected != BAD or not all(position in one.columns for one in projection.inputs):
+        position = None  # of documents, what was read of them is here, and not where they stood
+    shaped = _shaped(plan, projection, rejected, replace(stream, position=position))
     crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema])
     about = _about(projection)
     job = StreamJob(
@@ -88,7 +95,8 @@ def detect_stream(
         crossing=crossing,
         shards=stream.shards,
         idle=stream.idle,
-        rejected=rejected,
+        rejected=bool(rejected),
+        position=position,
         plain=about is None and len(crossing) <= MAX_NULLS and all(is_plain(c.type) for c in crossing),
         about=about,
         flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
@@ -222,10 +230,10 @@ def _restored(kind: Any, name: str) -> str:
     return f"cast({name} as {to_spark(kind).simpleString()})" if is_.is_floating(kind) else name
 
 
-def _shaped(plan: Plan, projection: Projection, rejected: bool, wrong: str | None) -> Any:
+def _shaped(plan: Plan, projection: Projection, rejected: bool | str, stream: Events) -> Any:
     shaped = None
     for one, select, wanted in zip(projection.inputs, projection.selects, projection.wanted, strict=True):
-        frame, condition, columns = one.frame, wanted, list(select)
+        frame, condition, columns, control = one.frame, wanted, list(select), None
         if isinstance(projection.strategy, Conservative):
             control, condition = _promises(plan, one, projection.strategy, wanted)
             columns.append(control)
@@ -233,12 +241,30 @@ def _shaped(plan: Plan, projection: Projection, rejected: bool, wrong: str | Non
             # A condition that asks for the time as well is not moved below the watermark: dropped rows must move it too.
             frame = frame.where(shielded(f"({condition}) or {one.text(one.time)} is null"))
         if rejected:
-            columns.append(f"to_json(struct({', '.join(quoted(here) for _, here, _ in one.own)})) as {ROW}")
-            if wrong is not None:
-                columns.append(f"{quoted(wrong)} as {WRONG}")
+            whole = f"to_json(struct({', '.join(quoted(here) for _, here, _ in one.own)}))"
+            columns.append(f"{whole if rejected is True else _little(one, stream, whole, control)} as {ROW}")
+            if stream.wrong is not None:
+                columns.append(f"{quoted(stream.wrong)} as {WRONG}")
         frame = frame.selectExpr(*columns)
         shaped = frame if shaped is None else shaped.unionByName(frame)
     return routed(shaped, projection.job, untimed=True)
+
+
+def _little(one: Input, stream: Events, whole: str, control: str | None) -> str:
+    """What crosses with a row that nobody may ask for: all of a bad one, and of any other where it stood or what names it."""
+    bad = [f"{time_text(one)} is null"]
+    if stream.wrong is not None:
+        bad.append(f"{quoted(stream.wrong)} is not null")
+    if control is not None:
+        bad.append(f"{control.removesuffix(f' as {CONTROL}')} = {NO_PROMISE}")
+    if stream.position is not None:
+        other = quoted(stream.position)
+    elif one.id:
+        here = {name: alias for name, alias, _ in one.own}
+        other = f"to_json(struct({', '.join(f'{quoted(here[name])} as {quoted(name)}' for name in one.id)}))"
+    else:
+        other = "cast(null as string)"
+    return f"if({' or '.join(bad)}, {whole}, {other})"
 
 
 def _about(projection: Projection) -> str | None:

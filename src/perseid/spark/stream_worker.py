@@ -7,6 +7,7 @@ packed before the shuffle, one packet per shard, Arrow tables in bytes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -62,6 +63,8 @@ class StreamJob(Sent):
     """Microseconds without a new watermark after which time goes on by the clock."""
     rejected: bool = False
     """Late and bad rows come out as rows."""
+    position: str | None = None
+    """What the column is called that a late row is told by; None where all it holds is told."""
     plain: bool = False
     """Rows cross as columns, since pandas leaves all of them as they are; others as packets."""
     flat: bool = True
@@ -214,6 +217,8 @@ class StreamJob(Sent):
             late = table.take(pa.array(done.late, pa.int64()))
             if self.rejected:
                 late = late.append_column(REASON, _why_late(late, done.why, watermark))
+                if self.position is not None:
+                    late = _told_by(late, self.position)
             late = self.job.once(late)
         if bad.num_rows and self.rejected:
             said = pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PROMISE)
@@ -251,6 +256,12 @@ class StreamJob(Sent):
         for batch in batches:
             for packet in batch.column(0):
                 yield from pa.ipc.open_stream(packet.as_buffer())
+
+
+def _told_by(late: pa.Table, column: str) -> pa.Table:
+    """Late rows that are told by one text each, as JSON."""
+    rows = [None if text is None else json.dumps({column: text}) for text in late[ROW].to_pylist()]
+    return late.set_column(late.schema.get_field_index(ROW), ROW, pa.array(rows, pa.string()))
 
 
 def _why_late(late: pa.Table, why: Any, watermark: int) -> pa.Array:

@@ -1,0 +1,119 @@
+"""Events from files: lines of JSON or CSV, Parquet, and tables of Delta."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+from pyspark.errors import PySparkException
+from pyspark.sql import types as st
+
+from perseid.settings import Secret, SettingsError, revealed
+from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG, Source
+from perseid.sources.records import Reading, check_names, columns_of, first_of, is_blank, read, required_of, unfit
+from perseid.spark.inputs import literal, quoted
+
+LINES = ("json", "csv")
+OWN = {"maxfilespertrigger": "max_files_per_batch", "header": "header", "sep": "separator", "path": "path"}
+"""Options of Spark's that are words here."""
+_LINE = "if(startswith(value, '\ufeff'), substring(value, 2), value)"
+"""A line without the mark that some programs begin a file with."""
+_PLACE = {POSITION: "_metadata.file_path", ARRIVED: "_metadata.file_modification_time"}
+
+
+class FileSource(Source):
+    """Records of files; each has the path of its file for a place."""
+
+    kind: Literal["files"] = "files"
+    path: str = Field(min_length=1, examples=["s3a://lake/events/"])
+    """A folder or a file, as Spark has it."""
+    format: Literal["json", "csv", "parquet", "delta"]
+    """``json`` and ``csv`` have a record a line."""
+    columns: str | None = Field(default=None, alias="schema")
+    """The columns as in SQL, ``'ts TIMESTAMP, user STRING'``; Delta knows its own, and so does Parquet that is read once."""
+    required: tuple[str, ...] = ()
+    """Columns that must have a value: a record without is malformed. So are those that the schema has as NOT NULL."""
+    header: bool = False
+    """CSV: leave out lines that have the names of the columns."""
+    separator: str = Field(default=",", min_length=1, max_length=8)
+    """CSV: what stands between fields."""
+    max_files_per_batch: int | None = Field(default=None, gt=0)
+    """New files that a micro-batch may have."""
+    options: dict[str, str | Secret] = Field(default_factory=dict)
+    """Further options of Spark's source of this format."""
+
+    @model_validator(mode="after")
+    def _checked(self) -> FileSource:
+        for name in self.options:
+            if name.lower() in OWN:
+                raise ValueError(f"the option {name} is said with the word {OWN[name.lower()]}")
+        if self.format in LINES and self.columns is None:
+            raise ValueError(f"files in the format {self.format} need a schema")
+        if self.format == "delta" and self.columns is not None:
+            raise ValueError(
+                "a table of Delta has its own schema; leave it out, and say what is required with required"
+            )
+        if self.header and self.format != "csv":
+            raise ValueError("header is for CSV")
+        return self
+
+    def told(self) -> str:
+        return f"{self.format} files in {self.path}"
+
+    def open(self, session: Any, *, streaming: bool) -> Any:
+        reader = session.readStream if streaming else session.read
+        options = revealed(self.options)
+        if self.max_files_per_batch is not None and streaming:
+            options["maxFilesPerTrigger"] = str(self.max_files_per_batch)
+        columns = None if self.columns is None else columns_of(session, self.columns, self.told())
+        if self.format == "parquet":
+            if columns is not None:
+                reader = reader.schema(columns)
+            elif streaming:
+                raise SettingsError(
+                    f"A stream of {self.told()} needs a schema: nobody has seen its files yet.",
+                    hint="Write schema: 'ts TIMESTAMP, user STRING'.",
+                )
+        frame = self._loaded(reader.format("text" if self.format in LINES else self.format), options)
+        if self.format not in LINES:
+            return self._tables(frame, columns)
+        assert columns is not None
+        lines = frame.where(_filled(columns.names, self.separator) if self.header else f"not {is_blank('value')}")
+        reading = Reading("json" if self.format == "json" else "csv", columns, self.required, separator=self.separator)
+        return read(lines, reading, value=_LINE, position=_PLACE[POSITION], arrived=_PLACE[ARRIVED])
+
+    def _loaded(self, reader: Any, options: dict[str, str]) -> Any:
+        try:
+            return reader.options(**options).load(self.path)
+        except PySparkException as error:
+            name = error.getCondition() or ""
+            if name in ("DATA_SOURCE_NOT_FOUND", "_LEGACY_ERROR_TEMP_1136"):
+                raise SettingsError(
+                    f"Spark has no source for {self.format} here.", hint="It needs the jars of that format."
+                ) from None
+            if name == "PATH_NOT_FOUND":
+                raise SettingsError(f"There are no {self.told()}.") from None
+            raise
+
+    def _tables(self, frame: Any, columns: st.StructType | None) -> Any:
+        """Records that have their types already: only what is required, and when they were, can be wrong."""
+        shape = frame.schema if columns is None else columns
+        check_names(shape.names, self.told())
+        fields = {name: quoted(name) for name in shape.names}
+        required = required_of(shape, self.required)
+        tests = list(unfit(shape, required, fields))
+        told = frame.selectExpr(*fields.values(), f"{first_of(tests)} as {WRONG}", *(f"{text} as {name}" for name, text in _PLACE.items()))  # fmt: skip
+        whole = f"to_json(struct({', '.join(fields.values())}))"
+        return told.selectExpr(
+            *(f"if({WRONG} is null, {text}, null) as {text}" for text in fields.values()),
+            WRONG,
+            f"case when {WRONG} is not null then {whole} end as {PAYLOAD}",
+            POSITION,
+            ARRIVED,
+        )
+
+
+def _filled(names: list[str], separator: str) -> str:
+    """Lines with something in them that is not the header, as people write one: quoted or not, in any case."""
+    line = f"""lower(replace(trim({_LINE}), '"', ''))"""
+    return f"not {is_blank('value')} and {line} <> {literal(separator.join(names).lower())}"

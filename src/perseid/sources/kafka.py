@@ -1,0 +1,180 @@
+"""Events from topics of Kafka."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+from pyspark.errors import PySparkException
+
+from perseid.settings import Secret, Settings, SettingsError, revealed
+from perseid.sources.contract import Source
+from perseid.sources.records import Reading, check_names, columns_of, read
+from perseid.spark.inputs import quoted
+
+OWN = {
+    "kafka.bootstrap.servers": "servers",
+    "subscribe": "topic",
+    "subscribepattern": "topic",
+    "assign": "topic",
+    "startingoffsets": "start",
+    "startingoffsetsbytimestamp": "start",
+    "startingtimestamp": "start",
+    "maxoffsetspertrigger": "max_per_batch",
+    "failondataloss": "fail_on_data_loss",
+    "includeheaders": "keep",
+}
+"""Options of Spark's that are words here."""
+MAX_SCHEMA = 1 << 20
+"""Bytes that a file with an Avro schema may have."""
+NO_KEY_TEXT = "Its key is no UTF-8 text."
+
+
+class TopicPattern(Settings):
+    """Topics by name."""
+
+    pattern: str
+    """A regular expression of Java's that names of topics match; topics that come later count as well."""
+
+
+class SchemaFile(Settings):
+    """A schema that stands in a file."""
+
+    file: Path
+
+
+class KafkaSource(Source):
+    """Records of one topic or several, each with its place: ``topic/partition/offset``."""
+
+    kind: Literal["kafka"] = "kafka"
+    servers: str = Field(min_length=1, examples=["broker-1:9092,broker-2:9092"])
+    """Where the brokers are."""
+    topic: str | list[str] | TopicPattern
+    """The topic, a list of topics, or ``{pattern: REGEX}``."""
+    format: Literal["json", "avro", "csv", "text", "bytes"] = "json"
+    """What a record's value is; ``text`` and ``bytes`` take it as it is, as the column ``value``."""
+    columns: str | SchemaFile | None = Field(default=None, alias="schema")
+    """The columns as in SQL, ``'ts TIMESTAMP, user STRING'``; of Avro its schema as JSON, or ``{file: PATH}``."""
+    required: tuple[str, ...] = ()
+    """Columns that must have a value: a record without is malformed. So are those that the schema has as NOT NULL."""
+    skip: int = Field(default=0, ge=0, le=1024)
+    """Bytes before every Avro record; 5 where the serializer of a schema registry wrote them."""
+    separator: str = Field(default=",", min_length=1, max_length=8)
+    """What stands between the fields of CSV."""
+    start: Literal["earliest", "latest"] | dt.datetime | dict[str, dict[int, int]] = "earliest"
+    """Where the first run begins; a checkpoint goes on where it stopped. A moment, or offsets: ``{topic: {0: 17}}``."""
+    max_per_batch: int | None = Field(default=None, gt=0)
+    """Records that a micro-batch may have, over all partitions."""
+    fail_on_data_loss: bool = True
+    """Stop where the broker no longer has what was not read yet; false goes on with what it has."""
+    keep: dict[Literal["key", "key_bytes", "topic", "partition", "offset", "timestamp", "headers"], str] = Field(
+        default_factory=dict
+    )
+    """What else to keep of a record, and the column it goes to: ``{timestamp: ts, key: user}``. A ``key`` is text."""
+    options: dict[str, str | Secret] = Field(default_factory=dict)
+    """Further options of Spark's Kafka source, as it has them: ``{kafka.security.protocol: SASL_SSL}``."""
+
+    @model_validator(mode="after")
+    def _checked(self) -> KafkaSource:
+        for name in self.options:
+            if name.lower() in OWN:
+                raise ValueError(f"the option {name} is said with the word {OWN[name.lower()]}")
+        if isinstance(self.topic, list) and not self.topic:
+            raise ValueError("the list of topics is empty")
+        if self.format in ("text", "bytes"):
+            if self.columns is not None:
+                raise ValueError(f"the format {self.format} has one column, value, and takes no schema")
+        elif self.columns is None:
+            raise ValueError(f"the format {self.format} needs a schema")
+        elif isinstance(self.columns, SchemaFile) and self.format != "avro":
+            raise ValueError("a schema in a file is for Avro; write the columns: schema: 'ts TIMESTAMP, user STRING'")
+        try:
+            check_names(list(self.keep.values()), "keep")
+        except SettingsError as error:
+            raise ValueError(error.message) from None
+        return self
+
+    def told(self) -> str:
+        return f"Kafka, {self._topics()[1]} at {self.servers}"
+
+    def _topics(self) -> tuple[str, str]:
+        """Which topics, as an option of Spark's and as text."""
+        if isinstance(self.topic, TopicPattern):
+            return "subscribePattern", self.topic.pattern
+        return "subscribe", self.topic if isinstance(self.topic, str) else ",".join(self.topic)
+
+    def open(self, session: Any, *, streaming: bool) -> Any:
+        reader = (session.readStream if streaming else session.read).format("kafka")
+        for name, value in (revealed(self.options) | self._options(streaming)).items():
+            reader = reader.option(name, value)
+        try:
+            frame = reader.load()
+        except PySparkException as error:
+            if "kafka" not in str(error).lower() or "find" not in str(error).lower():
+                raise
+            raise SettingsError(
+                "Spark has no Kafka source here.",
+                hint="Start it with org.apache.spark:spark-sql-kafka-0-10_2.13 of its own version among its jars.",
+            ) from None
+        kafka = {"key": "cast(key as string)", "key_bytes": "key"}
+        unreadable = "key is not null and not is_valid_utf8(cast(key as string))"
+        return read(
+            frame,
+            self._reading(session),
+            value="value",
+            position="concat_ws('/', topic, partition, offset)",
+            arrived="timestamp",
+            keep={name: kafka.get(kept, quoted(kept)) for kept, name in self.keep.items()},
+            refuse=[(unreadable, NO_KEY_TEXT)] if "key" in self.keep else [],
+        )
+
+    def _options(self, streaming: bool) -> dict[str, str]:
+        by, topics = self._topics()
+        made = {
+            "kafka.bootstrap.servers": self.servers,
+            by: topics,
+            "failOnDataLoss": str(self.fail_on_data_loss).lower(),
+            "includeHeaders": str("headers" in self.keep).lower(),
+        }
+        if isinstance(self.start, dt.datetime):
+            moment = self.start if self.start.tzinfo else self.start.replace(tzinfo=dt.UTC)
+            made["startingTimestamp"] = str(int(moment.timestamp() * 1000))
+            made["startingOffsetsByTimestampStrategy"] = "latest"
+        elif isinstance(self.start, dict):
+            made["startingOffsets"] = json.dumps(self.start)
+        elif self.start == "latest" and not streaming:
+            raise SettingsError(
+                "start: latest is for streams: of what there is now, nothing is later.", hint="Write start: earliest."
+            )
+        else:
+            made["startingOffsets"] = self.start
+        if self.max_per_batch is not None and streaming:
+            made["maxOffsetsPerTrigger"] = str(self.max_per_batch)
+        return made
+
+    def _reading(self, session: Any) -> Reading:
+        if self.format == "avro":
+            schema = self.columns if isinstance(self.columns, str) else _read_schema(self.columns)
+            return Reading("avro", required=self.required, avro=schema, skip=self.skip)
+        if not isinstance(self.columns, str):
+            return Reading(self.format, required=self.required)
+        columns = columns_of(session, self.columns, self.told())
+        return Reading(self.format, columns, self.required, separator=self.separator)
+
+
+def _read_schema(place: SchemaFile | None) -> str:
+    assert place is not None
+    try:
+        with place.file.open("rb") as file:
+            body = file.read(MAX_SCHEMA + 1)
+        text = body.decode()
+    except OSError as error:
+        raise SettingsError(f"The schema's file {place.file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"The schema's file {place.file} is not UTF-8 text.") from None
+    if len(body) > MAX_SCHEMA:
+        raise SettingsError(f"The schema's file {place.file} has more than {MAX_SCHEMA} bytes.")
+    return text

@@ -1,0 +1,312 @@
+"""How a payload becomes columns, and what is said of one that cannot be read.
+
+Spark's own functions do all of it, inside its generated code: no row goes to Python here. Good records pay for one parse and a
+few tests of bytes; what is wrong with a bad one is looked for only where one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pyspark.errors import PySparkException
+from pyspark.sql import types as st
+
+from perseid.settings import SettingsError
+from perseid.sources.contract import ARRIVED, OURS, PAYLOAD, POSITION, WRONG
+from perseid.spark.inputs import literal, quoted, type_text
+
+Test = tuple[str, str]
+"""A condition under which a record is no good, and the sentence that says so; both SQL."""
+Format = Literal["json", "avro", "csv", "text", "bytes"]
+
+LONGEST_PAYLOAD = 65_536
+"""Characters that are kept of a payload which cannot be read."""
+BASE64 = "base64:"
+VALUE = "value"
+"""The one column of records that are taken as they are."""
+
+_VALUE, _TEXT, _READ = (OURS + name for name in ("value", "text", "read"))
+_RECORD, _END, _CORRUPT = "record", "end", "corrupt"
+_SPACES = literal(" \t\r\n")
+_FIRST = {"timestamp": "timestamp'0001-01-01 00:00:00Z'", "timestamp_ntz": "timestamp_ntz'0001-01-01 00:00:00'"}
+_LAST = {
+    "timestamp": "timestamp'9999-12-31 23:59:59.999999Z'",
+    "timestamp_ntz": "timestamp_ntz'9999-12-31 23:59:59.999999'",
+}
+
+NO_PAYLOAD = "It has no payload."
+EMPTY = "Its payload is empty."
+NO_TEXT = "Its payload is no UTF-8 text."
+NO_JSON = "Its payload is no JSON object."
+AFTER_END = "Something stands after the end of its JSON object."
+NO_AVRO = "Its payload is no record of the Avro schema, or has nothing in any field."
+NO_CLOSING_QUOTE = "A quote in it is not closed."
+INSIDE = "A field in it does not have the type that the schema says."
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What payloads are, and what they become."""
+
+    format: Format
+    columns: st.StructType = field(default_factory=lambda: st.StructType([]))
+    """The columns; of Avro, text and bytes none are given: they follow from the format."""
+    required: tuple[str, ...] = ()
+    avro: str | None = None
+    """The Avro schema, as JSON."""
+    skip: int = 0
+    """Bytes before an Avro record."""
+    separator: str = ","
+
+
+def columns_of(session: Any, ddl: str, what: str) -> st.StructType:
+    """The columns that a schema in words has; NOT NULL is kept, and says what is required."""
+    try:
+        made: st.StructType = session.createDataFrame([], ddl).schema
+    except PySparkException as error:
+        said = str(error).partition("\n")[0]
+        raise SettingsError(
+            f"The schema of {what} cannot be read: {said}", hint="Write columns as in SQL: 'ts TIMESTAMP, user STRING'."
+        ) from None
+    check_names(made.names, what)
+    return made
+
+
+def check_names(names: Sequence[str], what: str) -> None:
+    """That Spark can tell columns apart, and none has a name of ours."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise SettingsError(f"{what} would have two columns {name!r}.", hint="Spark does not tell a from A.")
+        if name.lower().startswith(OURS):
+            raise SettingsError(
+                f"{what} has a column {name!r}, and names that begin with {OURS} are ours.", hint="Rename it."
+            )
+        seen.add(name.lower())
+
+
+def required_of(columns: st.StructType, named: Sequence[str]) -> tuple[str, ...]:
+    """The columns that must have a value: those named, and those that the schema has as NOT NULL."""
+    unknown = next((name for name in named if name not in columns.names), None)
+    if unknown is not None:
+        raise SettingsError(
+            f"required names {unknown!r}, and the source has no such column.",
+            hint=f"There is: {', '.join(columns.names)}.",
+        )
+    strict = [field.name for field in columns.fields if not field.nullable]
+    return tuple(dict.fromkeys([*strict, *named]))
+
+
+def read(
+    frame: Any,
+    reading: Reading,
+    *,
+    value: str,
+    position: str,
+    arrived: str,
+    keep: Mapping[str, str] | None = None,
+    refuse: Iterable[tuple[str, str]] = (),
+) -> Any:
+    """A frame of payloads as columns and what is wrong with them; all but the reading is SQL over the frame.
+
+    ``keep`` are further columns by name; ``refuse`` are further conditions of a record that is no good, with a sentence each.
+    """
+    kept = {name: (f"{OURS}keep{i}", text) for i, (name, text) in enumerate((keep or {}).items())}
+    refused = [(f"{OURS}refuse{i}", text, said) for i, (text, said) in enumerate(refuse)]
+    taken = frame.selectExpr(
+        f"{value} as {_VALUE}",
+        f"cast({value} as string) as {_TEXT}",
+        f"{position} as {POSITION}",
+        f"{arrived} as {ARRIVED}",
+        *(f"{text} as {here}" for here, text in kept.values()),
+        *(f"{text} as {here}" for here, text, _ in refused),
+    )
+    parsed = _PARSERS[reading.format](taken, reading)
+    check_names([*parsed.fields, *kept], "The source")
+    required = required_of(parsed.columns, reading.required)
+    tests = [
+        *parsed.tests,
+        *((here, literal(said)) for here, _, said in refused),
+        *unfit(parsed.columns, required, parsed.fields),
+    ]
+    told = parsed.frame.selectExpr("*", f"{first_of(tests)} as {WRONG}")
+    good = {**parsed.fields, **{name: here for name, (here, _) in kept.items()}}
+    return told.selectExpr(
+        *(f"if({WRONG} is null, {text}, null) as {quoted(name)}" for name, text in good.items()),
+        WRONG,
+        f"case when {WRONG} is not null then {_shown()} end as {PAYLOAD}",
+        POSITION,
+        ARRIVED,
+    )
+
+
+def unfit(columns: st.StructType, required: Sequence[str], fields: Mapping[str, str]) -> Iterable[Test]:
+    """What may be wrong with a record that could be read; ``fields`` are its columns as SQL."""
+    for column in columns.fields:
+        kind, text = column.dataType.typeName(), fields[column.name]
+        if kind in _FIRST:
+            # Spark multiplies numbers of seconds without a look, and a watermark would follow what comes of it.
+            yield (
+                f"{text} < {_FIRST[kind]} or {text} > {_LAST[kind]}",
+                literal(f"{column.name} is outside the years 1 to 9999."),
+            )
+    for name in required:
+        yield f"{fields[name]} is null", literal(f"It has no {name}, which is required.")
+
+
+def first_of(tests: Sequence[Test]) -> str:
+    """The sentence of the first condition that holds; null where none does."""
+    if not tests:
+        return "cast(null as string)"
+    return f"case {' '.join(f'when {condition} then {said}' for condition, said in tests)} end"
+
+
+def is_blank(text: str) -> str:
+    """Has a text nothing but spaces and line ends?"""
+    return f"trim(both {_SPACES} from {text}) = ''"
+
+
+def _one_line(text: str) -> str:
+    return f"replace(replace({text}, char(13), ''), char(10), '')"
+
+
+def _shown() -> str:
+    """The payload as text: cut where it is long, in base64 where it is no text."""
+    cut = f"concat(' … (cut; ', octet_length({_VALUE}), ' bytes in all)')"
+    some = LONGEST_PAYLOAD * 3 // 4
+    text = f"if(char_length({_TEXT}) > {LONGEST_PAYLOAD}, concat(substring({_TEXT}, 1, {LONGEST_PAYLOAD}), {cut}), {_TEXT})"
+    base = f"concat('{BASE64}', {_one_line(f'base64(substring(cast({_VALUE} as binary), 1, {some}))')}, if(octet_length({_VALUE}) > {some}, {cut}, ''))"
+    return f"if({_VALUE} is null, null, if(is_valid_utf8({_TEXT}), {text}, {base}))"
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """Payloads that were read, good and bad."""
+
+    frame: Any
+    columns: st.StructType
+    fields: dict[str, str]
+    """The columns as SQL over the frame."""
+    tests: list[Test]
+    """What may be wrong, in the order in which it is asked."""
+
+
+_ABSENT = (f"{_VALUE} is null", literal(NO_PAYLOAD))
+_OF_TEXT = [
+    _ABSENT,
+    (is_blank(_TEXT), literal(EMPTY)),
+    (f"not is_valid_utf8({_TEXT})", literal(NO_TEXT)),
+]
+
+
+def _json(taken: Any, reading: Reading) -> _Parsed:
+    """Every record stands inside an object of ours: what is behind its end then breaks that, or hides ``end``."""
+    from pyspark.sql import functions as f
+
+    wrapped = f.concat(f.lit(f'{{"{_RECORD}":'), f.col(_TEXT), f.lit(f',"{_END}":1}}'))
+    end = st.StructField(_END, st.IntegerType())
+    whole = st.StructType(
+        [st.StructField(_RECORD, _nullable(reading.columns)), end, st.StructField(_CORRUPT, st.StringType())]
+    )
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    parsed = taken.select("*", f.from_json(wrapped, whole, options).alias(_READ))
+    fields = {name: f"{_READ}.{_RECORD}.{quoted(name)}" for name in reading.columns.names}
+    texts = f"from_json(concat('{{\"{_RECORD}\":', {_TEXT}, ',\"{_END}\":1}}'), '{_RECORD} map<string, string>, {_END} int')"
+    there = {name: f"try_element_at(found.{_RECORD}, {literal(name)})" for name in reading.columns.names}
+    why = f"case when found.{_RECORD} is null then {literal(NO_JSON)} else {_mistyped(reading.columns, there, fields, INSIDE)} end"
+    tests = [
+        *_OF_TEXT,
+        (f"{_READ}.{_CORRUPT} is not null", f"transform(array({texts}), found -> {why})[0]"),
+        (f"{_READ}.{_RECORD} is null", literal(NO_JSON)),
+        (f"{_READ}.{_END} is null", literal(AFTER_END)),
+    ]
+    return _Parsed(parsed, reading.columns, fields, tests)
+
+
+def _mistyped(columns: st.StructType, there: Mapping[str, str], fields: Mapping[str, str], else_: str) -> str:
+    """Which fields have something that is not of their type, as a sentence in SQL."""
+    said = [
+        f"if({there[column.name]} is not null and {fields[column.name]} is null, "
+        f"{literal(f'{column.name} is no {column.dataType.simpleString().upper()}')}, null)"
+        for column in columns.fields
+    ]
+    named = f"concat_ws(', ', {', '.join(said)})"
+    return f"transform(array({named}), named -> if(named = '', {literal(else_)}, concat(named, '.')))[0]"
+
+
+def _csv(taken: Any, reading: Reading) -> _Parsed:
+    from pyspark.sql import functions as f
+
+    nested = next((c.name for c in reading.columns.fields if _is_nested(c.dataType)), None)
+    if nested is not None:
+        raise SettingsError(f"The column {nested!r} has fields or items, which CSV has no words for.")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "sep": reading.separator, "escape": '"'}
+    ddl = ", ".join(f"{quoted(c.name)} {type_text(c.dataType)}" for c in reading.columns.fields)
+    parsed = taken.select("*", f.from_csv(f.col(_TEXT), f"{ddl}, {_CORRUPT} string", options).alias(_READ))
+    fields = {name: f"{_READ}.{quoted(name)}" for name in reading.columns.names}
+    texts = ", ".join(f"{quoted(name)} string" for name in reading.columns.names)
+    given = f"map('sep', {literal(reading.separator)}, 'escape', '\"')"
+    found = f"from_csv({_TEXT}, {_sql_string(texts)}, {given})"
+    there = {name: f"found.{quoted(name)}" for name in reading.columns.names}
+    count = f"It does not have the {len(fields)} fields of the schema."
+    why = f"transform(array({found}), found -> {_mistyped(reading.columns, there, fields, count)})[0]"
+    quotes = f"""length({_TEXT}) - length(replace({_TEXT}, '"', ''))"""
+    tests = [
+        *_OF_TEXT,
+        (f"({quotes}) % 2 = 1", literal(NO_CLOSING_QUOTE)),
+        (f"{_READ}.{_CORRUPT} is not null", why),
+    ]
+    return _Parsed(parsed, reading.columns, fields, tests)
+
+
+def _avro(taken: Any, reading: Reading) -> _Parsed:
+    """What cannot be read has null in every field: spark-avro tells no more of it."""
+    from pyspark.sql import functions as f
+
+    assert reading.avro is not None
+    body = f.expr(f"substring({_VALUE}, {reading.skip + 1})") if reading.skip else f.col(_VALUE)
+    options = f.create_map(f.lit("mode"), f.lit("PERMISSIVE"))
+    try:
+        parsed = taken.select("*", f.call_function("from_avro", body, f.lit(reading.avro), options).alias(_READ))
+        kind = parsed.schema[_READ].dataType
+    except PySparkException as error:
+        said = str(error).partition("\n")[0]
+        raise SettingsError(
+            f"Spark cannot read Avro by this schema: {said}",
+            hint="The schema is JSON text of a record; Spark needs org.apache.spark:spark-avro_2.13 among its jars.",
+        ) from None
+    if not isinstance(kind, st.StructType) or not kind.names:
+        raise SettingsError("The Avro schema is of no record with fields.", hint='Write {"type": "record", …}.')
+    check_names(kind.names, "The Avro schema")
+    fields = {name: f"{_READ}.{quoted(name)}" for name in kind.names}
+    nothing = " and ".join(f"{text} is null" for text in fields.values())
+    tests = [_ABSENT, (f"octet_length({_VALUE}) = 0", literal(EMPTY)), (nothing, literal(NO_AVRO))]
+    return _Parsed(parsed, kind, fields, tests)
+
+
+def _text(taken: Any, _reading: Reading) -> _Parsed:
+    columns = st.StructType([st.StructField(VALUE, st.StringType())])
+    return _Parsed(taken, columns, {VALUE: _TEXT}, [_ABSENT, (f"not is_valid_utf8({_TEXT})", literal(NO_TEXT))])
+
+
+def _bytes(taken: Any, _reading: Reading) -> _Parsed:
+    columns = st.StructType([st.StructField(VALUE, st.BinaryType())])
+    return _Parsed(taken, columns, {VALUE: f"cast({_VALUE} as binary)"}, [_ABSENT])
+
+
+_PARSERS = {"json": _json, "csv": _csv, "avro": _avro, "text": _text, "bytes": _bytes}
+
+
+def _nullable(columns: st.StructType) -> st.StructType:
+    return st.StructType([st.StructField(c.name, c.dataType) for c in columns.fields])
+
+
+def _is_nested(kind: st.DataType) -> bool:
+    return isinstance(kind, st.ArrayType | st.MapType | st.StructType)
+
+
+def _sql_string(text: str) -> str:
+    """A text that the parser has to know when it plans; names in it are quoted, and may have any sign."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

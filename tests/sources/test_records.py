@@ -1,0 +1,146 @@
+"""Payloads become rows, good or malformed: each with the sentence that says why, and none stops the others."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from perseid.settings import SettingsError
+from perseid.sources import records as r
+from perseid.sources.contract import PAYLOAD, WRONG
+
+SCHEMA = "id BIGINT NOT NULL, amount DOUBLE, name STRING, at TIMESTAMP, nested STRUCT<x: INT>, list ARRAY<INT>, small DECIMAL(4, 2)"
+JSON: list[tuple[bytes | None, str | None]] = [
+    (b'{"id": 1, "amount": 2.5, "name": "x", "nested": {"x": 1}, "list": [1, 2], "small": 1.25}', None),
+    (b'{"id": 1, "more": {"deep": [1]}}', None),
+    (b'{"id": 1, "id": 2}', None),
+    (b'{"id": 1, "amount": 1e400}', None),
+    (b'{"id": 1, "name": {"a": [true]}}', None),
+    (b'{"id": 1, "name": ' + b"[" * 400 + b"]" * 400 + b"}", None),
+    (b'  {"id": 1}\r\n', None),
+    (None, r.NO_PAYLOAD),
+    (b"", r.EMPTY),
+    (b" \n", r.EMPTY),
+    (b'{"id": 1, "name": "\xff"}', r.NO_TEXT),
+    (b"\xff\xfe\x00", r.NO_TEXT),
+    (b"hello", r.NO_JSON),
+    (b"null", r.NO_JSON),
+    (b"17", r.NO_JSON),
+    (b'[{"id": 1}]', r.NO_JSON),
+    (b'{"id": 1, "amount":', r.NO_JSON),
+    (b'{"id": 1}{"id": 2}', r.NO_JSON),
+    (b'{"id": 1} and more', r.NO_JSON),
+    (b'{"id": 1}} and more', r.AFTER_END),
+    (b'{"id": 1, "name": ' + b"[" * 5000 + b"]" * 5000 + b"}", r.NO_JSON),
+    (b'{"id": ' + b"9" * 5000 + b"}", r.NO_JSON),
+    (b'{"id": 99999999999999999999}', "id is no BIGINT."),
+    (b'{"id": "1", "amount": "x"}', "id is no BIGINT, amount is no DOUBLE."),
+    (b'{"id": 1, "at": "soon"}', "at is no TIMESTAMP."),
+    (b'{"id": 1, "at": 1700000000000}', "at is outside the years 1 to 9999."),
+    (b'{"id": 1, "small": 12345.6}', "small is no DECIMAL(4,2)."),
+    (b'{"id": 1, "nested": 5}', "nested is no STRUCT<X:INT>."),
+    (b'{"id": 1, "nested": {"x": "y"}}', r.INSIDE),
+    (b'{"id": "a", "id": 2}', r.INSIDE),
+    (b'{"amount": 1}', "It has no id, which is required."),
+    (b'{"id": null}', "It has no id, which is required."),
+    (b"{}", "It has no id, which is required."),
+]
+
+
+def read(spark: SparkSession, reading: r.Reading, payloads: list[Any], kind: str = "BINARY", **more: Any) -> list[Any]:
+    frame = spark.createDataFrame(list(enumerate(payloads)), f"place INT, v {kind}").repartition(2)
+    found = r.read(
+        frame, reading, value="v", position="cast(place as string)", arrived="timestamp_seconds(place)", **more
+    )
+    return sorted(found.collect(), key=lambda row: int(row["_perseid_position"]))
+
+
+def test_json_is_read_or_told_why_not(spark: SparkSession) -> None:
+    columns = r.columns_of(spark, SCHEMA, "this test")
+    rows = read(spark, r.Reading("json", columns), [payload for payload, _ in JSON], keep={"where": "place"})
+    assert [row[WRONG] for row in rows] == [wrong for _, wrong in JSON]
+    for row, (payload, wrong) in zip(rows, JSON, strict=True):
+        if wrong is None:
+            assert row["id"] in (1, 2)
+            assert row["where"] is not None
+            assert row[PAYLOAD] is None
+        else:
+            assert all(row[name] is None for name in [*columns.names, "where"])
+            assert row[PAYLOAD] == shown(payload)
+    assert rows[0]["nested"]["x"] == 1
+    assert rows[0]["list"] == [1, 2]
+    assert rows[2]["id"] == 2
+
+
+def shown(payload: bytes | None) -> str | None:
+    try:
+        return None if payload is None else payload.decode()
+    except UnicodeDecodeError:
+        return r.BASE64 + base64.b64encode(payload or b"").decode()
+
+
+def test_a_long_payload_is_cut_and_says_so(spark: SparkSession) -> None:
+    columns = r.columns_of(spark, "a INT", "this test")
+    text, raw = "ü" * 100_000, b"\xff" * 100_000
+    of_text, of_bytes = read(spark, r.Reading("json", columns), [text.encode(), raw])
+    assert of_text[PAYLOAD] == "ü" * r.LONGEST_PAYLOAD + " … (cut; 200000 bytes in all)"
+    kept = base64.b64encode(raw[: r.LONGEST_PAYLOAD * 3 // 4]).decode()
+    assert of_bytes[PAYLOAD] == f"{r.BASE64}{kept} … (cut; 100000 bytes in all)"
+
+
+def test_csv_is_read_or_told_why_not(spark: SparkSession) -> None:
+    columns = r.columns_of(spark, "id BIGINT, amount DOUBLE, name STRING", "this test")
+    given: list[tuple[str, str | None]] = [
+        ("1;2.5;x", None),
+        ("1;;", None),
+        ('1;2.5;"a ""b"" c;d"', None),
+        ("1;2.5", "It does not have the 3 fields of the schema."),
+        ("1;2;3;4", "It does not have the 3 fields of the schema."),
+        ("one;2;x", "id is no BIGINT."),
+        ('1;2;"x', r.NO_CLOSING_QUOTE),
+        ("", r.EMPTY),
+    ]
+    reading = r.Reading("csv", columns, separator=";")
+    rows = read(spark, reading, [line for line, _ in given], "STRING")
+    assert [row[WRONG] for row in rows] == [wrong for _, wrong in given]
+    assert rows[2]["name"] == 'a "b" c;d'
+    with pytest.raises(SettingsError, match="CSV has no words"):
+        read(spark, r.Reading("csv", r.columns_of(spark, "a ARRAY<INT>", "this test")), ["1"], "STRING")
+
+
+def test_text_and_bytes_are_taken_as_they_are(spark: SparkSession) -> None:
+    payloads = [b"<a/>", b"", b"\xff", None]
+    as_text = read(spark, r.Reading("text"), payloads)
+    assert [(row["value"], row[WRONG]) for row in as_text] == [
+        ("<a/>", None), ("", None), (None, r.NO_TEXT), (None, r.NO_PAYLOAD),
+    ]  # fmt: skip
+    as_bytes = read(spark, r.Reading("bytes"), payloads)
+    assert [row["value"] for row in as_bytes] == payloads
+    assert [row[WRONG] for row in as_bytes] == [None, None, None, r.NO_PAYLOAD]
+
+
+def test_records_that_somebody_else_refuses_are_malformed_too(spark: SparkSession) -> None:
+    refuse = [("place = 1", "Its key is bad.")]
+    assert [row[WRONG] for row in read(spark, r.Reading("bytes"), [b"a", b"b"], refuse=refuse)] == [
+        None,
+        "Its key is bad.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [("a INT,, b", "cannot be read"), ("a INT, A STRING", "two columns"), ("_perseid_x INT", "ours")],
+)
+def test_a_schema_that_cannot_be_is_refused(spark: SparkSession, schema: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        r.columns_of(spark, schema, "this test")
+
+
+def test_only_columns_can_be_required(spark: SparkSession) -> None:
+    columns = r.columns_of(spark, "a INT NOT NULL, b INT, c INT", "this test")
+    assert r.required_of(columns, ["b"]) == ("a", "b")
+    with pytest.raises(SettingsError, match="'d'"):
+        r.required_of(columns, ["d"])
