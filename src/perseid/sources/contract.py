@@ -16,11 +16,12 @@ OURS = "_perseid_"
 WRONG = f"{OURS}wrong"
 """Why the record could not be read, as a sentence; null where it could."""
 PAYLOAD = f"{OURS}payload"
-"""The record as it came, as text; null where it could be read. Bytes that are no UTF-8 text are told in base64, behind ``base64:``."""
+"""The record as it came, as text; null where it could be read, or had none. Bytes that are no UTF-8 text are told in base64, behind
+``base64:``; what is longer than 65,536 characters is cut, and says so."""
 POSITION = f"{OURS}position"
-"""Where it stood: ``topic/partition/offset``, or the path of its file."""
+"""Where it stood: ``topic/partition/offset``, the path of its file, or that of its table of Delta."""
 ARRIVED = f"{OURS}arrived"
-"""When the source had it: the broker's time, or that of the file."""
+"""When the source had it: the broker's time, or that of the file; null of a table of Delta."""
 
 
 class Source(Settings):
@@ -28,7 +29,7 @@ class Source(Settings):
 
     @abstractmethod
     def open(self, session: Any, *, streaming: bool) -> Any:
-        """The DataFrame: the columns of the schema, and the four of ours behind them."""
+        """The DataFrame: the columns of the schema and those that were kept, and the four of ours behind them."""
 
     @abstractmethod
     def told(self) -> str:

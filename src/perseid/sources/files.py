@@ -22,7 +22,7 @@ _PLACE = {POSITION: "_metadata.file_path", ARRIVED: "_metadata.file_modification
 
 
 class FileSource(Source):
-    """Records of files; each has the path of its file for a place."""
+    """Records of files; each has the path of its file for a place, or of its table where it is Delta."""
 
     kind: Literal["files"] = "files"
     path: str = Field(min_length=1, examples=["s3a://lake/events/"])
@@ -102,7 +102,11 @@ class FileSource(Source):
         fields = {name: quoted(name) for name in shape.names}
         required = required_of(shape, self.required)
         tests = list(unfit(shape, required, fields))
-        told = frame.selectExpr(*fields.values(), f"{first_of(tests)} as {WRONG}", *(f"{text} as {name}" for name, text in _PLACE.items()))  # fmt: skip
+        place = _PLACE
+        if self.format == "delta":  # its streams do not say which file a row is from
+            place = {POSITION: literal(self.path), ARRIVED: "cast(null as timestamp)"}
+        places = (f"{text} as {name}" for name, text in place.items())
+        told = frame.selectExpr(*fields.values(), f"{first_of(tests)} as {WRONG}", *places)
         whole = f"to_json(struct({', '.join(fields.values())}))"
         return told.selectExpr(
             *(f"if({WRONG} is null, {text}, null) as {text}" for text in fields.values()),

@@ -271,10 +271,10 @@ def _avro(taken: Any, reading: Reading) -> _Parsed:
     try:
         parsed = taken.select("*", f.call_function("from_avro", body, f.lit(reading.avro), options).alias(_READ))
         kind = parsed.schema[_READ].dataType
-    except PySparkException as error:
-        said = str(error).partition("\n")[0]
+    except Exception as error:  # what the JVM says of a schema has no type of its own here
+        lines = [line.removeprefix(": ") for line in str(error).splitlines()]
         raise SettingsError(
-            f"Spark cannot read Avro by this schema: {said}",
+            f"Spark cannot read Avro by this schema: {lines[min(1, len(lines) - 1)] if lines else ''}",
             hint="The schema is JSON text of a record; Spark needs org.apache.spark:spark-avro_2.13 among its jars.",
         ) from None
     if not isinstance(kind, st.StructType) or not kind.names:
