@@ -37,10 +37,11 @@ class Sink(Settings):
     def told(self) -> str:
         """Where it writes, in a few words and without secrets."""
 
-    def prepare(self, session: Any, schema: Any) -> None:
+    def prepare(self, session: Any, schema: Any, job: str) -> None:
         """Refuse what cannot be written before anything runs: a missing table, a wrong address, columns it cannot take.
 
-        ``schema`` is that of the rows to come. Called at every start and after every change of rules.
+        ``schema`` is that of the rows to come, and ``job`` that of the batches: what a crash of this job left is put right,
+        and nothing that another is about. Called at every start and after every change of rules, never beside a write.
         """
 
     @abstractmethod

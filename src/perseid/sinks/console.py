@@ -1,0 +1,77 @@
+"""Answers in the terminal, for the first look at a job."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from perseid.sinks.contract import Batch, Sink
+from perseid.sinks.failures import failing
+from perseid.spark.inputs import quoted
+
+WIDEST = 60
+"""Characters of a value that are shown."""
+
+
+class Console(Sink):
+    """A table in the terminal of the driver."""
+
+    guarantee: ClassVar[str] = "Shown at least once: a batch that comes again is shown again."
+
+    rows: int = Field(default=20, ge=1, le=1000)
+    """How many rows of a batch are shown; how many more there are is said."""
+
+    def told(self) -> str:
+        return "the console"
+
+    def write(self, batch: Batch) -> None:
+        with failing(self.told(), batch):
+            shown = texts(batch.rows).take(self.rows + 1)
+            if not shown:
+                return
+            more = batch.rows.count() - self.rows if len(shown) > self.rows else 0
+            title = f"batch {batch.number}"
+            below = f"and {more:,} more" if more > 0 else ""
+            cells = [[_visible(value) for value in row] for row in shown[: self.rows]]
+            _show(title, batch.rows.columns, cells, below)
+
+
+def texts(rows: Any) -> Any:
+    """Every value as Spark shows it, cut where nobody would read on."""
+    from pyspark.sql import functions as f
+
+    def cut(field: Any) -> Any:
+        column, kind = f.col(quoted(field.name)), field.dataType
+        text = f.to_json(column) if kind.typeName() in ("struct", "array", "map", "variant") else column.cast("string")
+        return f.substring(f.make_valid_utf8(text), 1, WIDEST + 1).alias(field.name)
+
+    return rows.select(*(cut(field) for field in rows.schema))
+
+
+def _visible(value: str | None) -> str:
+    """A value that moves no cursor and rings no bell."""
+    if value is None:
+        return ""
+    text = value if len(value) <= WIDEST else value[:WIDEST] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _show(title: str, names: list[str], cells: list[list[str]], below: str) -> None:
+    heads = [_visible(name) for name in names]
+    try:
+        import rich.console
+        import rich.table
+        import rich.text
+    except ImportError:
+        lines = ["  ".join(row) for row in (heads, *cells)]
+        sys.stdout.write("\n".join([title, *lines, *([below] if below else [])]) + "\n")
+        return
+    # As text: brackets in a value are no markup.
+    table = rich.table.Table(title=title, caption=below or None, title_justify="left", caption_justify="left")
+    for head in heads:
+        table.add_column(rich.text.Text(head))
+    for row in cells:
+        table.add_row(*map(rich.text.Text, row))
+    rich.console.Console(file=sys.stdout).print(table)

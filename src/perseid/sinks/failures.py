@@ -1,0 +1,66 @@
+"""What a sink says where it failed: which one, which batch, what the other side said, and no secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from perseid.errors import PerseidError
+from perseid.settings import Secret
+from perseid.sinks.contract import Batch
+
+LONGEST = 800
+"""Characters of what another side said that are told on."""
+HIDDEN = "***"
+_SECRETIVE = re.compile(
+    r"password|passwd|passphrase|secret|token|jaas|credential|authorization|cookie|signature|(api|access|private|account)[._-]?key",
+    re.IGNORECASE,
+)
+_NOISE = ("Traceback (most recent call last)", "An exception was thrown from the Python worker", "JVM stacktrace")
+
+
+class SinkError(PerseidError):
+    """A batch that could not be written; it comes again when the job is started again."""
+
+    def __init__(self, message: str, *, sink: str, batch: int | None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.sink = sink
+        self.batch = batch
+
+
+@contextmanager
+def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> Iterator[None]:
+    """Whatever goes wrong inside is told as an error of this sink."""
+    try:
+        yield
+    except SinkError:
+        raise
+    except Exception as error:
+        what = "This sink cannot be used" if batch is None else f"Batch {batch.number} was not written"
+        hint = error.hint if isinstance(error, PerseidError) else None
+        number = None if batch is None else batch.number
+        # Behind "from" the other side's own text would be shown, with whatever is in it.
+        raise SinkError(f"{sink}: {what}: {words(error, secrets)}", sink=sink, batch=number, hint=hint) from None
+
+
+def words(error: BaseException, secrets: Collection[str] = ()) -> str:
+    """What an error says, in one bounded paragraph: without traces of calls, without secrets."""
+    text = error.message if isinstance(error, PerseidError) else str(error)
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    lines = (line.rstrip() for line in text.splitlines())
+    said = " ".join(line for line in lines if line and not line[0].isspace() and not line.startswith(_NOISE))
+    said = "".join(c if c.isprintable() else "�" for c in said) or type(error).__name__
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]} …"
+
+
+def without_literal_secrets(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as they are; one whose name says that it is a secret has to be a reference to one."""
+    for name, value in options.items():
+        if not isinstance(value, Secret) and _SECRETIVE.search(name):
+            raise ValueError(
+                f"{name!r} holds a secret, which does not stand in the file; write {{env: NAME}} or {{file: PATH}}"
+            )
+    return options

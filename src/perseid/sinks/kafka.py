@@ -1,0 +1,84 @@
+"""Answers as messages of a Kafka topic."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from perseid.settings import Secret, SettingsError, revealed
+from perseid.sinks.contract import Batch, Sink
+from perseid.sinks.failures import failing, without_literal_secrets
+from perseid.sinks.rows import headers_of, identity_of, json_of
+
+_OURS = ("topic", "kafka.bootstrap.servers", "includeheaders")
+
+
+class Kafka(Sink):
+    """A topic: the key is the ``match_id``, the value the row as JSON, and headers say pattern, version, op and revision.
+
+    In the JSON, moments are in UTC (``2026-03-01T09:00:00.000000Z``) and a column without a value is left out.
+    """
+
+    guarantee: ClassVar[str] = (
+        "At least once: a batch that comes again is sent again, with the same keys. A consumer that keeps the last revision of each "
+        "(pattern, kind, match_id) has every answer once."
+    )
+
+    servers: str = Field(min_length=1)
+    """The brokers to begin with: ``host:port``, several with commas."""
+    topic: str = Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")
+    """The topic; whether it is made where there is none is the broker's to decide."""
+    options: dict[str, str | Secret] = Field(default_factory=dict)
+    """More options of Spark's connector, as ``kafka.security.protocol``; those that are secrets as ``{env: NAME}`` or ``{file: PATH}``."""
+
+    @field_validator("options")
+    @classmethod
+    def _checked(cls, options: dict[str, str | Secret]) -> dict[str, str | Secret]:
+        for name in options:
+            if name.lower() in _OURS:
+                raise ValueError(f"{name!r} is said by servers and topic")
+        return without_literal_secrets(options)
+
+    def told(self) -> str:
+        return f"kafka {self.servers} {self.topic}"
+
+    def prepare(self, session: Any, schema: Any, job: str) -> None:
+        options = revealed(self.options)
+        secrets = self._secrets(options)
+        try:
+            reader = session.read.format("kafka").option("kafka.bootstrap.servers", self.servers)
+            _ = reader.option("subscribe", self.topic).load().columns  # nobody is asked for this
+        except Exception as error:
+            if "Failed to find" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
+                raise SettingsError(
+                    f"{self.told()}: this Spark session has no connector to Kafka.",
+                    hint="Give it org.apache.spark:spark-sql-kafka-0-10 of its own version: spark.jars or spark.jars.packages.",
+                ) from None
+            with failing(self.told(), None, secrets):
+                raise
+
+    def write(self, batch: Batch) -> None:
+        options = revealed(self.options)
+        with failing(self.told(), batch, self._secrets(options)):
+            sent = messages(batch.rows)
+            writer = sent.write.format("kafka").options(**options)
+            writer.option("kafka.bootstrap.servers", self.servers).option("topic", self.topic).save()
+
+    def _secrets(self, options: dict[str, str]) -> list[str]:
+        return [options[name] for name, value in self.options.items() if isinstance(value, Secret)]
+
+
+def messages(rows: Any) -> Any:
+    """Each row as a message."""
+    from pyspark.sql import functions as f
+
+    told = [
+        f.struct(f.lit(name).alias("key"), text.cast("binary").alias("value"))
+        for name, text in headers_of(rows).items()
+    ]
+    key, value = identity_of(rows).alias("key"), json_of(rows).alias("value")
+    if not told:
+        return rows.select(key, value)
+    headers = f.filter(f.array(*told), lambda header: header["value"].isNotNull())
+    return rows.select(key, value, headers.alias("headers"))

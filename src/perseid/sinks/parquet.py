@@ -1,0 +1,135 @@
+"""Answers as Parquet files: one folder for each job and batch, put in place whole."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar
+from urllib.parse import quote, urlsplit
+
+from pydantic import Field, field_validator
+
+from perseid.settings import SettingsError
+from perseid.sinks.contract import Batch, Sink
+from perseid.sinks.failures import failing
+from perseid.sinks.rows import free_of, storable
+
+ASIDE = "_perseid"
+"""The folder of what is not in place, beside the jobs' own; readers pass over names that begin so."""
+RENAMING = ("hdfs", "viewfs")
+"""File systems, beside the local one, that rename a folder at once or not at all."""
+
+
+class Parquet(Sink):
+    """A folder of Parquet files, which ``spark.read.parquet`` reads with the columns ``job`` and ``batch``.
+
+    A batch is written aside and renamed into its place ``job=…/batch=…``. Where it comes again, the folder that was there is
+    moved aside first and removed when the new one stands: what a crash leaves of that is put right by :meth:`prepare`.
+    """
+
+    guarantee: ClassVar[str] = (
+        "Exactly once on a file system that renames folders (local, HDFS): a batch is there whole or not at all, "
+        "and one that comes again replaces itself."
+    )
+
+    path: str
+    """The folder: a path on this machine, or one that every machine of the cluster mounts there, or ``hdfs://…``."""
+    files: int | None = Field(default=None, ge=1)
+    """At most so many files a batch; as many as the batch has partitions unless said."""
+
+    @field_validator("path")
+    @classmethod
+    def _known(cls, path: str) -> str:
+        scheme = urlsplit(path).scheme if "://" in path or path.startswith("file:") else ""
+        if scheme not in ("", "file", *RENAMING):
+            raise ValueError(
+                f"{scheme!r} has no rename of folders that happens at once, so a reader could see half a batch; "
+                "use the sink delta there, or a local path or hdfs://"
+            )
+        if scheme and "%" in path:
+            raise ValueError("an address with '%' is read differently by different programs; use a path without it")
+        if not path.strip():
+            raise ValueError("the path is empty")
+        return path
+
+    def told(self) -> str:
+        return f"parquet {self.path}"
+
+    def prepare(self, session: Any, schema: Any, job: str) -> None:
+        """Put right what a crash of this job left: what was moved aside and has no successor goes back, the rest goes."""
+        free_of(schema, ("job", "batch"), "the folders of a batch are read as columns of that name")
+        with failing(self.told(), None):
+            _Folder(self.path).restore(quote(job, safe=""))
+
+    def write(self, batch: Batch) -> None:
+        with failing(self.told(), batch):
+            folder = _Folder(self.path)
+            job, name = quote(batch.job, safe=""), f"batch={batch.number}"
+            staged = f"{ASIDE}/{job}/{batch.number}-{quote(batch.attempt, safe='')}"
+            place, old = f"job={job}/{name}", f"{ASIDE}/{job}/{batch.number}.old"
+            folder.remove(staged)
+            empty = batch.rows.isEmpty()
+            if not empty:
+                rows = storable(batch.rows, intervals=True)
+                rows = rows if self.files is None else rows.coalesce(self.files)
+                rows.write.mode("overwrite").parquet(folder.address(staged))
+            self._put(folder, None if empty else staged, place, old)
+
+    def _put(self, folder: _Folder, staged: str | None, place: str, old: str) -> None:
+        """The new folder in the place of the old one, if there is one; at no moment are both in place, or half of one."""
+        if folder.has(place):
+            folder.remove(old)
+            folder.move(place, old)
+        if staged is not None:
+            folder.move(staged, place)
+        folder.remove(old)
+
+
+class _Folder:
+    """A folder as Spark is told of it and as we move things in it."""
+
+    def __init__(self, path: str) -> None:
+        from pyarrow import fs
+
+        parts = urlsplit(path)
+        if "://" in path and parts.scheme in RENAMING:
+            self._files, self._root = fs.FileSystem.from_uri(path)
+            self._prefix = f"{parts.scheme}://{parts.netloc}"
+        else:
+            # Without a scheme Spark would go to the cluster's own file system, and we would not.
+            local = path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
+            self._files, self._root = fs.LocalFileSystem(), os.path.abspath(local)
+            self._prefix = "file://"
+        self._root = self._root.rstrip("/")
+        if not self._root:
+            raise SettingsError("The root of a file system is no folder for a sink.")
+
+    def address(self, name: str) -> str:
+        """As Spark is told."""
+        return f"{self._prefix}{self._root}/{name}"
+
+    def has(self, name: str) -> bool:
+        from pyarrow import fs
+
+        return bool(self._files.get_file_info(f"{self._root}/{name}").type != fs.FileType.NotFound)
+
+    def names(self, name: str) -> list[str]:
+        from pyarrow import fs
+
+        inside = fs.FileSelector(f"{self._root}/{name}", allow_not_found=True)
+        return sorted(found.base_name for found in self._files.get_file_info(inside))
+
+    def move(self, source: str, target: str) -> None:
+        self._files.create_dir(f"{self._root}/{target}".rsplit("/", 1)[0], recursive=True)
+        self._files.move(f"{self._root}/{source}", f"{self._root}/{target}")
+
+    def remove(self, name: str) -> None:
+        if self.has(name):
+            self._files.delete_dir(f"{self._root}/{name}")
+
+    def restore(self, job: str) -> None:
+        for name in self.names(f"{ASIDE}/{job}"):
+            number, _, what = name.partition(".")
+            place = f"job={job}/batch={number}"
+            if what == "old" and not self.has(place):
+                self.move(f"{ASIDE}/{job}/{name}", place)
+        self.remove(f"{ASIDE}/{job}")

@@ -1,0 +1,150 @@
+"""The three tables of a PostgreSQL sink and what is done to them: created, filled beside, merged, cleaned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from perseid.errors import PerseidError
+from perseid.settings import SettingsError
+from perseid.sinks.contract import Batch
+from perseid.sinks.staging import COLUMNS
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.sql import Composed
+
+KEPT = 10_000
+"""Batches of a job that the ledger remembers; Spark asks again for the last one alone."""
+STALE = "1 day"
+"""After which what a job that never came back left in staging is removed."""
+NAMED = ("pattern", "kind", "match_id", "revision")
+"""What makes a row this one."""
+_TYPES = {
+    "match_id": "text not null",
+    "revision": "bigint not null",
+    "op": "text",
+    "pattern": "text not null",
+    "kind": "text not null",
+    "version": "text",
+    "start": "timestamptz",
+    "end": "timestamptz",
+    "data": "jsonb not null",
+}
+_ONE_AT_A_TIME = 0x7065727365696400 & 0x7FFFFFFFFFFFFFFF
+"""The lock under which tables are made: PostgreSQL fails where two make one at once."""
+
+
+class Tables:
+    """Names, and statements made of them."""
+
+    def __init__(self, table: str) -> None:
+        from psycopg import sql
+
+        *schema, name = table.split(".")
+        self.target = sql.Identifier(*schema, name)
+        self.staging = sql.Identifier(*schema, f"{name}_staging")
+        self.ledger = sql.Identifier(*schema, f"{name}_ledger")
+
+    def _said(self, text: str, **parts: Any) -> Composed:
+        from psycopg import sql
+
+        columns = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
+        named = sql.SQL(", ").join(map(sql.Identifier, NAMED))
+        # The texts are of this file, and names in them are quoted.
+        made = sql.SQL(text)
+        return made.format(
+            target=self.target, staging=self.staging, ledger=self.ledger, columns=columns, named=named, **parts
+        )
+
+    def prepare(self, database: Connection[Any], job: str) -> None:
+        """Make what is not there, see that what is there fits, and remove what this job left."""
+        from psycopg import errors, sql
+
+        with database.transaction():
+            database.execute("select pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
+            columns = sql.SQL(", ").join(
+                sql.SQL("{} " + kind).format(sql.Identifier(name)) for name, kind in _TYPES.items()
+            )
+            for table, statement in (
+                (
+                    self.target,
+                    "create table {target} ({types}, job text not null, batch bigint not null, "
+                    "written timestamptz not null default now(), primary key ({named}))",
+                ),
+                (
+                    self.staging,
+                    "create unlogged table {staging} (job text, batch bigint, attempt text, task text, "
+                    "copied timestamptz default now(), {types})",
+                ),
+                (
+                    self.ledger,
+                    "create table {ledger} (job text, batch bigint, attempt text not null, rows bigint not null, "
+                    "written timestamptz not null default now(), primary key (job, batch))",
+                ),
+            ):
+                found = database.execute("select to_regclass(%s)", (table.as_string(database),)).fetchone()
+                if found is None or found[0] is None:
+                    database.execute(self._said(statement, types=columns))
+        try:
+            with database.transaction():
+                database.execute(self._said("explain " + _MERGE), _nothing())
+                database.execute(self._said("explain " + _ENTER), (job, 0, "", 0))
+        except (
+            errors.UndefinedColumn,
+            errors.InvalidColumnReference,
+            errors.DatatypeMismatch,
+            errors.WrongObjectType,
+        ) as error:
+            raise SettingsError(
+                f"There is a table of that name, and it is none that this sink can write: {error.diag.message_primary}",
+                hint="Name another table, which is then created; or give this one the columns and the primary key that the guide lists.",
+            ) from None
+        with database.transaction():
+            database.execute(
+                self._said("delete from {staging} where job = %s or copied < now() - %s::interval"), (job, STALE)
+            )
+
+    def has(self, database: Connection[Any], job: str, number: int) -> bool:
+        """Whether a batch is in."""
+        found = database.execute(self._said("select 1 from {ledger} where job = %s and batch = %s"), (job, number))
+        return found.fetchone() is not None
+
+    def copying(self, job: str, number: int, attempt: str) -> tuple[str, tuple[Any, ...]]:
+        """The statement by which a task copies, and what stands before each of its rows."""
+        return self._said("copy {staging} (job, batch, attempt, task, {columns}) from stdin").as_string(None), (
+            job, number, attempt,
+        )  # fmt: skip
+
+    def merge(self, database: Connection[Any], batch: Batch, done: Mapping[str, int]) -> None:
+        """The batch and its line in the ledger, both or neither."""
+        copied = (batch.job, batch.number, batch.attempt, list(done))
+        with database.transaction():
+            entered = database.execute(self._said(_ENTER), (batch.job, batch.number, batch.attempt, sum(done.values())))
+            if entered.rowcount == 1:
+                there = database.execute(self._said(_COUNT), copied).fetchone()
+                if there is None or there[0] != sum(done.values()):
+                    # The staging table has no log: a server that crashed has emptied it.
+                    raise PerseidError("of what was copied not all is there any more")
+                database.execute(self._said(_MERGE), (batch.job, batch.number, *copied))
+            database.execute(
+                self._said("delete from {staging} where job = %s and batch <= %s"), (batch.job, batch.number)
+            )
+            database.execute(
+                self._said("delete from {ledger} where job = %s and batch < %s"), (batch.job, batch.number - KEPT)
+            )
+
+
+_ENTER = "insert into {ledger} (job, batch, attempt, rows) values (%s, %s, %s, %s) on conflict (job, batch) do nothing"
+_COUNT = "select count(*) from {staging} where job = %s and batch = %s and attempt = %s and task = any(%s)"
+_MERGE = """
+insert into {target} ({columns}, job, batch)
+select distinct on ({named}) {columns}, %s::text, %s::bigint
+from {staging} where job = %s and batch = %s and attempt = %s and task = any(%s) order by {named}
+on conflict ({named}) do update set (op, version, start, "end", data, job, batch, written) =
+(excluded.op, excluded.version, excluded.start, excluded."end", excluded.data, excluded.job, excluded.batch, excluded.written)
+"""
+
+
+def _nothing() -> tuple[Any, ...]:
+    return ("", 0, "", 0, "", [""])

@@ -1,0 +1,78 @@
+"""Answers as sinks see them: what names a row, a row as JSON, and types that files can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from perseid.engines.disorder.schema import OP, REVISION
+from perseid.settings import SettingsError
+from perseid.spark.inputs import quoted
+
+MATCH_ID, PATTERN, KIND, VERSION = "match_id", "pattern", "kind", "version"
+NAMES = (MATCH_ID, "id")
+"""Columns that name a row, the first that there is: matches have one, and what rules emit has the other."""
+JSON = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
+"""How values are written as JSON: moments in UTC, nulls left out."""
+
+
+def json_of(rows: Any, leaving_out: Collection[str] = ()) -> Any:
+    """Each row as one JSON object: a column expression."""
+    from pyspark.sql import functions as f
+
+    columns = [f.col(quoted(name)) for name in rows.columns if name not in leaving_out]
+    return f.to_json(f.struct(*columns), JSON) if columns else f.lit("{}")
+
+
+def identity_of(rows: Any) -> Any:
+    """What names each row, as text: its ``match_id`` or ``id``, and where it has none, a hash of all it says."""
+    from pyspark.sql import functions as f
+
+    said = f.sha2(json_of(rows), 256)
+    named = [f.col(name).cast("string") for name in NAMES if name in rows.columns][:1]
+    return f.coalesce(*named, said)
+
+
+def headers_of(rows: Any) -> dict[str, Any]:
+    """What a message says of its row beside it, as text; null where the row does not say."""
+    from pyspark.sql import functions as f
+
+    return {name: f.col(name).cast("string") for name in (PATTERN, VERSION, OP, REVISION) if name in rows.columns}
+
+
+def storable(rows: Any, *, intervals: bool) -> Any:
+    """Rows whose types files can hold: stretches of time, unless they can be held, and columns of nothing become text."""
+    from pyspark.sql import functions as f
+
+    columns = []
+    for field in rows.schema:
+        kind = _storable(field.dataType, intervals)
+        column = f.col(quoted(field.name))
+        columns.append(column if kind == field.dataType else column.cast(kind).alias(field.name))
+    return rows.select(*columns)
+
+
+def _storable(kind: Any, intervals: bool) -> Any:
+    from pyspark.sql import types as t
+
+    if isinstance(kind, t.StructType):
+        return t.StructType([t.StructField(x.name, _storable(x.dataType, intervals), x.nullable) for x in kind])
+    if isinstance(kind, t.ArrayType):
+        return t.ArrayType(_storable(kind.elementType, intervals), kind.containsNull)
+    if isinstance(kind, t.MapType):
+        return t.MapType(
+            _storable(kind.keyType, intervals), _storable(kind.valueType, intervals), kind.valueContainsNull
+        )
+    spans = (t.DayTimeIntervalType, t.YearMonthIntervalType)
+    if isinstance(kind, (t.NullType, t.CalendarIntervalType)) or (isinstance(kind, spans) and not intervals):
+        return t.StringType()
+    return kind
+
+
+def free_of(schema: Any, reserved: Collection[str], why: str) -> None:
+    """Refuse columns that are called as columns of the sink's own."""
+    for name in schema.fieldNames():
+        if name.lower() in reserved:
+            raise SettingsError(
+                f"The answers have a column {name!r}, and {why}.", hint=f"Return it under another name: … as {name}_2."
+            )

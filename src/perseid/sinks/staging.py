@@ -1,0 +1,125 @@
+"""Rows on their way into PostgreSQL: the columns that have a place of their own, all others as JSON, and the task that copies them."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from perseid.engines.disorder.schema import OP, REVISION
+from perseid.sinks.rows import KIND, MATCH_ID, PATTERN, VERSION, identity_of, json_of
+
+COLUMNS = ("match_id", "revision", "op", "pattern", "kind", "version", "start", "end", "data")
+INSTEAD = "�"
+"""What stands for the character of code 0, which PostgreSQL does not store."""
+_ZERO = re.compile(r"(?<!\\)((?:\\\\)*+)\\u0000")
+"""The escape of it in JSON: behind an even number of backslashes, or the last of them is one itself."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PLACES = {
+    MATCH_ID: "string", PATTERN: "string", KIND: "string", VERSION: "string", OP: "string", REVISION: "number",
+    "start": "timestamp", "end": "timestamp",
+}  # fmt: skip
+"""Columns of answers that have a place of their own, and of what type they have to be for it."""
+
+
+class StagingError(Exception):
+    """What a task was told by the server, without what it was sent."""
+
+
+def staged_rows(rows: Any) -> Any:
+    """Rows with the columns of the table; moments as microseconds."""
+    from pyspark.sql import functions as f
+    from pyspark.sql import types as t
+
+    def fits(field: Any) -> bool:
+        kind = field.dataType
+        match _PLACES.get(field.name):
+            case "number":
+                return isinstance(kind, t.IntegralType)
+            case "timestamp":
+                return isinstance(kind, t.TimestampType)
+            case "string":
+                return isinstance(kind, t.StringType)
+        return False
+
+    placed = {field.name for field in rows.schema if fits(field)}
+
+    def text(name: str, otherwise: str | None) -> Any:
+        found = f.make_valid_utf8(f.col(name)) if name in placed else f.lit(None).cast("string")
+        return found if otherwise is None else f.coalesce(found, f.lit(otherwise))
+
+    def moment(name: str) -> Any:
+        return f.unix_micros(f.col(name)) if name in placed else f.lit(None).cast("bigint")
+
+    revision = f.coalesce(f.col(REVISION).cast("bigint"), f.lit(0)) if REVISION in placed else f.lit(0).cast("bigint")
+    made = {
+        "match_id": f.make_valid_utf8(identity_of(rows)),
+        "revision": revision,
+        "op": text(OP, None) if OP in placed else f.lit("+"),
+        "pattern": text(PATTERN, ""),
+        "kind": text(KIND, ""),
+        "version": text(VERSION, None),
+        "start": moment("start"),
+        "end": moment("end"),
+        "data": json_of(rows, leaving_out=placed),
+    }
+    return rows.select(*(made[name].alias(name) for name in COLUMNS))
+
+
+def copied(reached: dict[str, Any], copy: tuple[str, tuple[Any, ...]]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """What a task does: copy its rows in one transaction, under a name that no other try has, and say how many there were."""
+    statement, before = copy
+
+    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+        import psycopg
+        import pyarrow as pa
+
+        task, rows = uuid.uuid4().hex, 0
+        full = (batch for batch in batches if batch.num_rows)
+        first = next(full, None)
+        if first is None:
+            return
+        try:
+            # A pooler between us and the server may not keep prepared statements apart.
+            with (
+                psycopg.connect(**reached, prepare_threshold=None) as database,
+                database.cursor() as cursor,
+                cursor.copy(statement) as out,
+            ):
+                for batch in _chain(first, full):
+                    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                        out.write_row((*before, task, *stored(row)))
+                        rows += 1
+        except (psycopg.Error, OverflowError) as error:
+            raise StagingError(told(error)) from None
+        yield pa.RecordBatch.from_pydict({"task": [task], "rows": [rows]})
+
+    return stage
+
+
+def told(error: Exception) -> str:
+    """What the server said, in one line."""
+    diagnosis = getattr(error, "diag", None)
+    said = getattr(diagnosis, "message_primary", None) or str(error)
+    return " ".join(said.split())
+
+
+def stored(row: Sequence[Any]) -> list[Any]:
+    """A row as PostgreSQL takes it, in the order of the columns."""
+    match_id, revision, op, pattern, kind, version, start, end, data = row
+    texts = [None if text is None else text.replace("\0", INSTEAD) for text in (match_id, op, pattern, kind, version)]
+    data = _ZERO.sub(lambda found: found[1] + INSTEAD, data) if "\\u0000" in data else data
+    moments = [None if at is None else _EPOCH + timedelta(microseconds=at) for at in (start, end)]
+    return [texts[0], revision, *texts[1:], *moments, data]
+
+
+def counted(rows: Iterable[Any]) -> dict[str, int]:
+    """Rows of each task that came to its end."""
+    return {row["task"]: row["rows"] for row in rows}
+
+
+def _chain(first: Any, others: Iterable[Any]) -> Iterator[Any]:
+    yield first
+    yield from others
