@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 import perseid as ps
-from perseid.cli import app as cli
+from perseid.cli import common, inputs, showing, trying, values
 
 HERE = Path(__file__).parent
 COMMANDS = {
@@ -188,7 +188,7 @@ def shown(width: int, columns: int, value: str = "north") -> str:
     names = ", ".join(f"a.x as column{i}" for i in range(columns))
     found = ps.pattern(f"pattern p match A a return {names}").match([{"ts": 1, "type": "A", "x": value}])
     console = Console(width=width, file=io.StringIO(), markup=False, emoji=False)
-    cli._print(found, ["p"], console)
+    showing.print_matches(found, ["p"], console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -216,7 +216,7 @@ def test_cells_are_shown_as_they_are() -> None:
     ],
 )
 def test_cells(value: object, text: str) -> None:
-    assert cli._plain(value) == text
+    assert showing.plain(value) == text
 
 
 def test_settings() -> None:
@@ -224,34 +224,34 @@ def test_settings() -> None:
         "pattern p(names list of string, ns list of integer, name string = '', n integer = 1, d duration = 1 minute) match A a"
     )
     given = ["names=1,'a,b', it", "names=z", "ns=-1,2", "name=007", "n=-5", "d=10 minutes"]
-    assert cli._values(given, rules) == {
+    assert values.values_of(given, rules) == {
         "names": ["1", "a,b", "it", "z"],
         "ns": [-1, 2],
         "name": "007",
         "n": -5,
         "d": dt.timedelta(minutes=10),
     }
-    assert cli._values(["names="], rules) == {"names": []}
+    assert values.values_of(["names="], rules) == {"names": []}
 
 
 def test_keys() -> None:
     rule = ps.pattern("pattern p match A a partition by user, a.b")
-    assert cli._key([], rule) is None
-    assert cli._key(["ann", "7"], rule) == ("ann", 7)
-    assert cli._key(["x=y", "'7'"], rule) == ("x=y", "7")
-    assert cli._key(["a.b=7", "user=ann"], rule) == {"a.b": 7, "user": "ann"}
+    assert trying.key_of([], rule) is None
+    assert trying.key_of(["ann", "7"], rule) == ("ann", 7)
+    assert trying.key_of(["x=y", "'7'"], rule) == ("x=y", "7")
+    assert trying.key_of(["a.b=7", "user=ann"], rule) == {"a.b": 7, "user": "ann"}
     with pytest.raises(typer.Exit):
-        cli._key(["user=ann", "7"], rule)
+        trying.key_of(["user=ann", "7"], rule)
 
 
 def test_a_folder_without_patterns(tmp_path: Path) -> None:
     with pytest.raises(ps.PerseidError, match=r"no \.perseid files"):
-        cli._pattern_files(tmp_path)
+        common.pattern_files(tmp_path)
 
 
 def test_columns_of_csv() -> None:
     text = 'id,n,zip,x,big\na,1,01234,1.5,1234567890123456789012\n"b,c",,9,2,1\n'
-    assert cli._csv_rows(text) == [
+    assert inputs.csv_rows(text) == [
         ("a", 1, "01234", 1.5, "1234567890123456789012"),
         ("b,c", None, "9", 2.0, "1"),
     ]

@@ -1,0 +1,111 @@
+"""``perseid doctor | inspect``: what executors have, and what a checkpoint keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import perseid as ps
+from perseid.cli.common import misuse
+
+if TYPE_CHECKING:
+    from perseid.spark.doctor import Report
+
+
+_QUIET = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
+
+
+def doctor_command(
+    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
+    remote: Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server.")] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="A setting of the session, as spark-submit takes it."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Ask the executors of a cluster which Python and perseid they have, and say what is wrong.
+
+    Example: perseid doctor --master spark://10.0.0.1:7077 --conf spark.submit.pyFiles=perseid.zip
+    """
+    if master is not None and remote is not None:
+        raise misuse("Give --master or --remote, not both.")
+    settings = [setting.partition("=") for setting in conf or []]
+    for name, sign, value in settings:
+        if not (name and sign):
+            raise misuse(f"--conf takes NAME=VALUE, not {name + value!r}.")
+    report = _examined(master, remote, {name: value for name, _, value in settings})
+    typer.echo(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else str(report))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _examined(master: str | None, remote: str | None, settings: Mapping[str, str]) -> Report:
+    """What the executors of a session have."""
+    _needs_spark("doctor")
+    from perseid.spark.doctor import examine
+
+    with session_for("doctor", master, remote, settings) as spark:
+        return examine(spark)
+
+
+def _needs_spark(command: str) -> None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise misuse(f"perseid {command} needs pyspark.\nInstall it with: pip install 'perseid[spark]'") from None
+
+
+@contextmanager
+def session_for(command: str, master: str | None, remote: str | None, settings: Mapping[str, str]) -> Iterator[Any]:
+    """The session that is there, or else one that lasts as long as the question."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    builder = SparkSession.builder.appName(f"perseid {command}")
+    if master is not None:
+        builder = builder.master(master)
+    if remote is not None:
+        builder = builder.remote(remote)
+    # The report says what went wrong; logs of Java would bury it. They can be had back with --conf.
+    quiet = {} if remote or "SPARK_REMOTE" in os.environ else _QUIET
+    for name, value in {**quiet, **settings}.items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:  # Java, the network and Spark each have their own.
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        typer.echo(f"No Spark session: {first}", err=True)
+        raise typer.Exit(1) from None
+    try:
+        yield spark
+    finally:
+        if active is None:
+            spark.stop()
+
+
+def inspect_command(
+    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="The checkpointLocation of a stream.")],
+    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
+    remote: Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server.")] = None,
+) -> None:
+    """Say what a stream keeps in its checkpoint: how many events, of which keys, and which attempts are open.
+
+    Example: perseid inspect /data/checkpoints/takeover
+    """
+    if master is not None and remote is not None:
+        raise misuse("Give --master or --remote, not both.")
+    _needs_spark("inspect")
+    from perseid.spark.inspection import inspect
+
+    with session_for("inspect", master or (None if remote else "local[1]"), remote, {}) as spark:
+        try:
+            typer.echo(str(inspect(spark, checkpoint)))
+        except ps.PerseidError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(1) from None

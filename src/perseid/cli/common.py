@@ -1,0 +1,99 @@
+"""What the commands have in common: their arguments, and how they fail."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import perseid as ps
+
+PatternFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .perseid file; - reads standard input.")]
+
+
+PatternFiles = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE…", help="Files of patterns, or folders of .perseid files; - reads standard input."),
+]
+
+
+PatternName = Annotated[str | None, typer.Option("--pattern", metavar="NAME", help="Only this pattern of the file.")]
+
+
+EventFile = Annotated[
+    Path,
+    typer.Argument(metavar="EVENTS.jsonl", help="One JSON object an event, one a line; - reads standard input."),
+]
+
+
+TimeColumn = Annotated[str, typer.Option(help="The column with the time.")]
+
+
+TypeColumn = Annotated[str, typer.Option(help="The column with the type.")]
+
+
+IdColumns = Annotated[list[str] | None, typer.Option(help="A column of the event's identity.")]
+
+
+OrderColumns = Annotated[list[str] | None, typer.Option(help="A column that orders events of one time.")]
+
+
+Values = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "--bind", metavar="NAME=VALUE", help="A value for a parameter; again, or with commas, for a list."
+    ),
+]
+
+
+RelationFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--relation",
+        metavar="NAME=FILE",
+        help="The rows of a relation: JSON lines, or CSV with a header (a column of only numbers holds numbers).",
+    ),
+]
+
+
+def load(path: Path) -> ps.PatternSet:
+    if str(path) != "-":
+        return ps.load(path)
+    try:
+        return ps.patterns(sys.stdin.buffer.read().decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ps.PerseidError("Standard input is not UTF-8 text.") from None
+
+
+def fail(error: ps.PerseidError, path: Path | str, *hints: str) -> typer.Exit:
+    """Say what is wrong with a file; what comes back is to be raised, unless other files are still to be read."""
+    lines = [f"{path}: {type(error).__name__}: {error}", *(f"  = {hint}" for hint in hints)]
+    typer.echo("\n".join(lines), err=True)
+    return typer.Exit(1)
+
+
+def misuse(text: str) -> typer.Exit:
+    typer.echo(text, err=True)
+    return typer.Exit(2)
+
+
+def pattern_files(path: Path) -> list[Path]:
+    """The file itself, or what a folder has."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.perseid"))
+    if not found:
+        raise ps.PerseidError("The folder has no .perseid files.")
+    return found
+
+
+def chosen(rules: ps.PatternSet, name: str | None) -> ps.PatternSet:
+    """One pattern where one is named, otherwise all."""
+    if name is None:
+        return rules
+    try:
+        return rules[name]
+    except KeyError as error:
+        raise misuse(f"No pattern is called {error.args[0]}.") from None

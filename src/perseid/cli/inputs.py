@@ -1,0 +1,117 @@
+"""Events and tables of files: what is no such file is called by its name, with the way out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import perseid as ps
+
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def holds_objects(path: Path) -> bool:
+    """Whether a file that is no pattern begins as JSON lines do."""
+    try:
+        return str(path) != "-" and path.read_bytes()[:1000].lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"["))
+    except OSError:
+        return False
+
+
+def csv_rows(text: str) -> list[tuple[object, ...]]:
+    try:
+        header, *rows = [row for row in csv.reader(text.splitlines(keepends=True), strict=True) if row] or [[]]
+    except csv.Error as error:
+        raise ps.EventDataError(f"The file is not CSV: {error}.") from None
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise ps.EventDataError(f"Row {number} has {len(row)} cells, and the header has {len(header)}.")
+    columns = [_column([row[place] for row in rows]) for place in range(len(header))]
+    return list(zip(*columns, strict=True))
+
+
+def _column(cells: list[str]) -> list[object]:
+    """A column of only numbers holds numbers; nothing is null."""
+    for form, read in ((_INTEGER, int), (_NUMBER, float)):
+        if all(form.fullmatch(cell) for cell in cells if cell):
+            return [read(cell) if cell else None for cell in cells]
+    return [cell or None for cell in cells]
+
+
+def text_of(path: Path) -> str:
+    """The text of a file or of standard input; what is no UTF-8 text is called by its name."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise ps.EventDataError(f"The file cannot be read: {error.strerror}.") from None
+    if data.startswith(b"\x1f\x8b"):
+        way = "Put gunzip before it in the pipe." if str(path) == "-" else f"Unpack it first: gunzip -k {path}"
+        raise ps.EventDataError("This looks like gzip, not text.", hint=way)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in data[:4]:
+        raise ps.EventDataError(
+            "This looks like UTF-16, and UTF-8 is read.",
+            hint=f"Turn it into UTF-8: iconv -f UTF-16 -t UTF-8 {path}",
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ps.EventDataError(f"This is not UTF-8 text: line {line} has a byte that does not belong.") from None
+
+
+def read_objects(path: Path) -> Iterator[dict[str, Any]]:
+    return objects_in(text_of(path), path)
+
+
+def objects_in(text: str, path: Path) -> Iterator[dict[str, Any]]:
+    # Not splitlines(): JSON strings may hold other signs that end a line.
+    first = True
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, parse_constant=lambda _: None)
+        except (ValueError, RecursionError) as error:
+            if first:
+                _name_other_forms(text, line, path)
+            where = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+            raise ps.EventDataError(f"Line {number} is not JSON: {where}.") from None
+        if not isinstance(row, dict):
+            if first:
+                _name_other_forms(text, line, path)
+            raise ps.EventDataError(f"Line {number} is not a JSON object.")
+        first = False
+        yield row
+
+
+def _name_other_forms(text: str, line: str, path: Path) -> None:
+    """Where the first line is not an object: say what the file seems to be, and the way out."""
+    if line.lstrip().startswith("["):
+        raise ps.EventDataError(
+            "This is a JSON array; what is read is one JSON object a line.",
+            hint=f"Make lines of it: jq -c '.[]' {path}",
+        )
+    if line.lstrip().startswith("{"):
+        try:
+            _, end = json.JSONDecoder().raw_decode(text.lstrip())
+        except (ValueError, RecursionError):
+            return
+        if "\n" not in text.lstrip()[:end]:
+            return
+        raise ps.EventDataError(
+            "This is JSON over several lines; what is read is one JSON object a line.",
+            hint=f"Make lines of it: jq -c . {path}",
+        )
+    if re.search(r"[^,;\t][,;\t]", line):
+        raise ps.EventDataError(
+            "This looks like CSV; what is read is one JSON object a line.",
+            hint=f"Make lines of it: mlr --icsv --ojsonl cat {path} (or in Python: ps.events(pandas.read_csv(…))).",
+        )

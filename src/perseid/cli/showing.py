@@ -1,0 +1,111 @@
+"""Matches as people and as tools read them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import perseid as ps
+from perseid.lang.printer import print_duration
+from perseid.semantics.values import clock
+from perseid.semantics.values import text as value_text
+
+UNBOUNDED = 1_000_000
+_NARROW = 9
+
+
+def finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def plain(value: object) -> str:
+    if isinstance(value, dt.datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, dt.timedelta):
+        micros = value // dt.timedelta(microseconds=1)
+        return ("-" if micros < 0 else "") + (print_duration(abs(micros)) if micros else "0 seconds")
+    if isinstance(value, (list, tuple, Mapping)):
+        return json.dumps(finite(value), default=plain, ensure_ascii=False)
+    shown = value_text(value)
+    return str(value) if shown is None else shown
+
+
+def print_matches(found: ps.Matches, names: Sequence[str], console: Console) -> None:
+    for name in dict.fromkeys(match.pattern for match in found):
+        mine = [match for match in found if match.pattern == name]
+        title = f"{name}: {len(mine)} match{'' if len(mine) == 1 else 'es'}"
+        keys = list(dict.fromkeys(k for m in mine for k in m.key))
+        columns = list(dict.fromkeys(k for m in mine for k in m.values))
+        reports = any(m.kind != "match" for m in mine)
+        headers = [*keys, "start", "end", "events", *columns, *(["kind"] if reports else [])]
+        rows = [
+            [
+                *(_cell(m.key.get(k)) for k in keys),
+                *(clock(m.start), _end(m), _events(m)),
+                *(_cell(m.values.get(k)) for k in columns),
+                *([m.kind] if reports else []),
+            ]
+            for m in mine
+        ]
+        _print_rows(title, headers, rows, console)
+    some = {match.pattern for match in found}
+    for name in names:
+        if name not in some:
+            console.print(f"{name}: no matches")
+    if found.suppressed:
+        console.print(f"{found.suppressed} suppressed")
+    if found.capped:
+        console.print(f"{found.capped} attempts given up: too many open without a bound")
+
+
+def _print_rows(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
+    """A table; where the terminal is too narrow for one, a block of lines a match."""
+    table = Table(title=title, title_justify="left")
+    for header in headers:
+        table.add_column(header, overflow="fold", no_wrap=header in ("start", "end"))
+    for row in rows:
+        table.add_row(*row)
+    natural = console.measure(table, options=console.options.update(max_width=UNBOUNDED)).maximum
+    if natural <= console.width or console.width >= _least(headers, rows):
+        console.print(table)
+        return
+    console.print(title)
+    for row in rows:
+        console.print()
+        for header, cell in zip(headers, row, strict=True):
+            console.print(f"{header}: {cell}", soft_wrap=True)
+
+
+def _least(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The width under which a table of these columns is no longer readable; times are never broken."""
+    frame = 3 * len(headers) + 1
+    times = sum(max(len(row[i]) for row in rows) for i, h in enumerate(headers) if h in ("start", "end"))
+    return frame + times + (_NARROW - 3) * sum(h not in ("start", "end") for h in headers)
+
+
+def _end(match: ps.Match) -> str:
+    """The end, without the date where it is the day of the start."""
+    start, end = clock(match.start), clock(match.end)
+    return end.partition(" ")[2] if " " in end and end[:10] == start[:10] else end
+
+
+def _events(match: ps.Match) -> str:
+    """Which steps have events, and how many: ``a b t×2``."""
+    return " ".join(name if len(found) == 1 else f"{name}×{len(found)}" for name, found in match.bindings.items())
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else plain(value)

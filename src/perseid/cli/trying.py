@@ -1,0 +1,149 @@
+"""``perseid try | why-not``: patterns over events of a file, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import perseid as ps
+from perseid.cli.common import (
+    EventFile,
+    IdColumns,
+    OrderColumns,
+    PatternFile,
+    PatternName,
+    RelationFiles,
+    TimeColumn,
+    TypeColumn,
+    Values,
+    chosen,
+    fail,
+    load,
+    misuse,
+)
+from perseid.cli.inputs import holds_objects, read_objects
+from perseid.cli.showing import UNBOUNDED, finite, plain, print_matches
+from perseid.cli.values import binding_hints, constant, named_file, read_relation, values_of
+
+
+def try_command(
+    file: PatternFile,
+    events: EventFile,
+    time: TimeColumn = "ts",
+    type: TypeColumn = "type",
+    id: IdColumns = None,
+    order_by: OrderColumns = None,
+    values: Values = None,
+    relation: RelationFiles = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a match, one a line.")] = False,
+) -> None:
+    """Run the patterns over events from a file, here, without a cluster.
+
+    Example: perseid try rules.perseid events.jsonl --time at --type kind
+    """
+    loaded, relations = given_files("try", file, events, relation)
+    with _told(file, events, loaded):
+        rules = loaded.bind(**values_of(values or [], loaded))
+        stream = stream_of(events, time, type, id, order_by)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ps.PerseidWarning)  # it is among the notes
+            found = rules.match(stream, relations=relations)
+    if as_json:
+        for row in found.to_dicts():
+            typer.echo(json.dumps(finite(row), default=plain, ensure_ascii=False, allow_nan=False))
+    else:
+        # What is piped elsewhere is not wrapped: nobody knows how wide it will be shown.
+        width = None if sys.stdout.isatty() else UNBOUNDED
+        print_matches(found, rules.names, Console(width=width, markup=False, emoji=False))
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def why_not_command(
+    file: PatternFile,
+    events: EventFile,
+    pattern: PatternName = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]VALUE",
+            help="The partition in question; again where partition by has several. Quotes make a text: \"'7'\".",
+        ),
+    ] = None,
+    time: TimeColumn = "ts",
+    type: TypeColumn = "type",
+    id: IdColumns = None,
+    order_by: OrderColumns = None,
+    values: Values = None,
+    relation: RelationFiles = None,
+) -> None:
+    """Say how far attempts got and what ended them, where a match was expected and none came.
+
+    Example: perseid why-not rules.perseid events.jsonl --pattern takeover --key ann
+    """
+    loaded, relations = given_files("why-not", file, events, relation)
+    if pattern is None and len(loaded) > 1:
+        raise misuse(f"{file} has several patterns: {', '.join(loaded.names)}. Choose one with --pattern.")
+    with _told(file, events, loaded):
+        rule = chosen(loaded.bind(**values_of(values or [], loaded)), pattern or loaded.names[0])
+        stream = stream_of(events, time, type, id, order_by)
+        typer.echo(str(rule.why_not(stream, key=key_of(key or [], rule), relations=relations)))
+
+
+def given_files(
+    command: str, file: Path, events: Path, relation: list[str] | None
+) -> tuple[ps.PatternSet, dict[str, list[tuple[object, ...]]]]:
+    """The patterns and relations of a command that runs patterns over events."""
+    files = [named_file(setting) for setting in relation or []]
+    if [str(file), str(events), *(str(path) for _, path in files)].count("-") > 1:
+        raise misuse("Only one thing can come from standard input.")
+    try:
+        loaded = load(file)
+    except ps.PerseidError as error:
+        swapped = isinstance(error, ps.PatternError) and holds_objects(file)
+        hints = [f"{file} looks like events. Patterns come first: perseid {command} {events} {file}"] if swapped else []
+        raise fail(error, file, *hints) from None
+    relations: dict[str, list[tuple[object, ...]]] = {}
+    for name, path in files:
+        relations.setdefault(name, []).extend(read_relation(path))
+    return loaded, relations
+
+
+def stream_of(events: Path, time: str, type: str, id: list[str] | None, order_by: list[str] | None) -> ps.Events:
+    """The events of a file, as its columns were named."""
+    return ps.events(list(read_objects(events)), time=time, type=type, id=id or (), order_by=order_by or ())
+
+
+@contextmanager
+def _told(file: Path, events: Path, loaded: ps.PatternSet) -> Iterator[None]:
+    """Errors as sentences, each with the file that it is about."""
+    try:
+        yield
+    except ps.EventDataError as error:
+        raise fail(error, events) from None
+    except ps.BindingError as error:
+        raise fail(error, file, *binding_hints(error, loaded)) from None
+    except ps.PerseidError as error:
+        raise fail(error, file) from None
+
+
+def key_of(settings: list[str], rule: ps.PatternSet) -> object:
+    """``--key ann`` in the order of ``partition by``, or ``--key user=ann``: read as ``--set`` reads its values."""
+    if not settings:
+        return None
+    names = {".".join(path.parts) for pattern in rule.tree.patterns for path in pattern.partition_by}
+    parts = [setting.partition("=") for setting in settings]
+    named = [(name, text) for name, sign, text in parts if sign and name in names]
+    if len(named) == len(settings):
+        return {name: constant(text, set()) for name, text in named}
+    if named:
+        raise misuse("Give --key with a name each time, or never.")
+    return tuple(constant(setting, set()) for setting in settings)

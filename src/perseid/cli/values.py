@@ -1,0 +1,95 @@
+"""Values and relations as the command line gives them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+from typing import Any
+
+import perseid as ps
+from perseid.cli.common import fail, misuse
+from perseid.cli.inputs import csv_rows, objects_in, text_of
+from perseid.semantics.evaluate import literal_value
+
+
+def _declared(rules: ps.PatternSet) -> dict[str, set[str]]:
+    """The types under which the patterns declare each parameter."""
+    out: dict[str, set[str]] = {}
+    for pattern in rules.tree.patterns:
+        for parameter in pattern.parameters:
+            out.setdefault(parameter.name, set()).add(parameter.type)
+    return out
+
+
+def binding_hints(error: ps.BindingError, rules: ps.PatternSet) -> list[str]:
+    """What the command line calls that which is missing or does not fit."""
+    asked = re.search(r"the relation '([^']+)'", error.message)
+    if asked:
+        return [f"On the command line: --relation {asked[1]}=FILE"]
+    named = [n for n in _declared(rules) if re.search(rf"(:|[Pp]arameter ){re.escape(n)}\b", error.message)]
+    return [f"On the command line: --set {name}=…" for name in named]
+
+
+def values_of(settings: list[str], rules: ps.PatternSet) -> dict[str, Any]:
+    """``--set threshold=5``: the value is read as a constant of the language, otherwise as text."""
+    declared = _declared(rules)
+    out: dict[str, Any] = {}
+    for setting in settings:
+        name, sign, text = setting.partition("=")
+        if not sign or not name:
+            raise ps.BindingError(f"--set takes NAME=VALUE, not {setting!r}.")
+        types = declared.get(name, set())
+        if any(kind.startswith(("list of ", "array<")) for kind in types):
+            kinds = {kind.removeprefix("list of ").removeprefix("array<").removesuffix(">") for kind in types}
+            items = re.findall(r"(?:'(?:[^']|'')*'|[^,])+", text)
+            out.setdefault(name, []).extend(constant(item.strip(), kinds) for item in items)
+        elif name in out:
+            raise ps.BindingError(
+                f"--set gives {name} twice, and it is not a list." if types else f"--set gives {name} twice."
+            )
+        else:
+            out[name] = constant(text, types)
+            if types == {"duration"} and not isinstance(out[name], dt.timedelta):
+                raise ps.BindingError(
+                    f"Parameter {name} is a length of time, and {text!r} is none.",
+                    hint="Write a number and a unit: '10 minutes'.",
+                )
+    return out
+
+
+def constant(text: str, types: set[str]) -> object:
+    """A value as the declared types would have it: for a string, digits are text as well."""
+    from perseid.lang.expressions import Literal, Unary
+    from perseid.lang.parser import parse_expression
+
+    try:
+        parsed = parse_expression(text)
+    except ps.PatternError:
+        return text
+    if isinstance(parsed, Literal) and (parsed.kind == "string" or "string" not in types):
+        return literal_value(parsed)
+    if isinstance(parsed, Unary) and parsed.op == "-" and "string" not in types and isinstance(parsed.operand, Literal):
+        value: Any = literal_value(parsed.operand)
+        return text if value is None or isinstance(value, (str, bool, dt.date)) else -value
+    return text
+
+
+def named_file(setting: str) -> tuple[str, Path]:
+    name, sign, file = setting.partition("=")
+    if not (name and sign and file):
+        raise misuse(f"--relation takes NAME=FILE, not {setting!r}.")
+    return name, Path(file)
+
+
+def read_relation(path: Path) -> list[tuple[object, ...]]:
+    """The rows of a file as tuples, in the order of its columns."""
+    try:
+        text = text_of(path)
+        if not text.lstrip().startswith(("{", "[")) and path.suffix not in (".json", ".jsonl", ".ndjson"):
+            return csv_rows(text)
+        objects = list(objects_in(text, path))
+    except ps.EventDataError as error:
+        raise fail(ps.BindingError(error.message, hint=error.hint), path) from None
+    columns = list(dict.fromkeys(column for row in objects for column in row))
+    return [tuple(row.get(column) for column in columns) for row in objects]
