@@ -19,7 +19,8 @@ import typer
 from rich.console import Console
 
 import perseid as ps
-from perseid.cli import common, inputs, showing, trying, values
+from perseid.cli import common, showing, trying, values
+from perseid.local import files
 
 HERE = Path(__file__).parent
 COMMANDS = {
@@ -251,7 +252,7 @@ def test_a_folder_without_patterns(tmp_path: Path) -> None:
 
 def test_columns_of_csv() -> None:
     text = 'id,n,zip,x,big\na,1,01234,1.5,1234567890123456789012\n"b,c",,9,2,1\n'
-    assert inputs.csv_rows(text) == [
+    assert files.csv_rows(text) == [
         ("a", 1, "01234", 1.5, "1234567890123456789012"),
         ("b,c", None, "9", 2.0, "1"),
     ]

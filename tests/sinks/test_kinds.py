@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from perseid.errors import PerseidError
 from perseid.sinks.delta import Delta
 from perseid.sinks.kafka import Kafka, messages
-from perseid.sinks.kinds import KINDS
+from perseid.sinks.kinds import SINKS
 from perseid.sinks.postgres import Postgres
 from perseid.sinks.staging import INSTEAD, stored
 from tests.sinks.answers import matches
@@ -22,7 +22,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "sinks.md"
 
 def test_every_sink_states_its_guarantee_and_its_words() -> None:
     page = GUIDE.read_text(encoding="utf-8")
-    for name, kind in KINDS.items():
+    for name, kind in SINKS.items():
         assert kind.guarantee.endswith(".")
         assert f"## {name}\n" in page
         for word, told in kind.model_json_schema()["properties"].items():
@@ -57,7 +57,7 @@ def test_every_sink_states_its_guarantee_and_its_words() -> None:
 )
 def test_words_that_cannot_be_are_refused(kind: str, words: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why) as caught:
-        KINDS[kind].model_validate(words)
+        SINKS[kind].model_validate(words)
     assert "pa55" not in str(caught.value)
 
 

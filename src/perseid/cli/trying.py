@@ -29,9 +29,9 @@ from perseid.cli.common import (
     load,
     misuse,
 )
-from perseid.cli.inputs import holds_objects, read_objects
 from perseid.cli.showing import UNBOUNDED, finite, plain, print_matches
 from perseid.cli.values import binding_hints, constant, named_file, read_relation, values_of
+from perseid.local.files import holds_objects, read_objects
 
 
 def try_command(

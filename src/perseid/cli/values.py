@@ -9,7 +9,7 @@ from typing import Any
 
 import perseid as ps
 from perseid.cli.common import fail, misuse
-from perseid.cli.inputs import csv_rows, objects_in, text_of
+from perseid.local.files import read_rows
 from perseid.semantics.evaluate import literal_value
 
 
@@ -85,11 +85,6 @@ def named_file(setting: str) -> tuple[str, Path]:
 def read_relation(path: Path) -> list[tuple[object, ...]]:
     """The rows of a file as tuples, in the order of its columns."""
     try:
-        text = text_of(path)
-        if not text.lstrip().startswith(("{", "[")) and path.suffix not in (".json", ".jsonl", ".ndjson"):
-            return csv_rows(text)
-        objects = list(objects_in(text, path))
+        return read_rows(path)
     except ps.EventDataError as error:
         raise fail(ps.BindingError(error.message, hint=error.hint), path) from None
-    columns = list(dict.fromkeys(column for row in objects for column in row))
-    return [tuple(row.get(column) for column in columns) for row in objects]

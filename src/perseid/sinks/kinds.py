@@ -10,7 +10,7 @@ from perseid.sinks.parquet import Parquet
 from perseid.sinks.postgres import Postgres
 from perseid.sinks.webhook import Webhook
 
-KINDS: dict[str, type[Sink]] = {
+SINKS: dict[str, type[Sink]] = {
     "console": Console,
     "parquet": Parquet,
     "delta": Delta,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import perseid as ps
+from perseid.errors import EventDataError
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
@@ -30,10 +30,10 @@ def csv_rows(text: str) -> list[tuple[object, ...]]:
     try:
         header, *rows = [row for row in csv.reader(text.splitlines(keepends=True), strict=True) if row] or [[]]
     except csv.Error as error:
-        raise ps.EventDataError(f"The file is not CSV: {error}.") from None
+        raise EventDataError(f"The file is not CSV: {error}.") from None
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
-            raise ps.EventDataError(f"Row {number} has {len(row)} cells, and the header has {len(header)}.")
+            raise EventDataError(f"Row {number} has {len(row)} cells, and the header has {len(header)}.")
     columns = [_column([row[place] for row in rows]) for place in range(len(header))]
     return list(zip(*columns, strict=True))
 
@@ -51,12 +51,12 @@ def text_of(path: Path) -> str:
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
-        raise ps.EventDataError(f"The file cannot be read: {error.strerror}.") from None
+        raise EventDataError(f"The file cannot be read: {error.strerror}.") from None
     if data.startswith(b"\x1f\x8b"):
         way = "Put gunzip before it in the pipe." if str(path) == "-" else f"Unpack it first: gunzip -k {path}"
-        raise ps.EventDataError("This looks like gzip, not text.", hint=way)
+        raise EventDataError("This looks like gzip, not text.", hint=way)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in data[:4]:
-        raise ps.EventDataError(
+        raise EventDataError(
             "This looks like UTF-16, and UTF-8 is read.",
             hint=f"Turn it into UTF-8: iconv -f UTF-16 -t UTF-8 {path}",
         )
@@ -64,7 +64,7 @@ def text_of(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ps.EventDataError(f"This is not UTF-8 text: line {line} has a byte that does not belong.") from None
+        raise EventDataError(f"This is not UTF-8 text: line {line} has a byte that does not belong.") from None
 
 
 def read_objects(path: Path) -> Iterator[dict[str, Any]]:
@@ -83,11 +83,11 @@ def objects_in(text: str, path: Path) -> Iterator[dict[str, Any]]:
             if first:
                 _name_other_forms(text, line, path)
             where = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-            raise ps.EventDataError(f"Line {number} is not JSON: {where}.") from None
+            raise EventDataError(f"Line {number} is not JSON: {where}.") from None
         if not isinstance(row, dict):
             if first:
                 _name_other_forms(text, line, path)
-            raise ps.EventDataError(f"Line {number} is not a JSON object.")
+            raise EventDataError(f"Line {number} is not a JSON object.")
         first = False
         yield row
 
@@ -95,7 +95,7 @@ def objects_in(text: str, path: Path) -> Iterator[dict[str, Any]]:
 def _name_other_forms(text: str, line: str, path: Path) -> None:
     """Where the first line is not an object: say what the file seems to be, and the way out."""
     if line.lstrip().startswith("["):
-        raise ps.EventDataError(
+        raise EventDataError(
             "This is a JSON array; what is read is one JSON object a line.",
             hint=f"Make lines of it: jq -c '.[]' {path}",
         )
@@ -106,12 +106,30 @@ def _name_other_forms(text: str, line: str, path: Path) -> None:
             return
         if "\n" not in text.lstrip()[:end]:
             return
-        raise ps.EventDataError(
+        raise EventDataError(
             "This is JSON over several lines; what is read is one JSON object a line.",
             hint=f"Make lines of it: jq -c . {path}",
         )
     if re.search(r"[^,;\t][,;\t]", line):
-        raise ps.EventDataError(
+        raise EventDataError(
             "This looks like CSV; what is read is one JSON object a line.",
             hint=f"Make lines of it: mlr --icsv --ojsonl cat {path} (or in Python: ps.events(pandas.read_csv(…))).",
         )
+
+
+def read_rows(path: Path) -> list[tuple[object, ...]]:
+    """The rows of a table in a file, JSON lines, CSV with a header or Parquet, in the order of its columns."""
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        try:
+            return [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
+        except (OSError, ValueError) as error:
+            said = (error.strerror if isinstance(error, OSError) else None) or "it is no Parquet file"
+            raise EventDataError(f"The file cannot be read: {said}.") from None
+    text = text_of(path)
+    if not text.lstrip().startswith(("{", "[")) and path.suffix not in (".json", ".jsonl", ".ndjson"):
+        return csv_rows(text)
+    objects = list(objects_in(text, path))
+    columns = list(dict.fromkeys(column for row in objects for column in row))
+    return [tuple(row.get(column) for column in columns) for row in objects]

@@ -1,0 +1,331 @@
+"""Read a job's file: what is wrong in it is told in sentences, each with its place; values are not shown, as they may be secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from perseid.errors import did_you_mean
+from perseid.jobs.choices import INSIDE
+from perseid.jobs.spec import JobFile
+from perseid.jobs.texts import At, Written, read_text, read_toml, read_yaml
+from perseid.settings import Settings, SettingsError
+from perseid.sinks.contract import Sink
+from perseid.sources.contract import Source
+
+_SECRET = re.compile(
+    r"passw|passphrase|secret|token|credential|jaas|(api|access|private|account)[._-]?key", re.IGNORECASE
+)
+_NO_SECRET = re.compile(
+    r"(url|uri|endpoint|location|path|file|dir|enabled|class|type|provider|algorithm|column|ms)$", re.IGNORECASE
+)
+_IN_ADDRESS = re.compile(r"://[^/\s@:]*:[^/\s@]+@")
+_PLAIN = re.compile(r"(?i)true|false|[0-9.]*")
+_HELD = ("stream", "sinks", "dead_letters", "spark")
+"""Where secrets are needed."""
+_ANCHORED = ("path", "checkpoint")
+"""Texts that are places, beside those that are declared as paths."""
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong in a file."""
+
+    at: str
+    line: int | None
+    said: str
+
+    def __str__(self) -> str:
+        line = f"line {self.line}: " if self.line is not None else ""
+        return f"{line}{self.at + ': ' if self.at else ''}{self.said}"
+
+
+class JobFileError(SettingsError):
+    """A job's file says something that cannot be."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        one = len(problems) == 1
+        super().__init__(f"{path}: {problems[0]}" if one else f"{path}: {len(problems)} things are wrong.\n{lines}")
+        self.problems = tuple(problems)
+
+
+def read_job(path: str | Path) -> JobFile:
+    """The job of a YAML or TOML file; relative paths in it begin at its folder."""
+    path = Path(path)
+    if path.suffix not in (".yaml", ".yml", ".toml"):
+        raise SettingsError(f"{path} is no job's file by its name.", hint="A job's file ends in .yaml, .yml or .toml.")
+    text = read_text(path)
+    written = read_toml(text, path) if path.suffix == ".toml" else read_yaml(text, path)
+    if not isinstance(written.data, Mapping):
+        raise SettingsError(f"{path} has no words of a job.", hint="Begin with: job: NAME.")
+    bare = list(_bare_secrets(written))
+    if bare:
+        raise JobFileError(path, bare)
+    try:
+        job = JobFile.model_validate(written.data)
+    except ValidationError as error:
+        raise JobFileError(path, _problems(error, written)) from None
+    anchored: JobFile = _anchored(job, path.parent)
+    return anchored
+
+
+def _anchored(value: Any, folder: Path) -> Any:
+    """The same, with what is relative to the file's folder as it is from here."""
+    if isinstance(value, Path):
+        return folder / value
+    if isinstance(value, list | tuple):
+        return type(value)(_anchored(one, folder) for one in value)
+    if isinstance(value, dict):
+        return {name: _anchored(one, folder) for name, one in value.items()}
+    if not isinstance(value, Settings):
+        return value
+    moved = {}
+    for name in type(value).model_fields:
+        old = getattr(value, name)
+        place = isinstance(value, Source | Sink | JobFile) and name in _ANCHORED and isinstance(old, str)
+        new = str(folder / old) if place and not _ADDRESS.match(old) else _anchored(old, folder)
+        if new != old:
+            moved[name] = new
+    return value.model_copy(update=moved) if moved else value
+
+
+def _bare_secrets(written: Written) -> Iterator[Problem]:
+    """Secrets that stand in the file themselves."""
+
+    def look(value: Any, at: At) -> Iterator[Problem]:
+        if isinstance(value, Mapping):
+            for word, one in value.items():
+                yield from look(one, (*at, word))
+        elif isinstance(value, list):
+            for place, one in enumerate(value):
+                yield from look(one, (*at, place))
+        elif isinstance(value, str):
+            word = str(at[-1])
+            named = _SECRET.search(word) and not _NO_SECRET.search(word) and not _PLAIN.fullmatch(value)
+            if at[-2:-1] != ("env",) and (named or _IN_ADDRESS.search(value)):
+                yield Problem(
+                    _path(at),
+                    _line(written, at),
+                    "a secret does not stand in the file; write {env: NAME} or {file: PATH}"
+                    if named
+                    else "an address with a password does not stand in the file; leave user and password out of it, "
+                    "and give them as {env: NAME} or {file: PATH}",
+                )
+
+    for word in _HELD:
+        if word in written.data:
+            yield from look(written.data[word], (word,))
+
+
+@dataclass(frozen=True)
+class _Slip:
+    """One complaint of the checker, with the place in the file that it is about."""
+
+    at: At
+    branch: At | None
+    """Where one of several forms was tried, if one was."""
+    error: Mapping[str, Any]
+    model: type[BaseModel]
+    base: At
+
+
+def _problems(error: ValidationError, written: Written) -> list[Problem]:
+    slips = list(_slips(error, JobFile, (), written.data))
+    deepest: dict[At, int] = {}
+    for slip in slips:
+        if slip.branch is not None:
+            deepest[slip.branch] = max(deepest.get(slip.branch, 0), len(slip.at))
+    groups: dict[At, list[_Slip]] = {}
+    for slip in slips:
+        if slip.branch is None or len(slip.at) == deepest[slip.branch]:
+            groups.setdefault(slip.at, []).append(slip)
+    found = [
+        Problem(_path(at), _line(written, at), _said(some, _value(written.data, at))) for at, some in groups.items()
+    ]
+    return sorted(found, key=lambda problem: problem.line or 0)
+
+
+def _slips(error: ValidationError, model: type[BaseModel], base: At, data: Any) -> Iterator[_Slip]:
+    for one in error.errors(include_url=False, include_input=False):
+        at, branch = _place(one, base, data)
+        if one["type"] == INSIDE:
+            inner = one["ctx"]
+            yield from _slips(inner["error"], inner["kind"], (*at, *inner["at"]), data)
+        else:
+            more = one["ctx"]["at"] if one["type"] == "said" else ()
+            yield _Slip((*at, *more), branch, one, model, base)
+
+
+def _place(error: Any, base: At, data: Any) -> tuple[At, At | None]:
+    """Where it is, without the names of forms that were tried, which stand among the words of the place."""
+    at, branch, here = list(base), None, _value(data, base)
+    loc = error["loc"]
+    for number, part in enumerate(loc):
+        last = number == len(loc) - 1
+        there = (isinstance(here, Mapping) and part in here) or (
+            isinstance(here, list) and isinstance(part, int) and part < len(here)
+        )
+        if there:
+            here = here[part]
+            at.append(part)
+        elif last and error["type"] == "missing":
+            at.append(part)
+        elif part == "[key]":
+            break
+        else:
+            branch = branch or tuple(at)
+    return tuple(at), branch
+
+
+def _value(data: Any, at: At) -> Any:
+    for part in at:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
+
+
+def _path(at: At) -> str:
+    said = ""
+    for part in at:
+        said += f"[{part}]" if isinstance(part, int) else f".{part}" if said else str(part)
+    return said
+
+
+def _line(written: Written, at: At) -> int | None:
+    while at and at not in written.lines:
+        at = at[:-1]
+    return written.lines.get(at)
+
+
+def _said(slips: Sequence[_Slip], value: Any) -> str:
+    """What is wrong at one place; of several forms, what each would be."""
+    said = list(dict.fromkeys(_sentence(slip, value) for slip in slips))
+    if len(said) == 1:
+        return said[0]
+    quoted = next((one for one in said if one.endswith("put it into quotes")), None)
+    if quoted is not None:
+        return quoted
+    meant = [one.removeprefix("it is ") for one in said if one.startswith("it is ")]
+    return (
+        "it is " + " or ".join(one.partition(".")[0] for one in meant)
+        if len(meant) == len(said)
+        else "; or ".join(said)
+    )
+
+
+_MEANT = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list of two",
+    "dict_type": "words with values below it",
+    "model_type": "words with values below it",
+    "model_attributes_type": "words with values below it",
+    "path_type": "the path of a file or folder",
+    "datetime_from_date_parsing": "a time, as 2026-01-31T12:00:00Z",
+    "datetime_parsing": "a time, as 2026-01-31T12:00:00Z",
+    "datetime_type": "a time, as 2026-01-31T12:00:00Z",
+}
+
+
+def _sentence(slip: _Slip, value: Any) -> str:
+    """One complaint as a sentence that says what to write; never with the value."""
+    error, context = slip.error, slip.error.get("ctx", {})
+    word = str(slip.at[-1]) if slip.at else ""
+    match error["type"]:
+        case "missing":
+            return f"the word is missing; write {word}: …{_about(slip, word)}"
+        case "extra_forbidden":
+            known = _words_beside(slip)
+            return f"there is no such word here.{did_you_mean(word, known)} There is: {', '.join(known)}"
+        case "literal_error":
+            wanted = [one.strip("'") for one in re.findall(r"'[^']*'", context["expected"])] or [context["expected"]]
+            return (
+                f"it is {' or '.join(wanted)};{did_you_mean(value, wanted) if isinstance(value, str) else ''}".rstrip(
+                    ";"
+                )
+            )
+        case "value_error":
+            return str(context["error"])
+        case "said":
+            return str(context["said"])
+        case "greater_than":
+            return f"it is a number above {context['gt']}"
+        case "greater_than_equal":
+            return f"it is a number of {context['ge']} or more"
+        case "less_than":
+            return f"it is a number below {context['lt']}"
+        case "less_than_equal":
+            return f"it is a number of {context['le']} or less"
+        case "too_short" | "string_too_short":
+            return "it is empty; write at least one"
+        case "too_long" | "string_too_long":
+            return f"it is longer than {context['max_length']}"
+        case "string_pattern_mismatch":
+            return (
+                "it is letters, digits, _ and -, and begins with a letter"
+                if word == "job"
+                else "it has signs that do not go there"
+            )
+        case kind if kind in _MEANT:
+            return f"it is {_MEANT[kind]}{_instead(kind, value)}"
+    return f"it cannot be read: {error['type'].replace('_', ' ')}"
+
+
+def _instead(kind: str, value: Any) -> str:
+    if kind in ("string_type", "path_type") and isinstance(value, bool):
+        return ", and YAML reads on, off, yes, no, true and false otherwise; put it into quotes"
+    if kind in ("string_type", "path_type") and isinstance(value, int | float):
+        return ", and this is read as a number; put it into quotes"
+    if kind == "string_type" and isinstance(value, Mapping):
+        return ", and words stand below it"
+    if kind in ("dict_type", "model_type", "model_attributes_type") and value is None:
+        return ", and nothing stands there"
+    return ""
+
+
+def _fields_at(slip: _Slip, parent: At) -> dict[str, Any]:
+    """The words that may stand beside one another at a place, with what is known of each."""
+    models: list[type[BaseModel]] = [slip.model]
+    for part in parent[len(slip.base) :]:
+        inner = [
+            found
+            for model in models
+            for name, known in model.model_fields.items()
+            if part in (name, known.alias)
+            for found in _models_in(known.annotation)
+        ]
+        models = inner or models
+    return {known.alias or name: known for model in models for name, known in model.model_fields.items()}
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for one in getattr(annotation, "__args__", ()) for found in _models_in(one)]
+
+
+def _words_beside(slip: _Slip) -> list[str]:
+    return list(_fields_at(slip, slip.at[:-1]))
+
+
+def _about(slip: _Slip, word: str) -> str:
+    known = _fields_at(slip, slip.at[:-1]).get(word)
+    said = (known.description or "").strip().rstrip(".") if known is not None else ""
+    return f" ({said[0].lower()}{said[1:]})" if said else ""

@@ -1,0 +1,306 @@
+"""Files of jobs as people write them, right and wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from perseid.jobs import stream_spec as spec
+from perseid.jobs.reading import JobFileError, read_job
+from perseid.jobs.texts import MAX_BYTES
+from perseid.settings import Secret, SettingsError
+
+FILES = Path(__file__).parent / "files"
+GOOD = sorted([*FILES.glob("*.yaml"), *FILES.glob("*.toml")])
+HIDDEN = "hunter2-Xq9"
+
+WHOLE = """\
+job: takeover
+stream:
+  source: {files: {path: in, format: json}}
+  lateness: 10 minutes
+patterns: rules/
+sinks: [console]
+checkpoint: state
+"""
+
+
+def written(folder: Path, text: str, name: str = "job.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_every_kind_of_stream_has_a_file(path: Path) -> None:
+    job = read_job(path)
+    # What is dumped is read as the same job: nothing is lost on the way.
+    assert type(job).model_validate(json.loads(job.model_dump_json(by_alias=True, exclude_unset=True))) == job
+
+
+def test_the_files_have_all_kinds() -> None:
+    assert {type(read_job(path).stream) for path in GOOD} == set(spec.STREAMS.values())
+
+
+def test_words_are_read_as_they_are_meant() -> None:
+    job = read_job(FILES / "events.yaml")
+    assert isinstance(job.stream, spec.EventStream)
+    assert (job.job, job.trigger, job.stream.lateness, job.stream.id) == (
+        "takeover",
+        "5 seconds",
+        "10 minutes",
+        "position",
+    )
+    assert job.bind == {"threshold": 20000}
+    assert job.limits.bad is not None
+    assert (job.limits.bad.share, job.limits.policy, job.metrics.port) == (0.05, "dead_letter", 9108)
+
+
+def test_relative_paths_begin_at_the_file() -> None:
+    job = read_job(FILES / "events.yaml")
+    assert job.patterns == [FILES / "rules"]
+    assert job.checkpoint == str(FILES / "state/takeover")
+    assert getattr(job.sinks[1], "path", None) == str(FILES / "out/matches")
+    assert job.metrics.log == FILES / "state/takeover.jsonl"
+
+
+def test_addresses_and_whole_paths_stay(tmp_path: Path) -> None:
+    text = WHOLE.replace("checkpoint: state", "checkpoint: hdfs://lake/state").replace("path: in", "path: /data/in")
+    job = read_job(written(tmp_path, text))
+    assert job.checkpoint == "hdfs://lake/state"
+    assert getattr(job.stream.source, "path", None) == "/data/in"
+
+
+def test_secrets_of_the_session_are_references(tmp_path: Path) -> None:
+    text = WHOLE + "spark: {spark.hadoop.fs.s3a.secret.key: {file: key.txt}}\n"
+    assert read_job(written(tmp_path, text)).spark == {
+        "spark.hadoop.fs.s3a.secret.key": Secret(file=tmp_path / "key.txt")
+    }
+
+
+BROKEN = {
+    "unknown word": ("metric: {}", "metric: there is no such word here. Did you mean 'metrics'?", 8),
+    "no name": (("job: takeover\n", ""), "job: the word is missing; write job: … (the job's name", None),
+    "a name with spaces": (("takeover", "my job"), "job: it is letters, digits, _ and -, and begins with a letter", 1),
+    "no stream": (("stream:", "strem:"), "strem: there is no such word here. Did you mean 'stream'?", 2),
+    "no kind of stream": (("stream:\n", "stream:\n  kind: belief\n"), "There is: events, documents", 3),
+    "stream is a text": (
+        (re.compile(r"stream:\n.*\n.*\n"), "stream: kafka\n"),
+        "stream: this is no stream; write its words below it",
+        2,
+    ),
+    "no source": (("  source: {files: {path: in, format: json}}\n", ""), "stream: say source: {…}, or sources:", 2),
+    "both sources": (
+        ("  lateness", "  sources: {A: {files: {path: a, format: json}}}\n  lateness"),
+        "stream: say source: {…}, or sources:",
+        2,
+    ),
+    "unknown source": (("{files:", "{fils:"), "stream.source: there is no source 'fils'. Did you mean 'files'?", 3),
+    "two in one source": (
+        ("{files: {path: in, format: json}}", "{files: {path: in, format: json}, kafka: {}}"),
+        "stream.source: this names 2 things, and it is one source",
+        3,
+    ),
+    "a word of the source": (
+        ("path: in", "pth: in"),
+        "stream.source.files.pth: there is no such word here. Did you",
+        3,
+    ),
+    "a missing word of the source": (("path: in, ", ""), "stream.source.files.path: the word is missing", 3),
+    "a format that nobody reads": (("format: json", "format: jsn"), "Did you mean 'json'?", 3),
+    "no lateness": (("  lateness: 10 minutes\n", ""), "write lateness: 10 minutes, or order: arrival", 2),
+    "lateness is a number": (("10 minutes", "600"), "stream.lateness: a stretch of time is a text, as '10 minutes'", 4),
+    "lateness in no unit": (("10 minutes", "10 mintes"), "stream.lateness: ", 4),
+    "arrival and disorder": (
+        ("  lateness", "  order: arrival\n  disorder: early\n  lateness"),
+        "order: arrival trusts that records come in order",
+        2,
+    ),
+    "unknown strategy": (
+        ("  lateness", "  disorder: erly\n  lateness"),
+        "there is no strategy 'erly'. Did you mean 'early'?",
+        4,
+    ),
+    "a setting of a strategy": (
+        ("  lateness", "  disorder: {adaptive: {loss: 1}}\n  lateness"),
+        "stream.disorder.adaptive.loss: it is a number below 1",
+        4,
+    ),
+    "position of files": (("  lateness", "  id: position\n  lateness"), "write id: content, or name columns", 2),
+    "a column is a number": (("  lateness", "  time: 7\n  lateness"), "put it into quotes", 4),
+    "a column is yes": (("  lateness", "  time: yes\n  lateness"), "put it into quotes", 4),
+    "time by type of one source": (("  lateness", "  time: {A: ts}\n  lateness"), "time is told by event type", 2),
+    "shards of nothing": (("  lateness", "  shards: 0\n  lateness"), "stream.shards: it is a number of 1 or more", 4),
+    "shards in words": (("  lateness", "  shards: many\n  lateness"), "stream.shards: it is a whole number", 4),
+    "no patterns": (("patterns: rules/\n", ""), "write patterns: rules/", None),
+    "no sinks": (("[console]", "[]"), "sinks: it is empty; write at least one", 6),
+    "sinks is a text": (("[console]", "console"), "sinks: it is a list", 6),
+    "unknown sink": (
+        ("[console]", "[console, consol]"),
+        "sinks[1]: there is no sink 'consol'. Did you mean 'console'?",
+        6,
+    ),
+    "a bare sink that needs words": (("[console]", "[parquet]"), "sinks[0].parquet.path: the word is missing", 6),
+    "a sink of no words": (("[console]", "[[console]]"), "sinks[0]: this is no sink; write {", 6),
+    "no checkpoint": (("checkpoint: state\n", ""), "checkpoint: the word is missing; write checkpoint: …", None),
+    "trigger": ("trigger: 5 secnds", "trigger: ", 8),
+    "trigger is a number": ("trigger: 5", "as 5 seconds, or available_now", 8),
+    "share": ("limits: {bad: {share: 5}}", "limits.bad.share: it is a number below 1", 8),
+    "policy": ("limits: {policy: drop}", "limits.policy: it is fail or dead_letter or drop_oldest", 8),
+    "dead letters nowhere": ("limits: {policy: dead_letter}", "write dead_letters: {…}", None),
+    "port": ("metrics: {port: 99999}", "metrics.port: it is a number of 65535 or less", 8),
+    "a relation without a file": (
+        "relations: {Blocked: blocked.csv}",
+        "relations.Blocked: it is words with values below it",
+        8,
+    ),
+    "a setting of Spark is no text": ("spark: {spark.ui.enabled: off}", "put it into quotes", 8),
+    "a value that is a table": ("bind: {threshold: {a: 1}}", "bind.threshold: ", 8),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_is_a_sentence_with_its_place(name: str, tmp_path: Path) -> None:
+    change, said, line = BROKEN[name]
+    if isinstance(change, str):
+        text = WHOLE + change + "\n"
+    else:
+        old, new = change
+        text = re.sub(old, new, WHOLE) if isinstance(old, re.Pattern) else WHOLE.replace(old, new)
+        assert text != WHOLE
+    path = written(tmp_path, text)
+    with pytest.raises(JobFileError) as raised:
+        read_job(path)
+    assert said in str(raised.value)
+    mine = next(problem for problem in raised.value.problems if said in str(problem))
+    assert mine.line == line or line is None
+    assert str(path) in str(raised.value)
+    assert "pydantic" not in str(raised.value)
+    assert "validation error" not in str(raised.value)
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    text = WHOLE.replace("path: in", "pth: in").replace("[console]", "[consol]")
+    with pytest.raises(JobFileError, match=r"job\.yaml: 3 things are wrong\.") as raised:
+        read_job(written(tmp_path, text))
+    assert [problem.at for problem in raised.value.problems] == [
+        "stream.source.files.path",
+        "stream.source.files.pth",
+        "sinks[0]",
+    ]
+
+
+def bomb() -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    return "\n".join(lines)
+
+
+HOSTILE = {
+    "a billion laughs": (bomb(), "it has more than 20000 words and values"),
+    "an alias of itself": ("job: &a [*a]", "nested more than 40 deep"),
+    "a tower": ("job: " + "[" * 20_000, "nested more than 40 deep|not YAML"),
+    "an object of Python": ("job: !!python/object/apply:os.system ['true']", r"line 1: a tag \(!…\) stands here"),
+    "a tag of its own": ("job: !secret x", r"a tag \(!…\) stands here"),
+    "a word twice": ("job: a\njob: b", "line 2: the word 'job' stands here a second time"),
+    "a merge": ("a: &a {b: 1}\njob: {<<: *a}", "<< is not read here"),
+    "a tab": ("job: a\n\tstream: b", "indent with spaces|not YAML"),
+    "two documents": ("job: a\n---\njob: b", "not YAML"),
+    "an unknown alias": ("job: *nothing", "alias that is not known"),
+    "yes before the colon": ("on: a", "a word is meant before the colon. YAML reads on"),
+    "a list before the colon": ("? [a]\n: b", "a word is meant before the colon"),
+    "no date": ("job: 2026-13-45", "put it into quotes"),
+    "nothing": ("", "is empty"),
+    "a text": ("hello", "has no words of a job"),
+    "too much": ("# " + "x" * MAX_BYTES, "has more than"),
+    "signs that no text has": ("job: \x07", "not YAML"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_are_refused(name: str, tmp_path: Path) -> None:
+    text, said = HOSTILE[name]
+    with pytest.raises(SettingsError, match=said):
+        read_job(written(tmp_path, text))
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        read_job(tmp_path / "none.yaml")
+    with pytest.raises(SettingsError, match="no job's file by its name"):
+        read_job(written(tmp_path, WHOLE, "job.json"))
+    (tmp_path / "bytes.yaml").write_bytes(b"job: \xff")
+    with pytest.raises(SettingsError, match="not UTF-8"):
+        read_job(tmp_path / "bytes.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'job = "{HIDDEN}',
+        f"job = {HIDDEN}",
+        f'a = 1\na = "{HIDDEN}"',
+        f'["{HIDDEN}"]\nb = 1\n["{HIDDEN}"]',
+        "a = [" * 5000,
+    ],
+)
+def test_what_is_no_toml_is_told_without_what_stands_there(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"not TOML|nested") as raised:
+        read_job(written(tmp_path, text, "job.toml"))
+    assert HIDDEN not in str(raised.value)
+
+
+SECRETS = [
+    "sinks: [{vault: {table: t, password: %s}}]",
+    "sinks: [{vault: {table: t, password: {env: P}, passwd: %s}}]",
+    "sinks: [{vault: {table: [%s], password: {env: P}}}]",
+    "sinks: [{vault: {table: t, password: {env: P, file: %s}}}]",
+    "sinks: [{vault: {table: t, password: [%s]}}]",
+    "sinks: ['postgres://me:%s@host/db']",
+    "sinks: [%s]",
+    "sinks: [{vault: %s}]",
+    "sinks: [console]\nstream: {source: {kafka: {servers: a, topic: t, options: {kafka.sasl.jaas.config: %s}}}}",
+    "sinks: [console]\nspark: {spark.hadoop.fs.s3a.secret.key: %s}",
+    "sinks: [console]\ntrigger: [%s]",
+    "sinks: [console]\nlimits: {policy: %s}",
+    "sinks: [console]\nmetrics: {port: %s}",
+    "sinks: [console\npassword: %s",
+    "sinks: [console]\npassword: '%s",
+    "sinks: [console]\nmetrics: !x %s",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_no_message_shows_a_secret(text: str, tmp_path: Path) -> None:
+    body = "job: a\npatterns: rules/\ncheckpoint: state\n" + text % HIDDEN
+    if "stream:" not in body:
+        body = WHOLE.replace("sinks: [console]\n", "") + text % HIDDEN
+    with pytest.raises(SettingsError) as raised:
+        read_job(written(tmp_path, body))
+    shown = str(raised.value) + repr(raised.value) + str(raised.value.__cause__) + str(raised.value.hint)
+    assert HIDDEN not in shown
+
+
+def test_a_secret_is_a_reference_and_shown_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD_OF_TABLE", HIDDEN)
+    (tmp_path / "key").write_text(HIDDEN)
+    text = WHOLE.replace("[console]", "[{vault: {table: t, password: {env: PASSWORD_OF_TABLE}}}]")
+    job = read_job(written(tmp_path, text + "spark: {spark.some.token: {file: key}}\n"))
+    assert getattr(job.sinks[0], "password", None) == Secret(env="PASSWORD_OF_TABLE")
+    secret = job.spark["spark.some.token"]
+    assert isinstance(secret, Secret)
+    assert secret.reveal() == HIDDEN
+    for shown in (repr(job), str(job), job.model_dump_json(), str(job.model_dump())):
+        assert HIDDEN not in shown
+        assert "PASSWORD_OF_TABLE" in shown
+
+
+def test_words_that_only_look_like_secrets_are_read(tmp_path: Path) -> None:
+    text = (
+        WHOLE
+        + "spark: {spark.security.credentials.kafka.enabled: 'false', spark.x.token.endpoint.url: 'https://a/b'}\n"
+    )
+    assert len(read_job(written(tmp_path, text)).spark) == 2

@@ -1,0 +1,245 @@
+"""The words of a job's stream become the stream as Python would declare it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perseid as ps
+from perseid.jobs import stream_spec as spec
+from perseid.jobs.asking import (
+    check_columns,
+    columns_of,
+    load_patterns,
+    load_relations,
+    load_subscriptions,
+    pattern_files,
+    schema_of,
+)
+from perseid.jobs.reading import read_job
+from perseid.jobs.spec import JobFile
+from perseid.jobs.streams import checked_words, declare, telling_of
+from perseid.semantics.types import Decimal, Double, EventSchema, String, Struct, Timestamp
+from perseid.settings import SettingsError
+from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
+from tests.jobs.test_reading import FILES, GOOD, WHOLE, written
+
+
+class Frame:
+    """What a DataFrame is to a declaration: columns, a nature, and a watermark."""
+
+    mapInArrow = None  # noqa: N815
+
+    def __init__(self, *columns: str, streaming: bool = True, watermark: tuple[str, str] | None = None) -> None:
+        self.columns = [*columns, WRONG, PAYLOAD, POSITION, ARRIVED]
+        self.isStreaming = streaming
+        self.watermark = watermark
+
+    def withWatermark(self, time: str, delay: str) -> Frame:
+        return Frame(*self.columns[:-4], streaming=self.isStreaming, watermark=(time, delay))
+
+
+def stream_of(text: str, folder: Path) -> Any:
+    return read_job(written(folder, text)).stream
+
+
+def test_events_are_declared_with_their_watermark_and_what_is_wrong_with_rows() -> None:
+    job = read_job(FILES / "events.yaml")
+    declared = declare(job.stream, Frame("ts", "kind", "user", "ip", "amount"))
+    assert isinstance(declared, ps.Events)
+    assert declared.data.watermark == ("ts", "10 minutes")
+    expected = ps.events(declared.data, time="ts", type="kind", id=POSITION, key="user", idle="1 minute", shards=8)
+    assert declared == replace(expected, wrong=WRONG)
+
+
+def test_what_is_finished_has_no_watermark() -> None:
+    declared = declare(read_job(FILES / "events.yaml").stream, Frame("ts", "kind", streaming=False))
+    assert isinstance(declared, ps.Events)
+    assert declared.data.watermark is None
+
+
+def test_where_a_record_was_read_is_no_part_of_its_content(tmp_path: Path) -> None:
+    declared = declare(stream_of(WHOLE, tmp_path), Frame("ts", "type", "user"))
+    assert isinstance(declared, ps.Events)
+    assert declared.id == ("ts", "type", "user")
+
+
+def test_several_sources_are_declared_by_type() -> None:
+    stream = read_job(FILES / "several.toml").stream
+    declared = declare(stream, {"sources.Order": Frame("at", "customer"), "sources.Payment": Frame("paid", "customer")})
+    assert isinstance(declared, ps.Events)
+    assert declared.disorder == ps.Adaptive(0.05)
+    assert [(kind, one.time, one.data.watermark, one.id) for kind, one in declared.inputs()] == [
+        ("Order", "at", ("at", "1 hour"), ("at", "customer")),
+        ("Payment", "paid", ("paid", "1 hour"), ("customer", "paid")),
+    ]
+
+
+def test_strategies_are_those_of_python(tmp_path: Path) -> None:
+    ways = {
+        "assemble": ps.Assemble(),
+        "{conservative: {promise: p, source: s, sources: [a, b]}}": ps.Conservative("p", "s", ("a", "b")),
+        "early": ps.Early(),
+        "aggressive": ps.Aggressive(),
+        "{adaptive: {}}": ps.Adaptive(),
+    }
+    for text, way in ways.items():
+        stream = stream_of(WHOLE.replace("  lateness", f"  disorder: {text}\n  lateness"), tmp_path)
+        declared = declare(stream, Frame("ts", "type"))
+        assert isinstance(declared, ps.Events)
+        assert declared.disorder == way
+
+
+def test_documents_and_beliefs_are_declared() -> None:
+    documents = declare(read_job(FILES / "documents.yaml").stream, Frame("ts", "xml"))
+    assert isinstance(documents, ps.Documents)
+    assert (documents.body, documents.events.data.watermark) == ("xml", ("ts", "1 minute"))
+    stream = read_job(FILES / "beliefs.yaml").stream
+    beliefs = declare(stream, Frame("ts", "person", "antenna"))
+    assert isinstance(beliefs, ps.Beliefs)
+    (part,) = beliefs.parts
+    assert (part.stream.type, part.stream.of, part.reading, part.data.watermark) == (
+        "At", ("person",), "antenna", ("ts", "1 minute"),
+    )  # fmt: skip
+    assert telling_of(stream) == ps.alerts(rise=0.6, fall=0.3)
+    assert telling_of(read_job(FILES / "events.yaml").stream) is None
+
+
+def test_a_job_over_beliefs_answers_as_python_does() -> None:
+    job = read_job(FILES / "beliefs.yaml")
+    rows = [
+        {"ts": second, "person": "ann", "antenna": antenna}
+        for second, antenna in enumerate(["a1", None, None, "a1", "a2", "a2"])
+    ]
+    model = ps.hidden_markov(
+        transitions=ps.floor_plan([("hall", "office"), ("hall", "kitchen")], 0.7),
+        readings={"hall": {"a1": 0.8, None: 0.2}, "office": {None: 1}, "kitchen": {"a2": 0.6, None: 0.4}},
+    )
+    same = ps.beliefs(rows, event="At", of="person", about="place", reading="antenna", every="1 second", model=model)
+    rules = load_patterns(job)
+    found = rules.match(declare(job.stream, rows)).to_dicts()
+    assert found == rules.match(same).to_dicts()
+    assert found
+
+
+def test_a_job_over_a_model_finds_the_patterns_of_its_text() -> None:
+    job = read_job(FILES / "model.yaml")
+    rules = load_patterns(job)
+    change = {"kind": None, "attribute": None, "value": None, "target": None, "element": "h"}
+    rows = [{**change, "ts": 0, "change": "create", "kind": "Host"}]
+    for second, used in enumerate([1, 3, 1, 4], 1):
+        rows += [{**change, "ts": second, "change": "set", "attribute": "used", "value": str(used)}]
+    rows += [{**change, "ts": 0, "change": "set", "attribute": "total", "value": "2"}]
+    assert [match.end for match in rules.match(declare(job.stream, rows))] == [4_000_000]
+
+
+def test_subscriptions_are_asked_of_documents() -> None:
+    job = read_job(FILES / "subscriptions.yaml")
+    entry = "<feed><item><author>{}</author></item></feed>"
+    rows = [{"ts": n, "feed": "Feed", "xml": entry.format(who)} for n, who in enumerate(["ann", "bob", "ann"])]
+    asked = load_subscriptions(job)
+    assert isinstance(asked, ps.SubscriptionSet)
+    declared = declare(job.stream, rows)
+    assert isinstance(declared, ps.Documents)
+    assert asked.match(declared, expand=True).num_rows == 1
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_words_alone_can_be_checked(path: Path) -> None:
+    checked_words(read_job(path).stream)
+
+
+def test_words_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    text = (FILES / "beliefs.yaml").read_text(encoding="utf-8").replace("reading: antenna", "p: chance")
+    with pytest.raises(SettingsError, match="stream: Rows have probabilities, or readings with a model; not both"):
+        checked_words(stream_of(text, tmp_path))
+    with pytest.raises(SettingsError, match=r"Nothing was opened for sources\.Payment"):
+        declare(read_job(FILES / "several.toml").stream, {"sources.Order": Frame("at")})
+    with pytest.raises(ps.EventDataError, match="has no column 'ts', which is to be the time"):
+        declare(stream_of(WHOLE, tmp_path), Frame("at", "type"))
+
+
+def test_every_source_has_a_place(tmp_path: Path) -> None:
+    beside = "  beside: [{source: {files: {path: b, format: json}}, lateness: 1 minute}]\n"
+    text = (FILES / "beliefs.yaml").read_text(encoding="utf-8").replace("  tell:", beside + "  tell:")
+    stream = stream_of(text, tmp_path)
+    assert list(spec.sources_of(stream)) == ["source", "beside[0].source"]
+    declared = declare(stream, {"source": Frame("ts"), "beside[0].source": Frame("ts", "type")})
+    assert isinstance(declared, ps.Beliefs)
+    assert [one.wrong for one in declared.certain] == [WRONG]
+
+
+def job_of(folder: Path, text: str) -> JobFile:
+    return read_job(written(folder, text))
+
+
+def test_patterns_come_from_files_folders_and_the_job_itself(tmp_path: Path) -> None:
+    (tmp_path / "rules" / "deep").mkdir(parents=True)
+    (tmp_path / "rules" / "a.perseid").write_text("pattern a match A x")
+    (tmp_path / "rules" / "deep" / "b.perseid").write_text("pattern b(d duration) match B x within :d")
+    (tmp_path / "c.perseid").write_text("pattern c match C x")
+    text = WHOLE.replace(
+        "patterns: rules/", "patterns: [rules, c.perseid, {text: pattern d match D x}]\nbind: {d: 5 minutes}"
+    )
+    job = job_of(tmp_path, text)
+    assert set(load_patterns(job).names) == {"a", "b", "c", "d"}
+    assert [path.name for path in pattern_files(job)] == ["a.perseid", "b.perseid", "c.perseid"]
+    assert "5 minutes" in str(load_patterns(job)["b"])
+    with pytest.raises(ps.BindingError, match="Parameter d is a length of time"):
+        load_patterns(job_of(tmp_path, text.replace("5 minutes", "long")))
+    with pytest.raises(ps.BindingError, match="No pattern here has a parameter 'e'"):
+        load_patterns(job_of(tmp_path, text.replace("{d: 5", "{e: 5")))
+
+
+def test_patterns_that_are_not_there_or_wrong_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"rules cannot be read: No such file"):
+        load_patterns(job_of(tmp_path, WHOLE))
+    (tmp_path / "rules").mkdir()
+    with pytest.raises(SettingsError, match=r"has no \.perseid files"):
+        load_patterns(job_of(tmp_path, WHOLE))
+    (tmp_path / "rules" / "a.perseid").write_text("pattern a match")
+    with pytest.raises(ps.PatternError) as raised:
+        load_patterns(job_of(tmp_path, WHOLE))
+    assert raised.value.__notes__ == [f"In {tmp_path / 'rules' / 'a.perseid'}."]
+
+
+def test_relations_are_read(tmp_path: Path) -> None:
+    (tmp_path / "blocked.csv").write_text("user,level\nann,3\n")
+    assert load_relations(job_of(tmp_path, WHOLE + "relations: {Blocked: {file: blocked.csv}}\n")) == {
+        "Blocked": [("ann", 3)]
+    }
+    with pytest.raises(ps.BindingError, match=r"relations\.Blocked: .*none\.csv: The file cannot be read"):
+        load_relations(job_of(tmp_path, WHOLE + "relations: {Blocked: {file: none.csv}}\n"))
+
+
+def test_columns_are_read_as_spark_writes_them() -> None:
+    assert columns_of("ts timestamp NOT NULL, `my user` string COMMENT 'it''s', a: decimal(10,2), s struct<x:double>") == {
+        "ts": Timestamp(), "my user": String(), "a": Decimal(10, 2), "s": Struct((("x", Double()),)),
+    }  # fmt: skip
+    assert columns_of("ts timestamp_ntz") is None
+    assert columns_of(None) is None
+
+
+def test_columns_of_roles_are_in_the_schema(tmp_path: Path) -> None:
+    job = read_job(FILES / "events.yaml")
+    schema = schema_of(job)
+    assert isinstance(schema, EventSchema)
+    check_columns(job, schema)
+    text = (FILES / "events.yaml").read_text(encoding="utf-8").replace("key: user", "key: usr")
+    with pytest.raises(ps.EventDataError, match=r"The source has no column 'usr', .* Did you mean 'user'"):
+        check_columns(job_of(tmp_path, text), schema)
+    several = read_job(FILES / "several.toml")
+    known = schema_of(several)
+    assert known is not None
+    check_columns(several, known)
+    assert known.event_types == ("Order", "Payment")
+
+
+def test_durations_are_bound(tmp_path: Path) -> None:
+    text = WHOLE.replace("rules/", "{text: 'pattern p(d duration) match A a within :d'}\nbind: {d: 90 seconds}")
+    rules = load_patterns(job_of(tmp_path, text))
+    assert rules == ps.patterns("pattern p(d duration) match A a within :d").bind(d=dt.timedelta(seconds=90))
