@@ -99,8 +99,8 @@ class Setting:
         )
 
         def answers(texts: Texts) -> Answers:
-            patterns = read_patterns(texts, {})
-            return Answers(patterns.detect(ps.events(stream, shards=2)), versions_of(patterns))
+            patterns = read_patterns(texts.patterns)
+            return Answers(patterns.detect(ps.events(stream, shards=2)), versions_of(patterns), ["user"])
 
         made = Job("job", self.spark, self.rules, answers, [self.sink], str(self.folder / "checkpoint"))
         return replace(made, **more)
@@ -221,7 +221,7 @@ def test_caps_cut_a_batch_and_say_so(setting: Setting, caps: Caps, kept: list[in
     (setting.folder / "dead").mkdir()
     dead = Written(folder=setting.folder / "dead")
     eyes = Eyes("job", log=setting.folder / "log.jsonl")
-    Runner(setting.job(trigger={"availableNow": True}, caps=caps, keys=["user"], dead_letters=dead, eyes=eyes)).run()
+    Runner(setting.job(trigger={"availableNow": True}, caps=caps, dead_letters=dead, eyes=eyes)).run()
     assert sorted(row["a"] for row in setting.sink.rows()) == kept
     assert len(dead.rows()) == letters
     assert all(

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import perseid as ps
-from perseid.cli import cluster, patterns, trying
+from perseid.cli import cluster, patterns, running, trying
 
 app = typer.Typer(
     name="perseid",
@@ -43,6 +43,8 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "draw": patterns.draw_command,
     "try": trying.try_command,
     "why-not": trying.why_not_command,
+    "run": running.run_command,
+    "status": running.status_command,
     "doctor": cluster.doctor_command,
     "inspect": cluster.inspect_command,
 }

@@ -47,14 +47,14 @@ def doctor_command(
 
 def _examined(master: str | None, remote: str | None, settings: Mapping[str, str]) -> Report:
     """What the executors of a session have."""
-    _needs_spark("doctor")
+    needs_spark("doctor")
     from perseid.spark.doctor import examine
 
     with session_for("doctor", master, remote, settings) as spark:
         return examine(spark)
 
 
-def _needs_spark(command: str) -> None:
+def needs_spark(command: str) -> None:
     try:
         import pyspark  # noqa: F401
     except ImportError:
@@ -100,7 +100,7 @@ def inspect_command(
     """
     if master is not None and remote is not None:
         raise misuse("Give --master or --remote, not both.")
-    _needs_spark("inspect")
+    needs_spark("inspect")
     from perseid.spark.inspection import inspect
 
     with session_for("inspect", master or (None if remote else "local[1]"), remote, {}) as spark:

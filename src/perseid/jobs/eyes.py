@@ -81,6 +81,11 @@ class Eyes:
         self._refused = gauge("rules_refused", "Texts of rules that are refused at the moment.")
         self._batch = gauge("last_batch", "The number of the last batch.")
 
+    @property
+    def answers(self) -> dict[str, int]:
+        """How many answers sinks were given so far, by pattern and kind."""
+        return dict(self._status["answers"])
+
     def serve(self, host: str, port: int) -> int:
         """Answer Prometheus; the port that is listened on."""
         try:

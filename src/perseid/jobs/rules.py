@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import perseid as ps
-from perseid.errors import PerseidError
+from perseid.errors import PatternError, PerseidError
 from perseid.semantics.resolve import semantic_hash
+from perseid.settings import SettingsError
 
 VERSION_DIGITS = 12
 
@@ -140,17 +141,26 @@ class Watch:
         return found
 
 
-def read_patterns(texts: Texts, values: Mapping[str, object]) -> ps.PatternSet:
-    """The patterns of texts as one set, with values for their parameters; errors say of which text they are."""
-    sets = []
-    for name, text in sorted(texts.patterns.items()):
+def read_patterns(texts: Mapping[str, str]) -> ps.PatternSet:
+    """The patterns of texts as one set; an error says in which of them it is."""
+    parts = []
+    for name, text in sorted(texts.items()):
         try:
-            sets.append(ps.patterns(text))
-        except PerseidError as error:
-            error.message = f"{name}: {error.message}"
+            parts.append(ps.patterns(text))
+        except PatternError as error:
+            error.locate(text).add_note(f"In {name}.")
             raise
-    whole = ps.patterns(sets)
-    return whole.bind(**values) if values else whole
+    # One text keeps the place of what is wrong in it; several are one set.
+    whole = parts[0] if len(parts) == 1 else ps.patterns(parts)
+    if not len(whole):
+        raise SettingsError("Nothing is asked of the stream.", hint="Write patterns: rules/")
+    return whole
+
+
+def keys_of(patterns: ps.PatternSet, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of answers that say of which key they are."""
+    named = (".".join(path.parts) for one in patterns.tree.patterns for path in one.partition_by)
+    return tuple(dict.fromkeys(name for name in named if name in columns))
 
 
 def versions_of(patterns: ps.PatternSet) -> dict[str, str]:

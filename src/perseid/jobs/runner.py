@@ -8,6 +8,7 @@ again, whole, under the new rules. What was searched and not yet written is fini
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 import uuid
@@ -25,6 +26,8 @@ from perseid.spark.progress import batch_counts
 
 log = logging.getLogger("perseid.jobs")
 
+_SAID = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+"""The last line of a trace of Python."""
 LOOK = 0.2
 """Seconds between two looks at the query, its rules and whether to stop."""
 REST = 0.5
@@ -49,6 +52,8 @@ class Answers:
 
     frame: Any
     versions: Mapping[str, str]
+    keys: Sequence[str] = ()
+    """The columns that say of which key an answer is; caps by key go by them."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,6 @@ class Job:
     watched: bool = True
     """Whether rules are looked at again while the job runs."""
     caps: Caps = field(default_factory=Caps)
-    keys: Sequence[str] = ()
-    """The key columns of answers, which caps by key go by."""
     eyes: Eyes | None = None
     stop_rule: Callable[[int, int], str | None] = lambda _read, _bad: None
     """Asked after every batch with the rows it read and the bad ones among them: why to stop, or None."""
@@ -192,8 +195,9 @@ class Runner:
 
     def _accepts(self, texts: Texts) -> Answers:
         answers = self.job.answers(texts)
+        schema = split(answers.frame)[0].schema
         for sink in self.job.sinks:
-            sink.prepare(self.job.session, answers.frame.schema)
+            sink.prepare(self.job.session, schema, self._identity)
         return answers
 
     def _run_with(self, handle: _Handle) -> None:
@@ -235,7 +239,8 @@ class Runner:
         if handle.changed:
             return
         if handle.failed is not None:
-            raise JobError(f"Job {self.job.name!r} cannot go on: {handle.failed}") from handle.failed
+            said = str(handle.failed) if isinstance(handle.failed, PerseidError) else first_line(handle.failed)
+            raise JobError(f"Job {self.job.name!r} cannot go on: {said}") from handle.failed
         raise JobError(f"The query of job {self.job.name!r} failed: {first_line(error)}") from error
 
     def _idle(self, handle: _Handle) -> bool:
@@ -298,7 +303,7 @@ class _Handle:
         self.changed = False
         self.wrote = False
         """Whether any sink was given anything under these rules."""
-        self.failed: PerseidError | None = None
+        self.failed: Exception | None = None
 
     def __call__(self, frame: Any, number: int) -> None:
         runner, job = self._runner, self._runner.job
@@ -320,7 +325,7 @@ class _Handle:
                 written = self._write(rows, number, counted)
                 if job.eyes is not None:
                     job.eyes.wrote(written)
-            except PerseidError as error:
+            except Exception as error:
                 self.failed = error
                 raise
             finally:
@@ -337,7 +342,7 @@ class _Handle:
         dropped = 0
         if told:
             self.wrote = True
-            kept = within(answers, job.caps, job.keys, told)
+            kept = within(answers, job.caps, self.running[1].keys, told)
             dropped = kept.dropped
             if kept.beyond is not None:
                 letters = kept.beyond if letters is None else letters.unionByName(kept.beyond, allowMissingColumns=True)
@@ -372,9 +377,11 @@ def tally(rows: Any) -> dict[tuple[str, str], int]:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of Spark says, without the stack of Java below it."""
+    """What an error of Spark says, without the stacks of Java and Python around it: ours where there is one."""
     text = str(error)
-    for ours in ("StateError: ", "PerseidError: ", "EventDataError: ", "LimitError: "):
-        if ours in text:
-            return text.partition(ours)[2].splitlines()[0]
+    said = _SAID.findall(text)
+    if said:
+        ours = [line for name, line in said if name.startswith("perseid.")]
+        name, line = said[-1]
+        return ours[-1] if ours else f"{name.rpartition('.')[2]}: {line}"
     return next(iter(text.strip().splitlines()), type(error).__name__)

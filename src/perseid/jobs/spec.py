@@ -14,6 +14,7 @@ from perseid.jobs.stream_spec import ModelStream, StreamOf, SubscriptionStream, 
 from perseid.settings import Secret, Settings
 from perseid.sinks import kinds
 from perseid.sinks.contract import Sink
+from perseid.sources.rules import StopRule
 
 AVAILABLE_NOW = "available_now"
 SinkOf = Annotated[Sink, ByKey(lambda: kinds.SINKS, "sink", bare=True)]
@@ -21,22 +22,17 @@ Value = bool | int | float | str | list[bool | int | float | str]
 """What a parameter may be given in a file; a length of time is a text."""
 
 
-class BadShare(Settings):
-    """Stop when too many records cannot be read: then it is no bad record, but a wrong topic or a new schema."""
-
-    share: float = Field(ge=0, lt=1, examples=[0.05])
-    """The share of records above which the job stops; 0 stops at the first."""
-    of: int = Field(default=1000, gt=0)
-    """Records that count: the newest batches that together have as many."""
-
-
 class Limits(Settings):
     """What a job may not exceed, and what is done when it does."""
 
-    bad: BadShare | None = None
+    bad: StopRule | None = None
     """When too many records cannot be read."""
-    matches_per_batch: int | None = Field(default=None, gt=0)
+    per_batch: int | None = Field(default=None, gt=0)
     """Answers that one batch may have."""
+    per_pattern: int | None = Field(default=None, gt=0)
+    """Answers that one pattern may have in a batch."""
+    per_key: int | None = Field(default=None, gt=0)
+    """Answers that one pattern may have for one key in a batch."""
     policy: Literal["fail", "dead_letter", "drop_oldest"] = "fail"
     """What is done with a batch that has more: stop, write the rest as dead letters, or leave out the oldest."""
 
@@ -104,6 +100,8 @@ class JobFile(Settings):
     """How often a batch is begun; available_now: read what is there, and end."""
     checkpoint: str = Field(min_length=1)
     """The folder of what the job has to remember; another folder is another job."""
+    retries: int = Field(default=0, ge=0, le=1000)
+    """How often the query is started again after a failure of a source, a sink or Spark; a batch that gets through begins the count anew."""
     limits: Limits = Limits()
     """What the job may not exceed."""
     metrics: Metrics = Metrics()

@@ -1,0 +1,201 @@
+"""``perseid run | status``: a job from its file until it is stopped, and how one stands."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+import perseid as ps
+from perseid.cli.cluster import needs_spark, session_for
+from perseid.cli.common import misuse
+
+if TYPE_CHECKING:
+    from perseid.jobs.spec import JobFile
+
+JobPath = Annotated[Path, typer.Argument(metavar="JOB", help="The job's file: YAML or TOML.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="With the trace of what failed.")]
+PARTITIONS = "spark.sql.shuffle.partitions"
+MANY = 8
+"""Tasks of a trigger, unless the job's file says otherwise: each takes its time even where it has nothing to do."""
+STALE = 60.0
+"""Seconds without a batch after which a job is said to be silent."""
+
+
+def run_command(
+    job: JobPath,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Read what is there, and end.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a job until it is stopped: Ctrl-C or SIGTERM end it after the batch it is in.
+
+    Example: perseid run job.yaml
+    Example: spark-submit --packages … $(which perseid) run job.yaml
+    """
+    needs_spark("run")
+    read = read_or_fail(job)
+    from perseid.jobs.assembly import assemble, told
+    from perseid.jobs.runner import Runner
+
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells of every query that ends for other rules
+    logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers would start the system's Python
+    try:
+        with session_for(f"run {read.job}", master or _master(), None, _settings(read)) as spark:
+            made = assemble(read, spark, once=once)
+            assert made.eyes is not None
+            runner = Runner(made)
+            _obey_signals(runner)
+            for line in told(read):
+                typer.echo(line, err=True)
+            if read.metrics.port is not None:
+                port = made.eyes.serve(read.metrics.host, read.metrics.port)
+                typer.echo(f"metrics on http://{read.metrics.host}:{port}/metrics", err=True)
+            try:
+                seen = runner.run()
+            finally:
+                made.eyes.close()
+    except ps.PerseidError as error:
+        if verbose:
+            raise
+        typer.echo(f"{job}: {error}", err=True)
+        for note in getattr(error, "__notes__", ()):
+            typer.echo(f"  = {note}", err=True)
+        raise typer.Exit(1) from None
+    batches = "1 batch" if seen.batches == 1 else f"{seen.batches} batches"
+    typer.echo(f"{read.job}: {batches}, {_summary(made.eyes.answers)}", err=True)
+
+
+def read_or_fail(job: Path) -> JobFile:
+    """The job of a file; what is wrong with it is said, and ends the command."""
+    try:
+        from perseid.jobs.reading import read_job
+
+        return read_job(job)
+    except ps.PerseidError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+def _master() -> str | None:
+    """Where spark-submit, or the environment, says nothing: all cores of this machine."""
+    told = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ or "MASTER" in os.environ
+    return None if told else "local[*]"
+
+
+def _settings(job: JobFile) -> dict[str, str]:
+    from perseid.settings import revealed
+
+    given = revealed(job.spark)
+    shards = getattr(job.stream, "shards", MANY)
+    partitions = next(n for n in range(min(shards, MANY), 0, -1) if shards % n == 0)
+    return {PARTITIONS: str(partitions), "spark.sql.session.timeZone": "UTC", **given}
+
+
+def _obey_signals(runner: Any) -> None:
+    """Once: end after the batch. Twice: end now."""
+
+    def leave(number: int, _frame: Any) -> None:
+        runner.stop()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
+
+
+def _summary(answers: Mapping[str, int]) -> str:
+    whole = sum(answers.values())
+    said = "1 answer" if whole == 1 else f"{whole:,} answers"
+    return f"{said} ({', '.join(f'{name} {count:,}' for name, count in sorted(answers.items()))})" if answers else said
+
+
+def status_command(
+    job: Annotated[Path, typer.Argument(metavar="JOB", help="The job's file, or its checkpoint.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, once.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it, until Ctrl-C.")] = False,
+) -> None:
+    """Say how a job stands: batches, rates, watermark, state, matches of each pattern, refused rules.
+
+    Example: perseid status job.yaml --watch
+    """
+    if as_json and watch:
+        raise misuse("Give --json or --watch, not both.")
+    checkpoint = str(job) if job.is_dir() else read_or_fail(job).checkpoint
+    status = _read_status(checkpoint)
+    if status is None:
+        typer.echo(f"No job has finished a batch with the checkpoint {checkpoint}.", err=True)
+        raise typer.Exit(1)
+    if as_json:
+        typer.echo(json.dumps(status, ensure_ascii=False))
+        return
+    console = Console()
+    if not watch:
+        console.print(shown(status, time.time()))
+        return
+    with Live(shown(status, time.time()), console=console, refresh_per_second=2) as live:
+        try:
+            while True:
+                time.sleep(0.5)
+                status = _read_status(checkpoint) or status
+                live.update(shown(status, time.time()))
+        except KeyboardInterrupt:
+            return
+
+
+def _read_status(checkpoint: str) -> dict[str, Any] | None:
+    from perseid.jobs.eyes import STATUS
+    from perseid.jobs.folders import Folder
+    from perseid.jobs.ledger import OWN
+
+    body = (Folder(checkpoint) / OWN).read(STATUS)
+    if body is None:
+        return None
+    try:
+        found: dict[str, Any] = json.loads(body)
+    except ValueError:
+        return None
+    return found
+
+
+def shown(status: Mapping[str, Any], now: float) -> Group:
+    """How a job stands, for a terminal."""
+    last, totals, levels = status["last"], status["totals"], status["levels"]
+    at = dt.datetime.fromisoformat(last["at"]).timestamp()
+    ago = max(0.0, now - at)
+    silent = " (silent)" if ago > STALE else ""
+    head = Text(f"{status['job']}: batch {last['batch']}, {ago:,.0f} s ago{silent}")
+    head.stylize("bold")
+    rate = last["read"] / last["seconds"] if last["seconds"] else 0.0
+    facts = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in (
+        ("rows read", f"{totals['read']:,} ({rate:,.0f} a second in the last batch)"),
+        ("events, late, bad", f"{totals['events']:,}, {totals['late']:,}, {totals['bad']:,}"),
+        ("watermark", last["watermark"] or "none yet"),
+        ("behind the source", f"{last['lag']:,} rows"),
+        ("batch took", f"{last['seconds']:.2f} s"),
+        ("state", f"{levels.get('kept_events', 0):,} events of {levels.get('live_keys', 0):,} keys, "
+                  f"{levels.get('state_bytes', 0):,} bytes"),
+        ("dead letters", f"{totals['dead_letters']:,}"),
+        ("capped, dropped", f"{totals['capped']:,}, {totals['dropped']:,}"),
+        ("rules changed", f"{status.get('changes', 0)}"),
+    ):  # fmt: skip
+        facts.add_row(name, value)
+    answers = Table("answers", "all", "last batch", box=None, pad_edge=False)
+    for name, count in sorted(status["answers"].items()):
+        answers.add_row(name, f"{count:,}", f"{last['answers'].get(name, 0):,}")
+    refused = [Text(f"refused: {said}") for said in status["refused"].values()]
+    return Group(head, facts, *([answers] if status["answers"] else []), *refused)

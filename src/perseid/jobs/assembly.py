@@ -1,0 +1,174 @@
+"""From a job's file to a job that runs: sources opened, the stream declared, rules asked of it, sinks in their order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perseid.jobs.asking import bound, load_relations, load_subscriptions, pattern_files
+from perseid.jobs.eyes import Eyes
+from perseid.jobs.folders import Folder
+from perseid.jobs.ledger import OWN
+from perseid.jobs.limits import Caps
+from perseid.jobs.rules import Texts, keys_of, read_patterns, versions_of
+from perseid.jobs.runner import Answers, Job
+from perseid.jobs.spec import AVAILABLE_NOW, JobFile
+from perseid.jobs.stream_spec import BeliefStream, ModelStream, SubscriptionStream, Text, sources_of
+from perseid.jobs.streams import declare, telling_of
+from perseid.local.documents import Documents
+from perseid.local.models import Models
+from perseid.local.rows import Events
+from perseid.model_api import react
+from perseid.settings import SettingsError
+from perseid.sources.contract import POSITION, WRONG
+from perseid.sources.rules import Counts, StopRule
+from perseid.spark.inputs import literal, quoted
+
+METAMODEL = "metamodel"
+"""What the text about a model is called among a job's texts."""
+VERSION = "version"
+
+
+@dataclass(frozen=True)
+class JobTexts:
+    """The rules of a job, read from where its file says, whenever they are asked for."""
+
+    job: JobFile
+
+    def read(self) -> Texts:
+        job = self.job
+        found: dict[str, str] = {
+            f"patterns[{number}]": given.text for number, given in enumerate(job.patterns) if isinstance(given, Text)
+        }
+        for path in pattern_files(job):
+            found[str(path)] = _text(path, "patterns")
+        if isinstance(job.stream, ModelStream):
+            given = job.stream.metamodel
+            found[METAMODEL] = given.text if isinstance(given, Text) else _text(given, METAMODEL)
+        return Texts(found, {name: _rows_as_text(name, rows) for name, rows in load_relations(job).items()})
+
+
+def _text(path: Any, what: str) -> str:
+    try:
+        return str(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SettingsError(f"{what}: {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{what}: {path} is not UTF-8 text.") from None
+
+
+def _rows_as_text(name: str, rows: list[tuple[object, ...]]) -> str:
+    """A relation as the ledger keeps it."""
+    try:
+        return json.dumps(rows, ensure_ascii=False)
+    except (TypeError, ValueError):
+        raise SettingsError(
+            f"relations.{name}: a job keeps its relations as JSON, and a value in it has no such form.",
+            hint="Use numbers, texts, true and false; write times as texts.",
+        ) from None
+
+
+class _Asked:
+    """What is asked of the declared stream: by the rules of the moment."""
+
+    def __init__(self, job: JobFile, session: Any) -> None:
+        self._job = job
+        frames = {place: source.open(session, streaming=True) for place, source in sources_of(job.stream).items()}
+        self._frames: dict[str, Any] = frames
+        self._checkpoint: str | None = job.checkpoint
+        """Looked at once, at the start; later it is in use."""
+
+    def answers(self, texts: Texts) -> Answers:
+        checkpoint, self._checkpoint = self._checkpoint, None
+        stream = self._job.stream
+        if isinstance(stream, SubscriptionStream):
+            return Answers(self._subscribed(stream, checkpoint), {})
+        if isinstance(stream, ModelStream):
+            stream = stream.model_copy(update={METAMODEL: Text(text=texts.patterns[METAMODEL])})
+        declared = declare(stream, self._frames)
+        if isinstance(declared, Events) and declared.wrong == WRONG:
+            declared = replace(declared, position=POSITION)
+        if isinstance(stream, ModelStream) and stream.react:
+            assert isinstance(declared, Models)
+            return Answers(react(declared, checkpoint=checkpoint), {})
+        own = {name: text for name, text in texts.patterns.items() if name != METAMODEL}
+        rules = bound(read_patterns(own or texts.patterns), self._job.bind)
+        relations = {name: [tuple(row) for row in json.loads(text)] for name, text in texts.relations.items()}
+        words: dict[str, Any] = {"relations": relations or None, "checkpoint": checkpoint}
+        if not isinstance(stream, BeliefStream | ModelStream):
+            words["rejected"] = "bad"
+        if isinstance(stream, BeliefStream):
+            words["tell"] = telling_of(stream)
+        versions = versions_of(rules)
+        frame = _versioned(rules.detect(declared, **words), versions)
+        return Answers(frame, versions, keys_of(rules, frame.columns))
+
+    def _subscribed(self, stream: SubscriptionStream, checkpoint: str | None) -> Any:
+        declared = declare(stream, self._frames)
+        assert isinstance(declared, Documents)
+        asked = load_subscriptions(self._job)
+        words: dict[str, Any] = {"expand": stream.expand, "results": stream.results, "shares": stream.shares}
+        return asked.detect(declared, rejected=True, checkpoint=checkpoint, **words)
+
+
+def _versioned(frame: Any, versions: Mapping[str, str]) -> Any:
+    """Every answer says which version of its pattern found it."""
+    if VERSION in frame.columns:
+        return frame  # a pattern returns a value of that name
+    cases = " ".join(f"when {literal(name)} then {literal(version)}" for name, version in versions.items())
+    return frame.selectExpr("*", f"case {quoted('pattern')} {cases} end as {VERSION}")
+
+
+def assemble(job: JobFile, session: Any, *, once: bool = False) -> Job:
+    """Everything a run needs. ``once``: read what is there and end, whatever the file says."""
+    stream = job.stream
+    if job.dead_letters is not None and isinstance(stream, BeliefStream | ModelStream):
+        raise SettingsError(
+            "dead_letters: of uncertain streams and models, records that cannot be read are counted and not told.",
+            hint="Leave out dead_letters; the metrics have how many there are.",
+        )
+    asked = _Asked(job, session)
+    now = once or job.trigger == AVAILABLE_NOW
+    limits = job.limits
+    caps = Caps(limits.per_batch, limits.per_pattern, limits.per_key, limits.policy)
+    rule = limits.bad
+    watched = not now and not isinstance(stream, SubscriptionStream)
+    return Job(
+        name=job.job,
+        session=session,
+        rules=JobTexts(job),
+        answers=asked.answers,
+        sinks=tuple(job.sinks),
+        checkpoint=job.checkpoint,
+        dead_letters=job.dead_letters,
+        trigger={"availableNow": True} if now else {"processingTime": job.trigger},
+        retries=job.retries,
+        watched=watched,
+        caps=caps,
+        stop_rule=_judge(rule) if rule is not None else lambda _read, _bad: None,
+        eyes=Eyes(job.job, Folder(job.checkpoint) / OWN, job.metrics.log),
+    )
+
+
+def _judge(rule: StopRule) -> Any:
+    """The stop rule over the batches of this run."""
+    batches: list[Counts] = []
+
+    def why(read: int, bad: int) -> str | None:
+        batches.append((read, bad))
+        batches[:] = rule.counted(batches)
+        return rule.why_stop(batches)
+
+    return why
+
+
+def told(job: JobFile) -> list[str]:
+    """What a job reads and where it writes, a line each."""
+    lines = [f"reads {source.told()}" for source in sources_of(job.stream).values()]
+    for sink in job.sinks:
+        lines.append(f"writes {sink.told()}: {sink.guarantee}")
+    if job.dead_letters is not None:
+        lines.append(f"dead letters to {job.dead_letters.told()}: {job.dead_letters.guarantee}")
+    return lines
