@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import perseid as ps
-from perseid.cli import cluster, patterns, running, trying
+from perseid.cli import cluster, common, jobs, patterns, running, starter, testing, trying
 
 app = typer.Typer(
     name="perseid",
@@ -33,8 +33,12 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show where in the program an error came from.")
+    ] = False,
 ) -> None:
     """Complex event processing for Apache Spark, in Python."""
+    common.show_traces(verbose)
 
 
 _COMMANDS: dict[str, Callable[..., Any]] = {
@@ -45,6 +49,9 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "why-not": trying.why_not_command,
     "run": running.run_command,
     "status": running.status_command,
+    "test": testing.check_rules,
+    "new": starter.new_command,
+    "schema": jobs.schema_command,
     "doctor": cluster.doctor_command,
     "inspect": cluster.inspect_command,
 }

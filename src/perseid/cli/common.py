@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -67,9 +68,21 @@ def load(path: Path) -> ps.PatternSet:
         raise ps.PerseidError("Standard input is not UTF-8 text.") from None
 
 
+_traces = False
+
+
+def show_traces(wanted: bool) -> None:
+    """Whether errors are told with where in the program they came from."""
+    global _traces  # noqa: PLW0603 - one process is one command
+    _traces = wanted
+
+
 def fail(error: ps.PerseidError, path: Path | str, *hints: str) -> typer.Exit:
     """Say what is wrong with a file; what comes back is to be raised, unless other files are still to be read."""
-    lines = [f"{path}: {type(error).__name__}: {error}", *(f"  = {hint}" for hint in hints)]
+    notes = [*hints, *getattr(error, "__notes__", ())]
+    lines = [f"{path}: {type(error).__name__}: {error}", *(f"  = {note}" for note in notes)]
+    if _traces:
+        lines.append("".join(traceback.format_exception(error)).rstrip())
     typer.echo("\n".join(lines), err=True)
     return typer.Exit(1)
 
@@ -97,3 +110,8 @@ def chosen(rules: ps.PatternSet, name: str | None) -> ps.PatternSet:
         return rules[name]
     except KeyError as error:
         raise misuse(f"No pattern is called {error.args[0]}.") from None
+
+
+def is_job(path: Path) -> bool:
+    """Is this a job's file, by its name?"""
+    return path.suffix in (".yaml", ".yml", ".toml")

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 import perseid as ps
-from perseid.cli.common import PatternFile, PatternFiles, PatternName, chosen, fail, load, pattern_files
+from perseid.cli.common import PatternFile, PatternFiles, PatternName, chosen, fail, is_job, load, misuse, pattern_files
+from perseid.cli.jobs import check_job, explain_job
 
 
 class Form(StrEnum):
@@ -19,13 +20,23 @@ class Form(StrEnum):
     dot = "dot"
 
 
-def check_command(files: PatternFiles) -> None:
-    """Say whether the patterns of files are right, and if not, what to write instead.
+def check_command(
+    files: PatternFiles,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a job's file, one a line.")] = False,
+) -> None:
+    """Say whether the patterns of files, or jobs, are right, and if not, what to write instead.
 
-    Example: perseid check rules.perseid more_rules/
+    Of a job: its words, its patterns against the columns of its source, its relations, and what each sink guarantees.
+
+    Example: perseid check rules.perseid more_rules/ job.yaml
     """
     wrong = None
     for file in files:
+        if is_job(file):
+            wrong = check_job(file, as_json) or wrong
+            continue
+        if as_json:
+            raise misuse("--json is for jobs.")
         try:
             for one in pattern_files(file):
                 wrong = _checked(one) or wrong
@@ -51,11 +62,14 @@ def _checked(file: Path) -> typer.Exit | None:
 
 
 def explain_command(file: PatternFile, pattern: PatternName = None) -> None:
-    """Say what the patterns mean and what running them takes.
+    """Say what the patterns mean and what running them takes; of a job also what it reads, keeps and guarantees.
 
     Example: perseid explain rules.perseid --pattern takeover
     """
     try:
+        if is_job(file):
+            typer.echo(explain_job(file, pattern), nl=False)
+            return
         typer.echo(chosen(load(file), pattern).explain(), nl=False)
     except ps.PerseidError as error:
         raise fail(error, file) from None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -109,3 +111,16 @@ def _events(match: ps.Match) -> str:
 
 def _cell(value: object) -> str:
     return "" if value is None else plain(value)
+
+
+def show_matches(found: ps.Matches, names: Sequence[str], as_json: bool) -> None:
+    """Matches as a table or as JSON, and what is worth noting beside them."""
+    if as_json:
+        for row in found.to_dicts():
+            typer.echo(json.dumps(finite(row), default=plain, ensure_ascii=False, allow_nan=False))
+    else:
+        # What is piped elsewhere is not wrapped: nobody knows how wide it will be shown.
+        width = None if sys.stdout.isatty() else UNBOUNDED
+        print_matches(found, names, Console(width=width, markup=False, emoji=False))
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)

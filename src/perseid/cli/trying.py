@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import perseid as ps
 from perseid.cli.common import (
@@ -26,10 +23,12 @@ from perseid.cli.common import (
     Values,
     chosen,
     fail,
+    is_job,
     load,
     misuse,
 )
-from perseid.cli.showing import UNBOUNDED, finite, plain, print_matches
+from perseid.cli.jobs import try_job
+from perseid.cli.showing import show_matches
 from perseid.cli.values import binding_hints, constant, named_file, read_relation, values_of
 from perseid.local.files import holds_objects, read_objects
 
@@ -47,8 +46,15 @@ def try_command(
 ) -> None:
     """Run the patterns over events from a file, here, without a cluster.
 
+    Of a job, with the words of its stream.
+
     Example: perseid try rules.perseid events.jsonl --time at --type kind
     """
+    if is_job(file):
+        if (time, type) != ("ts", "type") or id or order_by or values or relation:
+            raise misuse(f"{file} says these things itself; leave the options out.")
+        try_job(file, events, as_json)
+        return
     loaded, relations = given_files("try", file, events, relation)
     with _told(file, events, loaded):
         rules = loaded.bind(**values_of(values or [], loaded))
@@ -56,15 +62,7 @@ def try_command(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.PerseidWarning)  # it is among the notes
             found = rules.match(stream, relations=relations)
-    if as_json:
-        for row in found.to_dicts():
-            typer.echo(json.dumps(finite(row), default=plain, ensure_ascii=False, allow_nan=False))
-    else:
-        # What is piped elsewhere is not wrapped: nobody knows how wide it will be shown.
-        width = None if sys.stdout.isatty() else UNBOUNDED
-        print_matches(found, rules.names, Console(width=width, markup=False, emoji=False))
-    for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
+    show_matches(found, rules.names, as_json)
 
 
 def why_not_command(

@@ -9,7 +9,7 @@ from typing import Any
 
 from perseid.api import PatternSet, patterns
 from perseid.declare import micros_of
-from perseid.errors import BindingError, EventDataError, PatternError, PerseidError
+from perseid.errors import BindingError, EventDataError, PatternError, PerseidError, missing_column
 from perseid.jobs.spec import JobFile
 from perseid.jobs.stream_spec import EventStream, ModelStream, SubscriptionStream, Text
 from perseid.jobs.streams import metamodel_of
@@ -41,6 +41,16 @@ def pattern_files(job: JobFile) -> list[Path]:
 
 def load_patterns(job: JobFile) -> PatternSet:
     """All patterns of a job as one set, with their parameters bound; an error names the file that it is about."""
+    parts = pattern_texts(job)
+    # One text keeps the place of what is wrong in it; several are one set.
+    whole = parts[0] if len(parts) == 1 and isinstance(parts[0], PatternSet) else patterns(parts)
+    if not len(whole):
+        raise SettingsError("Nothing is asked of the stream.", hint="Write patterns: rules/")
+    return bound(whole, job.bind)
+
+
+def pattern_texts(job: JobFile) -> list[Any]:
+    """The patterns of a job as they are written, file by file, with their parameters open."""
     if isinstance(job.stream, SubscriptionStream):
         raise SettingsError("A job with subscriptions has no patterns.")
     parts: list[Any] = [
@@ -56,11 +66,7 @@ def load_patterns(job: JobFile) -> PatternSet:
         parts.append(_read(str(path), text))
     if isinstance(job.stream, ModelStream) and not parts:
         parts.append(metamodel_of(job.stream))
-    # One text keeps the place of what is wrong in it; several are one set.
-    whole = parts[0] if len(parts) == 1 and isinstance(parts[0], PatternSet) else patterns(parts)
-    if not len(whole):
-        raise SettingsError("Nothing is asked of the stream.", hint="Write patterns: rules/")
-    return bound(whole, job.bind)
+    return parts
 
 
 def _read(where: str, text: str) -> PatternSet:
@@ -166,8 +172,6 @@ def check_columns(job: JobFile, schema: EventSchema) -> None:
             mine = named.get(kind, []) if isinstance(named, dict) else named
             for column in [mine] if isinstance(mine, str) else mine:
                 if column not in there and column.partition(".")[0] not in there:
-                    from perseid.errors import missing_column
-
                     raise missing_column(
                         "The source" if kind is None else f"The source of {kind}",
                         column,

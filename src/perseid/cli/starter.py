@@ -1,0 +1,126 @@
+"""``perseid new``: a project that runs as it is, to be changed into one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perseid.cli.common import misuse
+
+JOB = """\
+# yaml-language-server: $schema=job.schema.json
+job: takeover
+stream:
+  kind: events
+  source:
+    files:
+      path: events
+      format: json
+      schema: "ts timestamp, type string, user string, ip string, amount double"
+  lateness: 10 minutes      # what comes later is told as late
+patterns: rules/
+bind:
+  threshold: 1000
+sinks:
+  - console
+  - parquet: {path: out/matches}
+dead_letters: {parquet: {path: out/dead}}
+trigger: available_now      # or every so often: 5 seconds
+checkpoint: state/takeover
+limits:
+  bad: {share: 0.05}        # stop when more records than that cannot be read
+spark:
+  spark.sql.shuffle.partitions: "2"
+"""
+RULES = """\
+-- Somebody logs in from two places within ten minutes, and money leaves.
+pattern takeover(threshold double = 1000)
+match   Login a -> Login b [ip <> a.ip] -> not Logout -> Transfer t [amount > :threshold]
+within  10 minutes
+partition by user
+return  a.ip as from_ip, b.ip as to_ip, t.amount as amount
+"""
+EVENTS = """\
+{"ts": "2026-01-01T10:00:00Z", "type": "Login", "user": "ann", "ip": "10.0.0.1"}
+{"ts": "2026-01-01T10:01:00Z", "type": "Login", "user": "bob", "ip": "10.0.0.2"}
+{"ts": "2026-01-01T10:02:00Z", "type": "Login", "user": "ann", "ip": "203.0.113.9"}
+{"ts": "2026-01-01T10:03:00Z", "type": "Transfer", "user": "ann", "amount": 5000.0}
+{"ts": "2026-01-01T10:04:00Z", "type": "Transfer", "user": "bob", "amount": 9000.0}
+"""
+CASES = """\
+== another place, and money leaves
+of takeover
+events
+  a1 Login 0 user=ann ip=x; a2 Login 60 user=ann ip=y; t1 Transfer 90 user=ann amount=5000
+gives
+  a=a1 b=a2 t=t1 end=90
+why both logins are within the window
+
+== the same place
+of takeover
+events
+  a1 Login 0 user=ann ip=x; a2 Login 60 user=ann ip=x; t1 Transfer 90 user=ann amount=5000
+gives
+  none
+why nobody else came in
+
+== logged out in between
+of takeover
+events
+  a1 Login 0 user=ann ip=x; a2 Login 60 user=ann ip=y; o1 Logout 70 user=ann; t1 Transfer 90 user=ann amount=5000
+gives
+  none
+why the second session is over
+
+== little money
+of takeover
+events
+  a1 Login 0 user=ann ip=x; a2 Login 60 user=ann ip=y; t1 Transfer 90 user=ann amount=5
+gives
+  none
+why it is not above the threshold
+"""
+README = """\
+# takeover
+
+Three commands:
+
+    perseid check job.yaml                      # is everything right?
+    perseid test job.yaml                       # the cases in tests/, and what none of them reached
+    perseid try job.yaml events/sample.jsonl    # matches of the sample, without a cluster
+
+`job.yaml` says what is read, asked and written; `rules/` has the patterns, `tests/` their cases, `events/` is the folder that
+the job reads. `perseid schema > job.schema.json` gives editors the words of the job's file.
+"""
+FILES = {
+    "job.yaml": JOB,
+    "rules/takeover.perseid": RULES,
+    "events/sample.jsonl": EVENTS,
+    "tests/takeover.cases": CASES,
+    "README.md": README,
+    ".gitignore": "out/\nstate/\n",
+}
+
+
+def new_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder to make; it must not have anything in it.")
+    ],
+) -> None:
+    """Make a project that runs: a job, a rule with cases, sample events.
+
+    Example: perseid new fraud
+    """
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise misuse(f"{folder} is there, and not an empty folder. Name another.")
+        for name, text in FILES.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise misuse(f"{folder} cannot be written: {error.strerror}.") from None
+    typer.echo(f"{folder} has: {', '.join(FILES)}")
+    typer.echo(f"Next: cd {folder} && perseid check job.yaml")

@@ -1,0 +1,196 @@
+"""``perseid test``: cases of rules in files, run as the specification runs them, and what no case reached."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+from xml.sax.saxutils import escape, quoteattr  # nothing is read with it
+
+import typer
+
+import perseid as ps
+from perseid.cli.common import fail, is_job, misuse, pattern_files
+from perseid.semantics.binding import bind
+from perseid.semantics.detection import oracle_matcher
+from perseid.semantics.resolve import resolve
+from perseid.testing.cases import PatternCase, picture, read_cases, run_case
+from perseid.testing.coverage import Coverage
+
+_NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one case."""
+
+    case: PatternCase
+    seconds: float
+    gave: tuple[str, ...] = ()
+    broken: str | None = None
+
+    @property
+    def right(self) -> bool:
+        return self.broken is None and self.gave == self.case.expected
+
+    def said(self) -> str:
+        """Why it failed, in lines."""
+        if self.broken is not None:
+            return self.broken
+        listed = [
+            *(f"expected: {line}" for line in self.case.expected or ("none",)),
+            *(f"found:    {line}" for line in self.gave or ("none",)),
+        ]
+        return "\n".join([*listed, f"why:      {self.case.why}"])
+
+
+def check_rules(
+    rules: Annotated[Path, typer.Argument(metavar="RULES", help="A .perseid file, a folder of them, or a job's file.")],
+    cases: Annotated[
+        list[Path] | None,
+        typer.Option("--cases", metavar="PATH", help="A file of cases, or a folder; otherwise those beside the rules."),
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the outcome as JUnit XML, too.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Fail where a step or condition was not reached.")] = False,
+) -> None:
+    """Run the cases of rules, and say which steps and conditions no case reached.
+
+    Cases stand in .cases files: 'of NAME', events, gives, why (docs/guides/testing-patterns.md).
+
+    Example: perseid test rules/ --junit report.xml
+    """
+    try:
+        loaded, folder = _rules(rules)
+        found = [case for path in _case_files(cases, folder) for case in _cases(path, loaded)]
+    except ps.PerseidError as error:
+        raise fail(error, rules) from None
+    coverage = Coverage(loaded.names)
+    outcomes = [_outcome(case, coverage) for case in found]
+    if junit is not None:
+        try:
+            junit.write_text(_junit(outcomes), encoding="utf-8")
+        except OSError as error:
+            raise misuse(f"{junit} cannot be written: {error.strerror}.") from None
+    missed = {name: reached.unreached() for name, reached in coverage.rules.items()}
+    if as_json:
+        typer.echo(json.dumps(_told(outcomes, missed), ensure_ascii=False))
+    else:
+        _show(outcomes, missed)
+    if not all(one.right for one in outcomes) or (whole and any(missed.values())):
+        raise typer.Exit(1)
+
+
+def _rules(path: Path) -> tuple[ps.PatternSet, Path]:
+    """The rules, and the folder below which their cases are."""
+    if is_job(path):
+        from perseid.jobs.asking import pattern_texts
+        from perseid.jobs.reading import read_job
+
+        return ps.patterns(pattern_texts(read_job(path))), path.parent
+    return ps.patterns([ps.load(one) for one in pattern_files(path)]), path if path.is_dir() else path.parent
+
+
+def _case_files(given: list[Path] | None, folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for path in given or [folder]:
+        if path.is_dir():
+            found += sorted(path.rglob("*.cases"))
+        else:
+            found.append(path)
+    if not found:
+        raise ps.PerseidError(
+            "There are no cases.",
+            hint=f"Write some into {folder / 'rules.cases'}, or say where they are: --cases PATH.",
+        )
+    return found
+
+
+def _cases(path: Path, rules: ps.PatternSet) -> list[PatternCase]:
+    try:
+        return read_cases(path, rules=rules)
+    except OSError as error:
+        raise ps.PerseidError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ps.PerseidError(f"{path} is not UTF-8 text.") from None
+    except (ValueError, ArithmeticError) as error:
+        raise ps.PerseidError(f"A case cannot be read: {error}.") from None
+
+
+def _outcome(case: PatternCase, coverage: Coverage) -> Outcome:
+    began = time.perf_counter()
+    try:
+        for pattern in ps.patterns(case.text).tree.patterns:
+            mine = {
+                name: value
+                for name, value in (case.bound or {}).items()
+                if name in {p.name for p in pattern.parameters}
+            }
+            coverage.began(pattern.name, resolve(bind(pattern, mine)))
+        gave = tuple(run_case(case, coverage.matcher()))
+    except (ps.PerseidError, ValueError) as error:
+        return Outcome(case, time.perf_counter() - began, broken=str(error))
+    return Outcome(case, time.perf_counter() - began, gave)
+
+
+def _told(outcomes: list[Outcome], missed: dict[str, list[str]]) -> dict[str, Any]:
+    return {
+        "ok": all(one.right for one in outcomes),
+        "cases": [
+            {
+                "file": one.case.source,
+                "title": one.case.title,
+                "right": one.right,
+                "expected": list(one.case.expected),
+                "found": list(one.gave),
+                "error": one.broken,
+            }
+            for one in outcomes
+        ],
+        "unreached": missed,
+    }
+
+
+def _show(outcomes: list[Outcome], missed: dict[str, list[str]]) -> None:
+    for one in outcomes:
+        if one.right:
+            continue
+        typer.echo(f"{one.case.source}: {one.case.title}")
+        for line in one.said().splitlines():
+            typer.echo(f"  {line}")
+        if one.broken is None:
+            for line in picture(one.case, oracle_matcher()).splitlines():
+                typer.echo(f"  {line}")
+    wrong = sum(not one.right for one in outcomes)
+    count = f"{len(outcomes)} case{'' if len(outcomes) == 1 else 's'}"
+    typer.echo(f"{count}, all right" if not wrong else f"{count}, {wrong} wrong")
+    for name, sentences in missed.items():
+        for said in sentences:
+            typer.echo(f"not reached: {name}: {said}")
+
+
+def _junit(outcomes: list[Outcome]) -> str:
+    """The outcome as build servers read it."""
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuite name="perseid" tests="{len(outcomes)}" failures="{sum(not o.right and o.broken is None for o in outcomes)}" '
+        f'errors="{sum(o.broken is not None for o in outcomes)}">',
+    ]
+    for one in outcomes:
+        name, where = quoteattr(_clean(one.case.title)), quoteattr(_clean(one.case.source))
+        head = f'  <testcase classname={where} name={name} time="{one.seconds:.3f}"'
+        if one.right:
+            lines.append(head + "/>")
+            continue
+        what = "failure" if one.broken is None else "error"
+        said = _clean(one.said())
+        first = quoteattr(said.splitlines()[0] if said else what)
+        lines += [head + ">", f"    <{what} message={first}>{escape(said)}</{what}>", "  </testcase>"]
+    return "\n".join([*lines, "</testsuite>"]) + "\n"
+
+
+def _clean(text: str) -> str:
+    return _NO_XML.sub("?", text)

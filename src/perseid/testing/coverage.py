@@ -1,0 +1,127 @@
+"""Which steps and conditions of rules the cases reach, as the specification itself goes through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perseid.lang.expressions import Expr
+from perseid.lang.printer import print_expr, print_kind
+from perseid.semantics import core as c
+from perseid.semantics import values as v
+from perseid.semantics.contexts import contextual_matches
+from perseid.semantics.detection import Matcher, Partition, oracle_matcher
+from perseid.semantics.events import Event
+from perseid.semantics.oracle import Judge
+from perseid.semantics.paths import Option, Path
+
+Place = tuple[str, int, int]
+"""A condition: of a step or of the whole, the step's number, and its own."""
+
+
+@dataclass
+class Reached:
+    """What is known of one rule."""
+
+    steps: dict[int, str]
+    conditions: dict[Place, str]
+    cases: int = 0
+    taken: set[int] = field(default_factory=set)
+    answers: dict[Place, set[bool]] = field(default_factory=dict)
+
+    def unreached(self) -> list[str]:
+        """What no case reached, a sentence each."""
+        if not self.cases:
+            return ["no case asks it"]
+        said = [f"no event was taken as {label}" for step, label in self.steps.items() if step not in self.taken]
+        for place, text in self.conditions.items():
+            seen = self.answers.get(place, set())
+            if not seen:
+                said.append(f"{text} was never asked")
+            elif len(seen) == 1:
+                said.append(f"{text} was {'true' if True in seen else 'not true'} every time")
+        return said
+
+
+class Coverage:
+    """What cases reach of rules; its matcher finds what the specification finds."""
+
+    def __init__(self, rules: Iterable[str]) -> None:
+        self.rules: dict[str, Reached] = {name: Reached({}, {}) for name in rules}
+
+    def matcher(self) -> Matcher:
+        """The specification, which also writes down where it came."""
+        plain = oracle_matcher()
+
+        def run(
+            pattern: c.CorePattern,
+            events: Sequence[Event],
+            *,
+            horizon: int | None,
+            strictly_later: bool,
+            relations: Mapping[str, v.Relation],
+        ) -> Partition:
+            if pattern.name in self.rules:
+                later = strictly_later if pattern.strictly_later is None else pattern.strictly_later
+                known = [event for event in events if horizon is None or event.time <= horizon]
+                self._follow(_Watched(pattern, known, horizon, later, relations), horizon)
+            return plain(pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations)
+
+        return run
+
+    def began(self, name: str, pattern: c.CorePattern) -> None:
+        """That a case asks a rule, which has these steps and conditions."""
+        if name in self.rules:
+            reached = self.rules[name]
+            reached.cases += 1
+            reached.steps = {step.id: _label(step) for step in pattern.steps}
+            for place, expr in _conditions(pattern).items():
+                reached.conditions.setdefault(place, print_expr(expr))
+
+    def _follow(self, bench: _Watched, horizon: int | None) -> None:
+        if bench.pattern.context is not None:
+            contextual_matches(bench, horizon)
+        else:
+            for start in range(len(bench.events)):
+                for _ in bench.attempt(start):
+                    pass
+        reached = self.rules[bench.pattern.name]
+        reached.taken |= bench.taken
+        for place, seen in bench.answers.items():
+            reached.answers.setdefault(place, set()).update(seen)
+
+
+class _Watched(Judge):
+    def __init__(
+        self, pattern: c.CorePattern, events: Sequence[Event], horizon: int | None, later: bool,
+        relations: Mapping[str, v.Relation],
+    ) -> None:  # fmt: skip
+        super().__init__(pattern, events, horizon, later, relations)
+        self.taken: set[int] = set()
+        self.answers: dict[Place, set[bool]] = {}
+        self._places = {id(expr): place for place, expr in _conditions(pattern).items()}
+
+    def take(self, option: Option, position: int) -> Path | None:
+        path = super().take(option, position)
+        if path is not None:
+            self.taken.add(option.step)
+        return path
+
+    def holds(self, expr: Expr, path: Path, own: Event | None = None) -> bool:
+        answer = super().holds(expr, path, own)
+        if id(expr) in self._places:
+            self.answers.setdefault(self._places[id(expr)], set()).add(answer)
+        return answer
+
+
+def _conditions(pattern: c.CorePattern) -> dict[Place, Expr]:
+    found: dict[Place, Expr] = {}
+    for step in pattern.steps:
+        found |= {("choose", step.id, number): one.expr for number, one in enumerate(step.choose)}
+        found |= {("must", step.id, number): one for number, one in enumerate(step.must)}
+    return found | {("guard", -1, number): one for number, one in enumerate(pattern.guards)}
+
+
+def _label(step: c.CoreStep) -> str:
+    kind = print_kind(step.kind)
+    return f"not {kind}" if step.negated else f"{step.name}: {kind}" if step.name else kind

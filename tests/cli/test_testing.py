@@ -1,0 +1,141 @@
+"""``perseid test``: cases of rules in files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from lxml import etree
+from typer.testing import CliRunner, Result
+
+from perseid.cli.app import app
+
+RULES = """
+pattern double_payment
+match   Payment a [amount > 1] -> not Refund -> Payment b [amount = a.amount]
+within  1 hour
+partition by order_id
+
+pattern other
+match Order o -> (Ship s | Cancel c)
+within 1 day
+"""
+RIGHT = """
+== paid twice
+of double_payment
+events
+  p1 Payment 0 amount=20; p2 Payment 60 amount=30; p3 Payment 90 amount=20
+gives
+  a=p1 b=p3 end=90
+why p2 is another sum
+"""
+WRONG = """
+== refunded <in> between & "so"
+of double_payment
+events
+  p1 Payment 0 amount=20; r1 Refund 30; p2 Payment 60 amount=20
+gives
+  a=p1 b=p2
+why this is not so
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "rules.perseid").write_text(RULES)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "a.cases").write_text(RIGHT)
+    return tmp_path
+
+
+def call(*arguments: str | Path) -> Result:
+    done = CliRunner().invoke(app, ["test", *map(str, arguments)])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def test_cases_beside_the_rules_are_run_and_what_they_miss_is_told(folder: Path) -> None:
+    done = call(folder / "rules.perseid")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "1 case, all right",
+        "not reached: double_payment: no event was taken as not Refund",
+        "not reached: double_payment: amount > 1 was true every time",
+        "not reached: other: no case asks it",
+    ]
+    assert call(folder, "--whole").exit_code == 1
+
+
+def test_steps_and_conditions_are_reached_by_attempts_that_fail(folder: Path) -> None:
+    cases = """
+== cheap
+of double_payment
+events
+  p1 Payment 0 amount=1; p2 Payment 5 amount=2; r Refund 6; p3 Payment 60 amount=2
+gives
+  none
+why nothing is paid twice
+
+== shipped
+of other
+events
+  o Order 0; s Ship 1
+gives
+  o=o s=s
+why it was
+"""
+    (folder / "tests" / "b.cases").write_text(cases)
+    told = json.loads(call(folder, "--json").stdout)
+    assert told["unreached"] == {"double_payment": [], "other": ["no event was taken as c: Cancel"]}
+    assert [case["right"] for case in told["cases"]] == [True, True, True]
+
+
+def test_a_case_that_fails_shows_what_was_found(folder: Path) -> None:
+    (folder / "tests" / "b.cases").write_text(WRONG)
+    done = call(folder, "--junit", folder / "report.xml")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[:7] == [
+        'b.cases: refunded <in> between & "so"',
+        "  expected: a=p1 b=p2",
+        "  found:    none",
+        "  why:      this is not so",
+        "  time    0        30       60",
+        "  events  Payment  Refund   Payment",
+        "  no match",
+    ]
+    report = etree.parse(folder / "report.xml").getroot()
+    assert dict(report.attrib) == {"name": "perseid", "tests": "2", "failures": "1", "errors": "0"}
+    assert [case.get("name") for case in report] == ["paid twice", 'refunded <in> between & "so"']
+    (failure,) = report.iter("failure")
+    assert failure.get("message") == "expected: a=p1 b=p2"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("== x\nof doble\nevents\n  a A 0\ngives\n  none\nwhy so", "no rule is called 'doble'"),
+        ("== x\nof other\nevents\n  a A soon\ngives\n  none\nwhy so", "A case cannot be read"),
+        ("== x\nof other\nevents\n  a A 0\ngives\n  none", "a case says why"),
+    ],
+)
+def test_cases_that_cannot_be_read_are_named(folder: Path, text: str, said: str) -> None:
+    (folder / "tests" / "b.cases").write_text(text)
+    done = call(folder)
+    assert done.exit_code == 1
+    assert said in done.stderr
+
+
+def test_a_case_whose_pattern_is_wrong_is_an_error_of_that_case(folder: Path) -> None:
+    (folder / "tests" / "b.cases").write_text("== x\nmatch A a ->\nevents\n  a A 0\ngives\n  none\nwhy so")
+    done = call(folder, "--junit", folder / "report.xml")
+    assert done.exit_code == 1
+    assert etree.parse(folder / "report.xml").getroot().get("errors") == "1"
+
+
+def test_without_cases_it_says_where_to_write_them(folder: Path) -> None:
+    (folder / "tests" / "a.cases").unlink()
+    done = call(folder)
+    assert (done.exit_code, "There are no cases." in done.stderr) == (1, True)
+    assert call(folder, "--cases", folder / "none.cases").exit_code == 1
+    assert call(folder, "--cases", folder / "tests").exit_code == 1

@@ -1,0 +1,157 @@
+"""Jobs at the command line: checked, explained, tried, begun."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from perseid.cli.app import app
+from perseid.cli.starter import FILES as STARTER
+from perseid.jobs.schema import schema_text
+from tests.jobs.test_reading import FILES, GOOD, HIDDEN, WHOLE, written
+
+
+def call(*arguments: str | Path) -> Result:
+    done = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    assert "Traceback" not in done.output
+    return done
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_right_jobs_are_all_right(path: Path) -> None:
+    done = call("check", path, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["ok"]
+    assert [sink["guarantee"] for sink in told["writes"]]
+
+
+def test_check_says_what_a_job_does() -> None:
+    lines = call("check", FILES / "events.yaml").stdout.splitlines()
+    assert lines[0] == f"{FILES / 'events.yaml'}: the job takeover is all right"
+    assert lines[2] == "  asks: takeover (checked against the columns of the source)"
+    assert lines[-1].startswith("  dead letters: ")
+    assert sum("writes: " in line for line in lines) == 2
+
+
+RULES = "patterns: {text: 'pattern p match A a [amont > 5]'}"
+SCHEMA = 'format: json, schema: "ts timestamp, type string, amount double"'
+WRONG_JOBS = {
+    "words": (WHOLE.replace("sinks", "sink"), "sink: there is no such word here. Did you mean 'sinks'?"),
+    "no patterns": (WHOLE, "rules cannot be read: No such file or directory."),
+    "a wrong pattern": (WHOLE.replace("rules/", "{text: pattern p match}"), "In patterns[0]."),
+    "a column that is not there": (
+        WHOLE.replace("patterns: rules/", RULES).replace("format: json", SCHEMA),
+        "did you mean 'amount'?",
+    ),
+    "a time that is not there": (
+        WHOLE.replace("rules/", "{text: pattern p match A a}").replace("format: json", SCHEMA.replace("ts ", "at ")),
+        "The source has no column 'ts', which is to be the time column.",
+    ),
+    "a parameter that is not there": (
+        WHOLE.replace("rules/", "{text: pattern p match A a}\nbind: {n: 1}"),
+        "No pattern here has a parameter 'n'",
+    ),
+    "a relation that is not there": (
+        WHOLE.replace("rules/", "{text: 'pattern p match A a [user in Staff]'}\nrelations: {Staff: {file: staff.csv}}"),
+        "relations.Staff: ",
+    ),
+    "no YAML": ("job: [", "line 1: this is not YAML"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_JOBS)
+def test_wrong_jobs_are_told_what_to_write(name: str, tmp_path: Path) -> None:
+    text, said = WRONG_JOBS[name]
+    path = written(tmp_path, text)
+    done = call("check", path)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert said in done.stderr
+    told = json.loads(call("check", path, "--json").stdout)
+    assert not told["ok"]
+    assert call("explain", path).exit_code == 1
+
+
+def test_problems_are_data_for_tools(tmp_path: Path) -> None:
+    told = json.loads(call("check", written(tmp_path, WHOLE + "metric: {}\n"), "--json").stdout)
+    (problem,) = told["problems"]
+    assert (problem["at"], problem["line"]) == ("metric", 8)
+
+
+def test_where_an_error_came_from_is_shown_when_asked(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["-v", "check", str(written(tmp_path, WHOLE))])
+    assert (done.exit_code, "Traceback" in done.stderr) == (1, True)
+    assert "Traceback" not in call("check", written(tmp_path, WHOLE)).stderr
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_every_job_is_explained(path: Path) -> None:
+    done = call("explain", path)
+    assert done.exit_code == 0, done.output
+    assert "  keeps: " in done.stdout
+    assert "  late: what comes more than " in done.stdout
+
+
+def test_a_job_is_tried_with_its_own_words(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    rows = [
+        {"ts": 0, "kind": "Login", "user": "ann", "ip": "x"},
+        {"ts": 1, "kind": "Login", "user": "ann", "ip": "y"},
+        {"ts": 2, "kind": "Transfer", "user": "ann", "amount": 15000.0},
+        {"ts": 3, "kind": "Transfer", "user": "ann", "amount": 25000.0},
+    ]
+    events.write_text("\n".join(map(json.dumps, rows)))
+    done = call("try", FILES / "events.yaml", events, "--json")
+    assert [json.loads(line)["amount"] for line in done.stdout.splitlines()] == [25000.0]
+    assert call("try", FILES / "events.yaml", events, "--time", "at").exit_code == 2
+    assert call("try", FILES / "events.yaml", tmp_path / "none.jsonl").exit_code == 1
+
+
+def test_a_job_of_several_sources_is_tried(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    rows = [
+        {"at": 0, "type": "Order", "customer": "ann"},
+        {"at": 5, "type": "Order", "customer": "bob"},
+        {"paid": 9, "type": "Payment", "customer": "bob"},
+    ]
+    events.write_text("\n".join(map(json.dumps, rows)))
+    done = call("try", FILES / "several.toml", events, "--json")
+    assert [json.loads(line)["customer"] for line in done.stdout.splitlines()] == ["ann"], done.output
+
+
+def test_answers_of_other_streams_are_rows(tmp_path: Path) -> None:
+    events = tmp_path / "rows.jsonl"
+    entry = "<feed><item><author>ann</author></item></feed>"
+    events.write_text("\n".join(json.dumps({"ts": n, "feed": "Feed", "xml": entry}) for n in range(2)))
+    done = call("try", FILES / "subscriptions.yaml", events)
+    assert [json.loads(line)["subscription"] for line in done.stdout.splitlines()] == ["ann"], done.output
+
+
+def test_the_schema_is_printed() -> None:
+    assert call("schema").stdout == schema_text()
+
+
+def test_a_new_project_works_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "fraud"
+    assert call("new", folder).exit_code == 0
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == set(STARTER)
+    assert call("check", folder / "job.yaml").exit_code == 0
+    tested = call("test", folder / "job.yaml", "--whole")
+    assert (tested.exit_code, tested.stdout) == (0, "4 cases, all right\n")
+    tried = call("try", folder / "job.yaml", folder / "events" / "sample.jsonl", "--json")
+    assert [json.loads(line)["user"] for line in tried.stdout.splitlines()] == ["ann"]
+    again = call("new", folder)
+    assert again.exit_code == 2
+    assert "not an empty folder" in again.stderr
+
+
+def test_no_command_shows_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAAS", HIDDEN)
+    for command in (["check"], ["check", "--json"], ["explain"], ["-v", "check"]):
+        assert HIDDEN not in CliRunner().invoke(app, [*command, str(FILES / "events.yaml")]).output
+    text = (FILES / "events.yaml").read_text(encoding="utf-8").replace("{env: JAAS}", HIDDEN)
+    assert HIDDEN not in CliRunner().invoke(app, ["-v", "check", str(written(tmp_path, text))]).output
