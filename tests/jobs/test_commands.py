@@ -45,11 +45,11 @@ WRONG_JOBS = {
     "no patterns": (WHOLE, "rules cannot be read: No such file or directory."),
     "a wrong pattern": (WHOLE.replace("rules/", "{text: pattern p match}"), "In patterns[0]."),
     "a column that is not there": (
-        WHOLE.replace("patterns: rules/", RULES).replace("format: json", SCHEMA),
+        WHOLE.replace("patterns: rules/", RULES).replace("format: parquet", SCHEMA),
         "did you mean 'amount'?",
     ),
     "a time that is not there": (
-        WHOLE.replace("rules/", "{text: pattern p match A a}").replace("format: json", SCHEMA.replace("ts ", "at ")),
+        WHOLE.replace("rules/", "{text: pattern p match A a}").replace("format: parquet", SCHEMA.replace("ts ", "at ")),
         "The source has no column 'ts', which is to be the time column.",
     ),
     "a parameter that is not there": (

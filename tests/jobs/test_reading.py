@@ -20,7 +20,7 @@ HIDDEN = "hunter2-Xq9"
 WHOLE = """\
 job: takeover
 stream:
-  source: {files: {path: in, format: json}}
+  source: {files: {path: in, format: parquet}}
   lateness: 10 minutes
 patterns: rules/
 sinks: [console]
@@ -92,15 +92,15 @@ BROKEN = {
         "stream: this is no stream; write its words below it",
         2,
     ),
-    "no source": (("  source: {files: {path: in, format: json}}\n", ""), "stream: say source: {…}, or sources:", 2),
+    "no source": (("  source: {files: {path: in, format: parquet}}\n", ""), "stream: say source: {…}, or sources:", 2),
     "both sources": (
-        ("  lateness", "  sources: {A: {files: {path: a, format: json}}}\n  lateness"),
+        ("  lateness", "  sources: {A: {files: {path: a, format: parquet}}}\n  lateness"),
         "stream: say source: {…}, or sources:",
         2,
     ),
     "unknown source": (("{files:", "{fils:"), "stream.source: there is no source 'fils'. Did you mean 'files'?", 3),
     "two in one source": (
-        ("{files: {path: in, format: json}}", "{files: {path: in, format: json}, kafka: {}}"),
+        ("{files: {path: in, format: parquet}}", "{files: {path: in, format: parquet}, kafka: {}}"),
         "stream.source: this names 2 things, and it is one source",
         3,
     ),
@@ -110,7 +110,7 @@ BROKEN = {
         3,
     ),
     "a missing word of the source": (("path: in, ", ""), "stream.source.files.path: the word is missing", 3),
-    "a format that nobody reads": (("format: json", "format: jsn"), "Did you mean 'json'?", 3),
+    "a format that nobody reads": (("format: parquet", "format: parqet"), "Did you mean 'parquet'?", 3),
     "no lateness": (("  lateness: 10 minutes\n", ""), "write lateness: 10 minutes, or order: arrival", 2),
     "lateness is a number": (("10 minutes", "600"), "stream.lateness: a stretch of time is a text, as '10 minutes'", 4),
     "lateness in no unit": (("10 minutes", "10 mintes"), "stream.lateness: ", 4),

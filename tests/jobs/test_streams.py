@@ -164,7 +164,7 @@ def test_words_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_source_has_a_place(tmp_path: Path) -> None:
-    beside = "  beside: [{source: {files: {path: b, format: json}}, lateness: 1 minute}]\n"
+    beside = "  beside: [{source: {files: {path: b, format: parquet}}, lateness: 1 minute}]\n"
     text = (FILES / "beliefs.yaml").read_text(encoding="utf-8").replace("  tell:", beside + "  tell:")
     stream = stream_of(text, tmp_path)
     assert list(spec.sources_of(stream)) == ["source", "beside[0].source"]
