@@ -21,13 +21,12 @@ from rich.text import Text
 
 import perseid as ps
 from perseid.cli.cluster import needs_spark, session_for
-from perseid.cli.common import misuse
+from perseid.cli.common import fail, misuse
 
 if TYPE_CHECKING:
     from perseid.jobs.spec import JobFile
 
 JobPath = Annotated[Path, typer.Argument(metavar="JOB", help="The job's file: YAML or TOML.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="With the trace of what failed.")]
 PARTITIONS = "spark.sql.shuffle.partitions"
 MANY = 8
 """Tasks of a trigger, unless the job's file says otherwise: each takes its time even where it has nothing to do."""
@@ -39,7 +38,6 @@ def run_command(
     job: JobPath,
     master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Read what is there, and end.")] = False,
-    verbose: Verbose = False,
 ) -> None:
     """Run a job until it is stopped: Ctrl-C or SIGTERM end it after the batch it is in.
 
@@ -70,12 +68,7 @@ def run_command(
             finally:
                 made.eyes.close()
     except ps.PerseidError as error:
-        if verbose:
-            raise
-        typer.echo(f"{job}: {error}", err=True)
-        for note in getattr(error, "__notes__", ()):
-            typer.echo(f"  = {note}", err=True)
-        raise typer.Exit(1) from None
+        raise fail(error, job) from None
     batches = "1 batch" if seen.batches == 1 else f"{seen.batches} batches"
     typer.echo(f"{read.job}: {batches}, {_summary(made.eyes.answers)}", err=True)
 
@@ -87,8 +80,7 @@ def read_or_fail(job: Path) -> JobFile:
 
         return read_job(job)
     except ps.PerseidError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+        raise fail(error, job) from None
 
 
 def _master() -> str | None:
