@@ -1,19 +1,11 @@
-"""When a job stops for its records, and what makes two of them the same."""
+"""When a job stops for its records."""
 
 from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
 
-from perseid.settings import SettingsError
-from perseid.sources.contract import ARRIVED, POSITION, WRONG
-from perseid.sources.files import FileSource
-from perseid.sources.kafka import KafkaSource
-from perseid.sources.rules import StopRule, identity
-
-KAFKA = KafkaSource(servers="localhost:9092", topic="t", schema="a INT")
-FILES = FileSource(path="in", format="json", schema="a INT")
-COLUMNS = ["a", "b", WRONG, POSITION, ARRIVED]
+from perseid.sources.rules import StopRule
 
 
 def test_a_job_stops_above_the_share_once_enough_were_read() -> None:
@@ -39,15 +31,3 @@ def test_only_the_newest_batches_count() -> None:
 def test_a_share_is_a_share(share: float) -> None:
     with pytest.raises(ValidationError):
         StopRule(share=share)
-
-
-def test_events_are_told_apart_by_place_content_or_columns() -> None:
-    assert identity(KAFKA, COLUMNS, "position") == (POSITION,)
-    assert identity(KAFKA, COLUMNS, "content") == ("a", "b")
-    assert identity(FILES, COLUMNS, ["b"]) == ("b",)
-    with pytest.raises(SettingsError, match="id: position is for Kafka"):
-        identity(FILES, COLUMNS, "position")
-    with pytest.raises(SettingsError, match="'c', and there is no such column"):
-        identity(KAFKA, COLUMNS, ["c"])
-    with pytest.raises(SettingsError, match="names no column"):
-        identity(KAFKA, COLUMNS, [])

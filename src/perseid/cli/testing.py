@@ -87,10 +87,10 @@ def check_rules(
 def _rules(path: Path) -> tuple[ps.PatternSet, Path]:
     """The rules, and the folder below which their cases are."""
     if is_job(path):
-        from perseid.jobs.asking import pattern_texts
+        from perseid.jobs.asking import patterns_of, texts_of
         from perseid.jobs.reading import read_job
 
-        return ps.patterns(pattern_texts(read_job(path))), path.parent
+        return patterns_of(texts_of(read_job(path))), path.parent
     return ps.patterns([ps.load(one) for one in pattern_files(path)]), path if path.is_dir() else path.parent
 
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from perseid.api import PatternSet, patterns
 from perseid.declare import micros_of
 from perseid.errors import BindingError, EventDataError, PatternError, PerseidError, missing_column
+from perseid.jobs.rules import read_patterns
 from perseid.jobs.spec import JobFile
 from perseid.jobs.stream_spec import EventStream, ModelStream, SubscriptionStream, Text
-from perseid.jobs.streams import metamodel_of
 from perseid.local.files import read_rows
+from perseid.model_api import metamodel
 from perseid.semantics.types import EventSchema, parse_type
 from perseid.settings import SettingsError
 from perseid.subscription_api import SubscriptionSet, subscriptions
 from perseid.subscription_table import SubscriptionTable, subscription_table
 
+METAMODEL = "metamodel"
+"""What the text about a model is called among a job's texts."""
 _COLUMN = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>\w+))\s*[:\s]\s*(?P<type>.+?)\s*", re.DOTALL)
 _BEHIND = re.compile(r"(?is)\s+(not\s+null|comment\s+'(?:[^']|'')*'|default\s+.*)\s*$")
 
@@ -39,42 +43,41 @@ def pattern_files(job: JobFile) -> list[Path]:
     return found
 
 
-def load_patterns(job: JobFile) -> PatternSet:
-    """All patterns of a job as one set, with their parameters bound; an error names the file that it is about."""
-    parts = pattern_texts(job)
-    # One text keeps the place of what is wrong in it; several are one set.
-    whole = parts[0] if len(parts) == 1 and isinstance(parts[0], PatternSet) else patterns(parts)
+def texts_of(job: JobFile) -> dict[str, str]:
+    """The texts that a job's rules are made from, by where they stand: read now."""
+    if isinstance(job.stream, SubscriptionStream):
+        return {}
+    found = {f"patterns[{number}]": given.text for number, given in enumerate(job.patterns) if isinstance(given, Text)}
+    found |= {str(path): _text(path, "patterns") for path in pattern_files(job)}
+    if isinstance(job.stream, ModelStream):
+        given = job.stream.metamodel
+        found[METAMODEL] = given.text if isinstance(given, Text) else _text(given, METAMODEL)
+    return found
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise SettingsError(f"{what}: {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{what}: {path} is not UTF-8 text.") from None
+
+
+def patterns_of(texts: Mapping[str, str]) -> PatternSet:
+    """The patterns of a job's texts as one set, with their parameters open; those about a model may stand in its own text."""
+    own = {name: text for name, text in texts.items() if name != METAMODEL}
+    whole = read_patterns(own) if own or METAMODEL not in texts else patterns(metamodel(texts[METAMODEL]))
     if not len(whole):
         raise SettingsError("Nothing is asked of the stream.", hint="Write patterns: rules/")
-    return bound(whole, job.bind)
+    return whole
 
 
-def pattern_texts(job: JobFile) -> list[Any]:
-    """The patterns of a job as they are written, file by file, with their parameters open."""
+def load_patterns(job: JobFile) -> PatternSet:
+    """All patterns of a job as one set, with their parameters bound; an error names the file that it is about."""
     if isinstance(job.stream, SubscriptionStream):
         raise SettingsError("A job with subscriptions has no patterns.")
-    parts: list[Any] = [
-        _read(f"patterns[{number}]", given.text) for number, given in enumerate(job.patterns) if isinstance(given, Text)
-    ]
-    for path in pattern_files(job):
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise SettingsError(f"patterns: {path} cannot be read: {error.strerror}.") from None
-        except UnicodeDecodeError:
-            raise SettingsError(f"patterns: {path} is not UTF-8 text.") from None
-        parts.append(_read(str(path), text))
-    if isinstance(job.stream, ModelStream) and not parts:
-        parts.append(metamodel_of(job.stream))
-    return parts
-
-
-def _read(where: str, text: str) -> PatternSet:
-    try:
-        return patterns(text)
-    except PatternError as error:
-        error.locate(text).add_note(f"In {where}.")
-        raise
+    return bound(patterns_of(texts_of(job)), job.bind)
 
 
 def bound(rules: PatternSet, values: dict[str, Any]) -> PatternSet:

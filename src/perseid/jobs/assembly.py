@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perseid.jobs.asking import bound, load_relations, load_subscriptions, pattern_files
+from perseid.jobs.asking import METAMODEL, bound, load_relations, load_subscriptions, patterns_of, texts_of
 from perseid.jobs.eyes import Eyes
 from perseid.jobs.folders import Folder
 from perseid.jobs.ledger import OWN
 from perseid.jobs.limits import Caps
-from perseid.jobs.rules import Texts, keys_of, read_patterns, versions_of
+from perseid.jobs.rules import Texts, keys_of, versions_of
 from perseid.jobs.runner import Answers, Job
 from perseid.jobs.spec import AVAILABLE_NOW, JobFile
 from perseid.jobs.stream_spec import BeliefStream, ModelStream, SubscriptionStream, Text, sources_of
@@ -26,8 +26,6 @@ from perseid.sources.contract import POSITION, WRONG
 from perseid.sources.rules import Counts, StopRule
 from perseid.spark.inputs import literal, quoted
 
-METAMODEL = "metamodel"
-"""What the text about a model is called among a job's texts."""
 VERSION = "version"
 
 
@@ -38,25 +36,8 @@ class JobTexts:
     job: JobFile
 
     def read(self) -> Texts:
-        job = self.job
-        found: dict[str, str] = {
-            f"patterns[{number}]": given.text for number, given in enumerate(job.patterns) if isinstance(given, Text)
-        }
-        for path in pattern_files(job):
-            found[str(path)] = _text(path, "patterns")
-        if isinstance(job.stream, ModelStream):
-            given = job.stream.metamodel
-            found[METAMODEL] = given.text if isinstance(given, Text) else _text(given, METAMODEL)
-        return Texts(found, {name: _rows_as_text(name, rows) for name, rows in load_relations(job).items()})
-
-
-def _text(path: Any, what: str) -> str:
-    try:
-        return str(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise SettingsError(f"{what}: {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{what}: {path} is not UTF-8 text.") from None
+        relations = {name: _rows_as_text(name, rows) for name, rows in load_relations(self.job).items()}
+        return Texts(texts_of(self.job), relations)
 
 
 def _rows_as_text(name: str, rows: list[tuple[object, ...]]) -> str:
@@ -93,8 +74,7 @@ class _Asked:
         if isinstance(stream, ModelStream) and stream.react:
             assert isinstance(declared, Models)
             return Answers(react(declared, checkpoint=checkpoint), {})
-        own = {name: text for name, text in texts.patterns.items() if name != METAMODEL}
-        rules = bound(read_patterns(own or texts.patterns), self._job.bind)
+        rules = bound(patterns_of(texts.patterns), self._job.bind)
         relations = {name: [tuple(row) for row in json.loads(text)] for name, text in texts.relations.items()}
         words: dict[str, Any] = {"relations": relations or None, "checkpoint": checkpoint}
         if not isinstance(stream, BeliefStream | ModelStream):

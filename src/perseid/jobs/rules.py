@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import perseid as ps
 from perseid.errors import PatternError, PerseidError
 from perseid.semantics.resolve import semantic_hash
-from perseid.settings import SettingsError
 
 VERSION_DIGITS = 12
 
@@ -151,10 +150,7 @@ def read_patterns(texts: Mapping[str, str]) -> ps.PatternSet:
             error.locate(text).add_note(f"In {name}.")
             raise
     # One text keeps the place of what is wrong in it; several are one set.
-    whole = parts[0] if len(parts) == 1 else ps.patterns(parts)
-    if not len(whole):
-        raise SettingsError("Nothing is asked of the stream.", hint="Write patterns: rules/")
-    return whole
+    return parts[0] if len(parts) == 1 else ps.patterns(parts)
 
 
 def keys_of(patterns: ps.PatternSet, columns: Sequence[str]) -> tuple[str, ...]:

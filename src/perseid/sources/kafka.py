@@ -44,6 +44,7 @@ class SchemaFile(Settings):
     """A schema that stands in a file."""
 
     file: Path
+    """The file."""
 
 
 class KafkaSource(Source):

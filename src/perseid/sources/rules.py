@@ -1,16 +1,12 @@
-"""What a job is told of its records as a whole: when too many are malformed, and what makes two of them the same."""
+"""What a job is told of its records as a whole: when too many are malformed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from pydantic import Field
 
-from perseid.errors import did_you_mean
-from perseid.settings import Settings, SettingsError
-from perseid.sources.contract import OURS, POSITION, Source
-from perseid.sources.kafka import KafkaSource
+from perseid.settings import Settings
 
 Counts = tuple[int, int]
 """Of one batch: records read, malformed ones among them."""
@@ -41,26 +37,3 @@ class StopRule(Settings):
         if read < self.of or bad <= self.share * read:
             return None
         return f"Of the last {read} records {bad} were malformed, {bad / read:.1%}; the job was told to stop above {self.share:.1%}."
-
-
-Identity = Literal["position", "content"] | list[str]
-"""What makes an event this event: its place in the source, all its columns, or some."""
-
-
-def identity(source: Source, columns: Sequence[str], id: Identity) -> tuple[str, ...]:
-    """The columns for ``ps.events(id=…)``; ``columns`` are those of the opened source."""
-    own = [name for name in columns if not name.startswith(OURS)]
-    if id == "position":
-        if not isinstance(source, KafkaSource):
-            raise SettingsError(
-                f"id: position is for Kafka: records of {source.told()} share the path of their file.",
-                hint="Write id: content, or name the columns that make an event this event.",
-            )
-        return (POSITION,)
-    if isinstance(id, str):
-        return tuple(own)
-    unknown = next((name for name in id if name not in own), None)
-    if unknown is not None or not id:
-        said = "id names no column." if unknown is None else f"id names {unknown!r}, and there is no such column."
-        raise SettingsError(said + did_you_mean(unknown or "", own), hint=f"There is: {', '.join(own)}.")
-    return tuple(id)
