@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from perseid.sinks.contract import Batch
 
@@ -56,11 +55,6 @@ def batch(rows: DataFrame, number: int = 0, attempt: str = "a", job: str = "job-
 
 
 def broken(rows: DataFrame) -> DataFrame:
-    """The same rows, the last of which cannot be computed when it is asked for."""
-    return rows.union(rows.limit(1)).selectExpr("*").withColumn("odd", _raise(rows))
-
-
-def _raise(rows: DataFrame) -> Any:
-    from pyspark.sql import functions as f
-
-    return f.when(f.col("note").isNotNull(), f.raise_error(f.lit("the power went out"))).otherwise(f.col("odd"))
+    """The same rows, and each fails when it is asked for."""
+    out = f.raise_error(f.lit("the power went out"))
+    return rows.withColumn("odd", f.when(f.col("note").isNotNull(), out).otherwise(f.col("odd")))

@@ -15,7 +15,7 @@ LONGEST = 800
 """Characters of what another side said that are told on."""
 HIDDEN = "***"
 _SECRETIVE = re.compile(
-    r"password|passwd|passphrase|secret|token|jaas|credential|authorization|cookie|signature|(api|access|private|account)[._-]?key",
+    r"password|passwd|passphrase|secret|token(?!.endpoint)|jaas|credential|authorization|cookie|signature|(api|access|private|account|keystore)[._-]?key",
     re.IGNORECASE,
 )
 _NOISE = ("Traceback (most recent call last)", "An exception was thrown from the Python worker", "JVM stacktrace")
