@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,18 @@ def test_documents_and_beliefs_are_declared() -> None:
     )  # fmt: skip
     assert telling_of(stream) == ps.alerts(rise=0.6, fall=0.3)
     assert telling_of(read_job(FILES / "events.yaml").stream) is None
+
+
+def test_tables_of_documents_have_one_identity(tmp_path: Path) -> None:
+    text = (FILES / "documents.yaml").read_text(encoding="utf-8")
+    one = "{files: {path: in, format: parquet}}"
+    several = re.sub(r"  source: .*", f"  sources: {{Feed: {one}, Blog: {one}}}", text)
+    frames = {"sources.Feed": Frame("ts", "xml", "no"), "sources.Blog": Frame("ts", "xml")}
+    documents = declare(stream_of(several, tmp_path), frames)
+    assert isinstance(documents, ps.Documents)
+    assert documents.events.id == ("ts", "xml")
+    with pytest.raises(SettingsError, match="time is the same for all tables of documents"):
+        stream_of(several.replace("  body", "  time: {Feed: ts, Blog: at}\n  body"), tmp_path)
 
 
 def test_a_job_over_beliefs_answers_as_python_does() -> None:

@@ -171,6 +171,11 @@ class DocumentStream(_Rows):
 
     @model_validator(mode="after")
     def _placed(self) -> DocumentStream:
+        by_type = next(
+            (word for word in ("time", "id", "order_by", "key") if isinstance(getattr(self, word), dict)), None
+        )
+        if by_type is not None:
+            raise ValueError(f"{by_type} is the same for all tables of documents; name columns alone")
         if self.format == "row" and (self.body or self.path):
             raise ValueError("with format: row a document is the row itself; leave out body and path")
         if self.format != "row" and (self.body is None) == (self.path is None):

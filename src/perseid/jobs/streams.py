@@ -149,9 +149,9 @@ def _events(stream: spec.EventStream, opened: Mapping[str, Any], prefix: str) ->
 
 def _documents(stream: spec.DocumentStream, opened: Mapping[str, Any]) -> Documents:
     data, words = _rows(stream, opened, "")
-    for word in ("id", "order_by", "key", "time"):
-        if isinstance(words[word], Mapping):
-            words[word] = next(iter(words[word].values()))  # documents have one for all tables
+    if isinstance(words["id"], Mapping):  # documents have one identity for all tables: what these have in common
+        first, *others = words["id"].values()
+        words["id"] = tuple(name for name in first if all(name in other for other in others))
     return documents(
         data,
         body=stream.body,
