@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,14 +52,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    folder = tmp_path_factory.mktemp("postgres")
-    for parent in (folder, *folder.parents):  # the server is another user's, and has to get there
-        if str(parent) != "/tmp" and parent.stat().st_uid == 0 and parent != parent.parent:
-            parent.chmod(parent.stat().st_mode | 0o011)
-    try:
-        made = Postgres(folder)
-    except MissingToolError as error:
-        pytest.skip(f"PostgreSQL cannot be had: {error}")
-    with made:
-        yield made
+def postgres() -> Iterator[Postgres]:
+    # The server is another user's where we are root: what is above its folder has to be open to it, and stay so.
+    with tempfile.TemporaryDirectory(prefix="perseid-postgres-") as folder:
+        try:
+            made = Postgres(Path(folder))
+        except MissingToolError as error:
+            pytest.skip(f"PostgreSQL cannot be had: {error}")
+        with made:
+            yield made
