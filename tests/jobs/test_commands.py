@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,6 +149,13 @@ def test_a_new_project_works_as_it_is(tmp_path: Path) -> None:
     again = call("new", folder)
     assert again.exit_code == 2
     assert "not an empty folder" in again.stderr
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['yaml'] = None; from perseid.cli.app import app; app(['check', 'job.yaml'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "pip install 'perseid[jobs]'" in done.stderr
 
 
 def test_no_command_shows_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

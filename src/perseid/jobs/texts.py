@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from perseid.errors import MissingExtraError
 from perseid.settings import SettingsError
+
+try:
+    import yaml
+except ImportError:  # pragma: no cover - said where a job is read
+    raise MissingExtraError("Files of jobs need PyYAML.", hint="pip install 'perseid[jobs]'") from None
 
 MAX_BYTES = 1 << 18
 """How large a job's file may be."""
