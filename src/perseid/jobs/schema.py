@@ -15,7 +15,7 @@ def job_schema() -> dict[str, Any]:
     JobFile.model_rebuild(force=True)
     made = JobFile.model_json_schema(by_alias=True)
     made["title"] = "A job of Perseid"
-    # An editor may be told of the schema in the file itself, and the reader leaves that to it.
+    # Subscriptions, and the text of a model, take the place of patterns.
     asks_nothing = {
         "properties": {"stream": {"properties": {"kind": {"enum": ["subscriptions", "model"]}}, "required": ["kind"]}}
     }
