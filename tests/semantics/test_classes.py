@@ -149,6 +149,11 @@ OURS = {
     "a repetition behind": Example(
         "R(k as x) -> S(k as x) -> T+?", UNSAFE, "no safe plan: what follows the prefix is more than one step"
     ),
+    "an absence at the end of each round before the last step": Example(
+        "(R(k as x) -> not R(k as x) for 2 seconds)* -> S",
+        UNSAFE,
+        "no safe plan: what comes before step 3 ends with an absence",
+    ),
     "either of two behind": Example(
         "R(k as x) -> S(k as x) -> (T | Door)", UNSAFE, "what follows the prefix is more than one step"
     ),
@@ -165,7 +170,7 @@ OURS = {
     "negation without the variable": Example(
         "R(k as x) -> not S -> T(k as x)", UNSAFE, "x is shared, but not by step 2"
     ),
-    "negation behind": Example("R(k as x) -> S(k as x) -> not Door -> T", UNSAFE, "more than one step"),
+    "negation behind": Example("R(k as x) -> S(k as x) -> not Door -> T", UNSAFE, "before step 4 ends with an absence"),
     "a bound between steps behind": Example(
         "R(k as x) -> S(k as x) -> within 2 seconds T", UNSAFE, "no safe plan: it is no plain sequence"
     ),

@@ -277,6 +277,9 @@ def _plan(
     kinds = {pattern.steps[number].kind for number in before}
     if own.kind in kinds or not isinstance(own.kind, ast.EventType) or ast.AnyEvent() in kinds:
         return None, f"{called} and what comes before it draw on the same streams, so they are not independent"
+    prefix = c.Seq(tuple(items[:-1]), tuple(c.Hop(ast.Contiguity.SKIP) for _ in items[2:]))
+    if any(isinstance(end, c.Absent) for end in c.ends(prefix)):
+        return None, f"what comes before {called} ends with an absence, so it is not known when it was true"
     plan, failed = _plan(pattern, streams, items[:-1], env)
     return (None if plan is None else Then(plan, last.step)), failed
 
