@@ -38,6 +38,9 @@ def run_command(
     job: JobPath,
     master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Read what is there, and end.")] = False,
+    from_history: Annotated[
+        bool, typer.Option("--from-history", help="Read stream.history first, then go on live: for a new checkpoint.")
+    ] = False,
 ) -> None:
     """Run a job until it is stopped: Ctrl-C or SIGTERM end it after the batch it is in.
 
@@ -54,7 +57,7 @@ def run_command(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers would start the system's Python
     try:
         with session_for(f"run {read.job}", master or _master(), None, _settings(read)) as spark:
-            made = assemble(read, spark, once=once)
+            made = assemble(read, spark, once=once, from_history=from_history)
             assert made.eyes is not None
             runner = Runner(made)
             _obey_signals(runner)

@@ -10,12 +10,21 @@ from typing import Any
 from perseid.jobs.asking import METAMODEL, bound, load_relations, load_subscriptions, patterns_of, texts_of
 from perseid.jobs.eyes import Eyes
 from perseid.jobs.folders import Folder
-from perseid.jobs.ledger import OWN
+from perseid.jobs.history import Past, joined
+from perseid.jobs.ledger import OWN, Ledger
 from perseid.jobs.limits import Caps
 from perseid.jobs.rules import Texts, keys_of, versions_of
 from perseid.jobs.runner import Answers, Job
 from perseid.jobs.spec import AVAILABLE_NOW, JobFile
-from perseid.jobs.stream_spec import BeliefStream, ModelStream, SubscriptionStream, Text, sources_of
+from perseid.jobs.stream_spec import (
+    BeliefStream,
+    DocumentStream,
+    EventStream,
+    ModelStream,
+    SubscriptionStream,
+    Text,
+    sources_of,
+)
 from perseid.jobs.streams import declare, telling_of
 from perseid.local.documents import Documents
 from perseid.local.models import Models
@@ -54,10 +63,22 @@ def _rows_as_text(name: str, rows: list[tuple[object, ...]]) -> str:
 class _Asked:
     """What is asked of the declared stream: by the rules of the moment."""
 
-    def __init__(self, job: JobFile, session: Any) -> None:
+    def __init__(self, job: JobFile, session: Any, from_history: bool) -> None:
         self._job = job
-        frames = {place: source.open(session, streaming=True) for place, source in sources_of(job.stream).items()}
-        self._frames: dict[str, Any] = frames
+        stream = job.stream
+        self._frames: dict[str, Any] = {
+            place: source.open(session, streaming=True) for place, source in sources_of(stream).items()
+        }
+        self.past: Past | None = None
+        if from_history:
+            assert isinstance(stream, EventStream | DocumentStream)
+            assert stream.history is not None
+            assert isinstance(stream.time, str)
+            assert stream.lateness is not None
+            frame = self._frames["source"]
+            self._frames["source"], self.past = joined(
+                frame, stream.history, stream.time, stream.lateness, job.checkpoint
+            )
         self._checkpoint: str | None = job.checkpoint
         """Looked at once, at the start; later it is in use."""
 
@@ -101,7 +122,28 @@ def _versioned(frame: Any, versions: Mapping[str, str]) -> Any:
     return frame.selectExpr("*", f"case {quoted('pattern')} {cases} end as {VERSION}")
 
 
-def assemble(job: JobFile, session: Any, *, once: bool = False) -> Job:
+def _with_history(job: JobFile, wanted: bool) -> bool:
+    """Whether history is part of the query: as it was when the checkpoint was begun."""
+    begun = Ledger(job.checkpoint).has_history()
+    declared = getattr(job.stream, "history", None) is not None
+    if wanted and not declared:
+        raise SettingsError(
+            "The job's file says nothing of a history.",
+            hint="Write it: stream.history: {source: {files: …}, until: …}.",
+        )
+    if wanted and begun is False:
+        raise SettingsError(
+            f"The checkpoint {job.checkpoint} was begun without history.", hint="Give the job a checkpoint of its own."
+        )
+    if begun and not declared:
+        raise SettingsError(
+            f"The checkpoint {job.checkpoint} was begun with history, and the job's file has none.",
+            hint="Leave stream.history as it was.",
+        )
+    return wanted or bool(begun)
+
+
+def assemble(job: JobFile, session: Any, *, once: bool = False, from_history: bool = False) -> Job:
     """Everything a run needs. ``once``: read what is there and end, whatever the file says."""
     stream = job.stream
     if job.dead_letters is not None and isinstance(stream, BeliefStream | ModelStream):
@@ -109,7 +151,7 @@ def assemble(job: JobFile, session: Any, *, once: bool = False) -> Job:
             "dead_letters: of uncertain streams and models, records that cannot be read are counted and not told.",
             hint="Leave out dead_letters; the metrics have how many there are.",
         )
-    asked = _Asked(job, session)
+    asked = _Asked(job, session, _with_history(job, from_history))
     now = once or job.trigger == AVAILABLE_NOW
     limits = job.limits
     caps = Caps(limits.per_batch, limits.per_pattern, limits.per_key, limits.policy)
@@ -127,6 +169,7 @@ def assemble(job: JobFile, session: Any, *, once: bool = False) -> Job:
         retries=job.retries,
         watched=watched,
         caps=caps,
+        past=asked.past,
         stop_rule=_judge(rule) if rule is not None else lambda _read, _bad: None,
         eyes=Eyes(job.job, Folder(job.checkpoint) / OWN, job.metrics.log),
     )

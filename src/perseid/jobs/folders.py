@@ -66,6 +66,10 @@ class Folder:
             finally:
                 os.close(handle)
 
+    def make(self) -> None:
+        """Have it there, though empty."""
+        self._system.create_dir(self._path, recursive=True)
+
     def remove(self, name: str) -> None:
         path = f"{self._path}/{name}"
         info: Any = self._system.get_file_info(path)

@@ -33,7 +33,12 @@ class Ledger:
         self._own = self._checkpoint / OWN
         self._batches, self._rules = self._own / "batches", self._own / "rules"
 
-    def job(self, name: str) -> str:
+    def has_history(self) -> bool | None:
+        """Whether the checkpoint was begun with history; None where it was not begun."""
+        body = self._own.read("job.json")
+        return None if body is None else bool(_read(body, "job.json").get("history"))
+
+    def job(self, name: str, history: bool = False) -> str:
         """The identity of this checkpoint, made when it is first asked for."""
         body = self._own.read("job.json")
         if body is not None:
@@ -44,7 +49,7 @@ class Ledger:
                 hint="Give the job a checkpoint of its own.",
             )
         made = uuid.uuid4().hex
-        self._own.write("job.json", json.dumps({"id": made, "name": name}).encode())
+        self._own.write("job.json", json.dumps({"id": made, "name": name, "history": history}).encode())
         return made
 
     def planned(self) -> int | None:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from perseid.errors import PerseidError
 from perseid.jobs.eyes import Eyes, Written
+from perseid.jobs.history import Past
 from perseid.jobs.ledger import Ledger, Lock
 from perseid.jobs.limits import Caps, within
 from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
@@ -78,6 +79,8 @@ class Job:
     """Whether rules are looked at again while the job runs."""
     caps: Caps = field(default_factory=Caps)
     eyes: Eyes | None = None
+    past: Past | None = None
+    """History that is read first."""
     stop_rule: Callable[[int, int], str | None] = lambda _read, _bad: None
     """Asked after every batch with the rows it read and the bad ones among them: why to stop, or None."""
 
@@ -130,7 +133,7 @@ class Runner:
     def run(self) -> Seen:
         """Run until the query ends or is stopped; raises :class:`JobError` where it cannot go on."""
         with Lock(self.job.checkpoint):
-            self._identity = self._ledger.job(self.job.name)
+            self._identity = self._ledger.job(self.job.name, self.job.past is not None)
             wanted: Running | None = self._watch.first()
             try:
                 while wanted is not None:
@@ -146,6 +149,7 @@ class Runner:
         if running is not wanted:
             self._waiting = wanted
         handle = _Handle(self, running)
+        reading_history = self.job.past is not None and not self.job.past.ended
         try:
             self._run_with(handle)
         except JobError as error:
@@ -153,6 +157,9 @@ class Runner:
         if self._stop.is_set():
             return None
         following, self._waiting = self._waiting, None
+        if following is None and not handle.changed and reading_history:
+            self._end_history(done=True)
+            return running  # a query that reads what is there, and ends, has the live part still to decide
         if following is None:
             # Rules that were changed, and back again while the query ended, are those that ran.
             return running if handle.changed else None
@@ -215,6 +222,7 @@ class Runner:
             while self.query.isActive and not self._stop.is_set():
                 self.query.awaitTermination(LOOK)
                 self._see()
+                self._end_history()
                 if self._waiting is not None and self._idle(handle):
                     break
                 if self.job.watched and time.monotonic() - looked >= REST:
@@ -250,6 +258,14 @@ class Runner:
         elif self._quiet_since is None:
             self._quiet_since = time.monotonic()
         return self._quiet_since is not None and time.monotonic() - self._quiet_since >= REST
+
+    def _end_history(self, done: bool = False) -> bool:
+        """Let live go on once history was read; whether that is so since just now. ``done``: the query read all there is."""
+        past = self.job.past
+        if past is None or past.ended or not (done or past.is_read(self.query)):
+            return False
+        past.end()
+        return True
 
     def _see(self) -> None:
         """Tell what batches were committed since."""

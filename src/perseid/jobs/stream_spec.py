@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.jobs.choices import ByKey, ByWord
@@ -91,6 +91,15 @@ class _Kept(Settings):
     """Bytes that one of them may have."""
 
 
+class History(Settings):
+    """Records of before, and from when on the live source is asked instead: each moment is read from one of them."""
+
+    source: SourceOf
+    """Where they are: files, with the columns of the live source."""
+    until: AwareDatetime
+    """Records before this moment come from here, those from it on from the live source."""
+
+
 class _Rows(_Kept):
     """What is said of rows with a time, events and documents alike."""
 
@@ -98,6 +107,8 @@ class _Rows(_Kept):
     """Where the rows come from."""
     sources: Annotated[dict[str, SourceOf], Field(min_length=1)] | None = None
     """In place of one source: several, by the type of their events."""
+    history: History | None = None
+    """What was before: read first by a job that is started with --from-history."""
     time: str | dict[str, str] = "ts"
     """The column with the time; for several sources it may be told for each type."""
     id: Literal["content", "position"] | list[str] | dict[str, Names] = "content"
@@ -124,6 +135,12 @@ class _Rows(_Kept):
         if self.order == "arrival" and not isinstance(self.disorder, Buffer):
             raise ValueError(
                 "order: arrival trusts that records come in order, and disorder that they do not; leave one out"
+            )
+        if self.history is not None and (self.source is None or not isinstance(self.time, str)):
+            raise ValueError("history is of one source; with sources by event type, leave it out")
+        if self.history is not None and self.order == "arrival":
+            raise ValueError(
+                "order: arrival trusts the order of one source, and history is another; write lateness: instead"
             )
         by_type = [name for name in ("time", "id", "order_by", "key") if isinstance(getattr(self, name), dict)]
         if by_type and self.sources is None:

@@ -1,0 +1,69 @@
+"""History first, then live, through one query and one checkpoint: no gap and no double where they meet.
+
+Both are sources of the same query from its first batch on, and a moment decides which of them a record is taken from.
+Each has a watermark of its own, and time is the earlier of the two: while history is read, live records wait. When all
+of it was read, one row far in the future is its last, and from then on time is that of the live source.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from perseid.jobs.folders import Folder
+from perseid.jobs.ledger import OWN
+from perseid.jobs.stream_spec import History
+from perseid.settings import SettingsError
+from perseid.spark.inputs import quoted
+
+POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+END = "history-end"
+"""The folder of the row that ends history."""
+FAR = "9000-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True)
+class Past:
+    """History as a running job sees it."""
+
+    ending: Folder
+    time: str
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.ending.names())
+
+    def is_read(self, query: Any) -> bool:
+        """Whether everything that history has was read: its source, which is the first, had nothing for a batch."""
+        last = query.lastProgress
+        return last is not None and int(last["sources"][0]["numInputRows"] or 0) == 0
+
+    def end(self) -> None:
+        """Let time be that of the live source."""
+        self.ending.write("end.json", json.dumps({self.time: FAR}).encode())
+
+
+def joined(live: Any, history: History, time: str, lateness: str, checkpoint: str) -> tuple[Any, Past]:
+    """One stream of both, and what a running job has to do for it."""
+    session = live.sparkSession
+    policy = session.conf.get(POLICY, "min")
+    if policy != "min":
+        raise SettingsError(
+            f"{POLICY} is {policy!r}, and with history time is the earlier of two.", hint="Leave it out, or write min."
+        )
+    ending = Folder(checkpoint) / OWN / END
+    ending.make()
+    before = history.source.open(session, streaming=True)
+    missing = [name for name in live.columns if name not in before.columns]
+    if missing:
+        raise SettingsError(
+            f"stream.history: it has no column {missing[0]!r}, which the live source has.", hint="Give both one schema."
+        )
+    column, moment = quoted(time), f"timestamp'{history.until.isoformat(sep=' ')}'"
+    last = session.readStream.schema(f"{column} timestamp").json(ending.where)
+    # A record without a time is no event wherever it is from; it has to be told as such.
+    old = before.where(f"{column} < {moment} or {column} is null").unionByName(last, allowMissingColumns=True)
+    new = live.where(f"{column} >= {moment} or {column} is null")
+    both = old.withWatermark(time, lateness).unionByName(new.withWatermark(time, lateness), allowMissingColumns=True)
+    return both, Past(ending, time)
