@@ -115,6 +115,12 @@ def _repair(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size)
 
 
+def _crash(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.crash.contest import run
+
+    return run(args.size, data, args.kills, args.seed)
+
+
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
         "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
@@ -143,6 +149,7 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
         _uncertain_stream,
     ),
     "repair": ("paper 2's case: quick fixes of a model, by every strategy", _repair),
+    "crash": ("a whole job with four sinks that is killed and hurt again and again, and what its sinks hold", _crash),
 }
 
 
@@ -159,6 +166,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="Q1n,Q3",
         help="only these queries; the others' targets are not asked",
     )
+    parser.add_argument("--kills", type=int, default=None, metavar="N", help="of crash: how often the job is hurt")
+    parser.add_argument("--seed", type=int, default=None, help="of crash: when, and in which order")
     parser.add_argument("--data", type=Path, default=None, help="folder to keep generated data in (default: temporary)")
     parser.add_argument("--out", type=Path, default=None, help="folder to write the figures to, as JSON")
     args = parser.parse_args(argv)
@@ -179,6 +188,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         targets = harness.targets_of(args.name, args.size)
         if args.only:
             targets = {name: least for name, least in targets.items() if name.split(".")[0] in args.only}
+        if args.kills is not None and "harms" in targets:
+            targets["harms"] = args.kills
         return harness.conclude(report, args.out, targets)
 
 

@@ -1,0 +1,75 @@
+"""A producer that goes on while the job is hurt, and knows what it has sent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bench.crash.workload import MALFORMED, PARTITIONS, Feed, closing, payload
+
+EVERY_BAD = 50
+PIECE = 0.1
+"""Seconds between two pieces of events."""
+
+
+class Feeding:
+    """Events at a pace, from a thread of its own, until it is told that this is all."""
+
+    def __init__(self, servers: str, seed: int, pace: int, most: int) -> None:
+        from confluent_kafka import Producer
+
+        self.events: list[dict[str, Any]] = []
+        self.bad = 0
+        self._feed, self._pace, self._most = Feed(seed), pace, most
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
+        self._end, self._free = threading.Event(), threading.Lock()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Feeding:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(PIECE) and len(self.events) < self._most:
+            with self._free:
+                for _ in range(max(1, int(self._pace * PIECE))):
+                    self._send()
+                self._producer.poll(0)
+
+    def _send(self) -> None:
+        n = len(self.events)
+        event = self._feed.event(n)
+        self.events.append(event)
+        self._producer.produce("events", payload(event), partition=n % PARTITIONS)
+        if n % EVERY_BAD == 0:
+            self._producer.produce("events", MALFORMED[self.bad % len(MALFORMED)], partition=n % PARTITIONS)
+            self.bad += 1
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Nothing is sent meanwhile, and what was sent has arrived: then no event can be late by our own doing."""
+        with self._free:
+            self._flush()
+            yield
+
+    def close(self) -> list[dict[str, Any]]:
+        """No more events, and one that has all before it decided; all good ones."""
+        self._end.set()
+        self._thread.join()
+        self._flush()
+        time.sleep(PIECE)
+        last = closing(len(self.events))
+        self._producer.produce("events", payload(last), partition=0)
+        self._flush()
+        return [*self.events, last]
+
+    def _flush(self) -> None:
+        if self._producer.flush(60):
+            raise TimeoutError("the broker did not take all events within a minute")

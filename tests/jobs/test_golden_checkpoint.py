@@ -1,0 +1,142 @@
+"""The checkpoint of a job that an earlier version wrote, and what it had told by then: this version finishes both.
+
+It is kept as an archive in ``checkpoints``, never to be changed, and is that of a job killed between its sinks and the commit
+of its last batch. Its input is called ``/INPUT`` there. With ``PERSEID_ADD_STATES=1`` a missing one is made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import perseid as ps
+from perseid.jobs.assembly import assemble
+from perseid.jobs.ledger import Ledger
+from perseid.jobs.reading import read_job
+from perseid.jobs.runner import Runner, Seen
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(600)]
+
+ARCHIVE = Path(__file__).with_name("checkpoints") / "job.zip"
+PATTERNS = """
+pattern pair match A a -> B b within 20 seconds partition by user return a.n as first, b.n as last
+pattern many match A a -> B+ b -> C c within 30 seconds partition by user return count(b) as n
+pattern silent match A a -> not B for 8 seconds partition by user return a.n as first
+"""
+JOB = """
+job: golden
+stream:
+  kind: events
+  source:
+    files: {path: input, format: json, schema: "ts timestamp, type string, user string, n bigint", max_files_per_batch: 1}
+  type: type
+  lateness: 15 seconds
+  id: [n]
+  shards: 2
+patterns: rules.perseid
+sinks: [{parquet: {path: out/matches}}]
+dead_letters: {parquet: {path: out/dead}}
+checkpoint: checkpoint
+"""
+FILES, THEN = 5, 3
+"""Files in all, and those that were there when the checkpoint was written."""
+
+
+def files() -> list[list[dict[str, Any]]]:
+    """The same in every version; the last file closes the stream."""
+    chance = random.Random(11)
+
+    def at(second: int) -> str:
+        return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
+
+    made: list[list[dict[str, Any]]] = [
+        [
+            {
+                "ts": at(10 + file * 10 + chance.randint(-4, 10)),
+                "type": chance.choice("AABBCX"),
+                "user": chance.choice("xyz"),
+                "n": file * 100 + i,
+            }
+            for i in range(30)
+        ]
+        for file in range(FILES - 1)
+    ]
+    return [*made, [{"ts": "2026-01-02T00:00:00Z", "type": "X", "user": "x", "n": -1}]]
+
+
+def arrive(folder: Path, count: int) -> None:
+    (folder / "input").mkdir(exist_ok=True)
+    for number, rows in enumerate(files()[:count]):
+        path = folder / "input" / f"{number:05}.json"
+        path.write_text("\n".join([*map(json.dumps, rows), '{"n": "broken"']))
+        os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
+
+
+def run(spark: SparkSession, folder: Path) -> Seen:
+    (folder / "job.yaml").write_text(JOB)
+    (folder / "rules.perseid").write_text(PATTERNS)
+    return Runner(assemble(read_job(folder / "job.yaml"), spark, once=True)).run()
+
+
+def told(folder: Path, sink: str) -> list[dict[str, Any]]:
+    found = (folder / "out" / sink).glob("job=*/batch=*/*.parquet")
+    return [row for path in sorted(found) for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def keep(folder: Path) -> None:
+    commits = folder / "checkpoint" / "commits"
+    last = max((path for path in commits.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
+    last.unlink()  # it was killed before this was written
+    ARCHIVE.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.glob("checkpoint/**/*")) + sorted(folder.glob("out/**/*")):
+            if path.is_file() and path.suffix != ".crc" and path.name != "lock":
+                body = path.read_bytes().replace(str(folder / "input").encode(), b"/INPUT")
+                archive.writestr(zipfile.ZipInfo(str(path.relative_to(folder))), body)
+        archive.writestr(zipfile.ZipInfo("about.json"), json.dumps({"spark": pyspark.__version__}))
+
+
+def restore(folder: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(ARCHIVE) as kept:
+        for name in kept.namelist():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(kept.read(name).replace(b"/INPUT", str(folder / "input").encode()))
+    return json.loads((folder / "about.json").read_text())  # type: ignore[no-any-return]
+
+
+def test_a_job_of_an_earlier_version_is_finished(spark: SparkSession, tmp_path: Path) -> None:
+    then, now = tmp_path / "then", tmp_path / "now"
+    if not ARCHIVE.exists() and os.environ.get("PERSEID_ADD_STATES") == "1":
+        then.mkdir()
+        arrive(then, THEN)
+        run(spark, then)
+        keep(then)
+    now.mkdir()
+    written_by = restore(now)["spark"]
+    if [int(n) for n in written_by.split(".")[:2]] > [int(n) for n in pyspark.__version__.split(".")[:2]]:
+        pytest.skip(f"written by Spark {written_by}, and Spark does not read what later ones wrote")
+    before = told(now, "matches")
+    began = Ledger(str(now / "checkpoint")).unfinished()
+    assert began is not None
+    assert before, "it had told something"
+    arrive(now, FILES)
+    seen = run(spark, now)
+    assert seen.last_batch is not None
+    assert seen.last_batch - seen.batches == began - 1, "it went on with the batch that was not committed"
+
+    expected = ps.patterns(PATTERNS).match(ps.events([row for rows in files() for row in rows], id="n"))
+    found = Counter((row["pattern"], row["match_id"]) for row in told(now, "matches"))
+    assert found == Counter((match.pattern, match.match_id) for match in expected)
+    assert {row["match_id"] for row in before} < {match_id for _, match_id in found}
+    assert Counter(row["kind"] for row in told(now, "dead")) == {"bad": FILES}
