@@ -51,10 +51,9 @@ class Sent:
         self.good: list[dict[str, Any]] = []
         self.bad: set[str] = set()
         self.late: set[str] = set()
-        self._offsets: Counter[int] = Counter()
-        self._producer = Producer(
-            {"bootstrap.servers": servers, "log_level": 0, "queue.buffering.max.messages": 2_000_000}
-        )
+        self.whole = 0
+        settings = {"enable.idempotence": True, "log_level": 0, "queue.buffering.max.messages": 2_000_000}
+        self._producer = Producer({"bootstrap.servers": servers, **settings})
 
     def send(self, body: bytes, partition: int, kind: set[str] | None = None) -> None:
         def delivered(error: Any, message: Any) -> None:

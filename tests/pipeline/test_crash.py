@@ -1,0 +1,34 @@
+"""A job that is killed and hurt again and again: its sinks end up with every match, as their guarantees say."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from bench.crash.contest import ONCE, crash, table
+from bench.harness import MissingToolError
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(7200)]
+
+KILLS = int(os.environ.get("PERSEID_KILLS", "5"))
+
+
+@pytest.mark.usefixtures("jars")
+def test_a_job_that_is_hurt_loses_nothing_and_tells_nothing_twice(tmp_path: Path) -> None:
+    """PERSEID_KILLS says how often; every way comes as often as any other."""
+    try:
+        outcome = crash(KILLS, tmp_path, random.randrange(10**6))
+    except MissingToolError as error:
+        pytest.skip(f"a server cannot be had: {error}")
+    said = table(outcome)
+    print(f"\n{said}")
+    assert sum(toll.harms for toll in outcome.tolls.values()) == KILLS, said
+    assert {pattern for pattern, _ in outcome.expected} == {"unpaid", "spree", "moved"}, said
+    for name in outcome.found:
+        assert (outcome.lost(name), outcome.wrong(name)) == (0, 0), said
+    for name in ONCE:
+        assert outcome.twice(name) == 0, said
+    assert outcome.letters[0] == outcome.letters[1] > 0, said
