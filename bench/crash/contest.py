@@ -6,8 +6,10 @@ these once, Kafka at least once. Moments and order come from a seed, which is pr
 
 from __future__ import annotations
 
+import contextlib
 import random
 import statistics
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -125,6 +127,13 @@ class Arena:
             self._compare()
             harness.progress(f"{number + 1}/{kills} {kind}: {self._toll.seconds[-1]:.1f} s, batch {self.committed()}")
 
+    def finish(self, whole: Callable[[], bool]) -> None:
+        """Until all is there, or long enough that what is missing is lost; then it is asked to leave."""
+        with contextlib.suppress(CrashError):
+            self._until(whole, "the last match")
+        if (status := self.job.leave()) != 0:
+            raise CrashError(f"The job ended with {status}.\n{self._said()}")
+
     # What is waited for
 
     def committed(self) -> int:
@@ -201,11 +210,11 @@ class Arena:
         self._again()
 
     def _full_disk(self) -> None:
-        before = len(self._said()), self._log.stat().st_size
+        before = self._log.stat().st_size
         self._disk.fill(self.job.processes())
         try:
             end = time.monotonic() + PATIENCE
-            while self._log.stat().st_size == before[1] and not self.job.ended:
+            while self._log.stat().st_size == before and not self.job.ended:
                 if time.monotonic() > end:
                     raise CrashError(f"Nothing was said of a full disk.\n{self._said()}")
                 time.sleep(0.1)
@@ -216,19 +225,25 @@ class Arena:
         """What the next batch begins with is cut: the job has to say so and stop; with the file as it was it goes on."""
         self.job.kill()
         version = self.committed() + 1
-        files = list((self._setup.checkpoint / "state" / "0").glob(f"*/{version}.*"))
-        cut = max(files, key=lambda path: path.stat().st_size)
-        whole, said = cut.read_bytes(), self._log.stat().st_size
-        cut.write_bytes(whole[: len(whole) // 2])
+        shards = (self._setup.checkpoint / "state" / "0").iterdir()
+        sizes = {shard: sum(file.stat().st_size for file in shard.glob(f"{version}.*")) for shard in shards}
+        files = list(max(sizes, key=lambda shard: sizes[shard]).glob(f"{version}.*"))
+        whole, said = {file: file.read_bytes() for file in files}, self._log.stat().st_size
+        for file, body in whole.items():
+            file.write_bytes(body[: len(body) // 2])
         self.job = self._start(self._setup.file.with_name("without-retries.yaml"))
         try:
-            status = self.job.process.wait(PATIENCE)
+            status: int | None = self.job.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            status = None
         finally:
             self.job.kill()
         words = self._log.read_bytes()[said:].decode(errors="replace")
-        if status == 0 or "error" not in words.lower():
+        if status != 1 or "error" not in words.lower():
             raise CrashError(f"A state that is cut was not told, exit {status}: {words[-2000:]}")
-        cut.write_bytes(whole)
+        for file, body in whole.items():
+            file.write_bytes(body)
+        harness.progress(f"a state that is cut: {words.strip().splitlines()[-1][:300]}")
         self._again()
 
 
@@ -255,10 +270,7 @@ def crash(kills: int, folder: Path, seed: int) -> Outcome:
             try:
                 arena.hurt(kills)
                 expected = answer(feeding.close())
-                arena._until(lambda: len(postgres(database.url)) >= len(expected), "the last match")
-                arena._until_batches(0)
-                if (status := arena.job.leave()) != 0:
-                    raise CrashError(f"The job ended with {status}.\n{arena._said()}")
+                arena.finish(lambda: len(postgres(database.url)) >= len(expected))
             finally:
                 arena.close()
         found = everywhere(setup.folder, database.url, broker.servers)

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 HOOKS = Path(__file__).with_name("hooks")
-LEAVE = 60.0
+LEAVE = 180.0
 """Seconds that a job has to leave when it is asked to."""
 
 
@@ -71,6 +72,7 @@ class Started:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
         self.process.wait(LEAVE)
 
     def kill_workers(self) -> int:
