@@ -260,7 +260,8 @@ def crash(kills: int, folder: Path, seed: int) -> Outcome:
         Disk(folder / "disk") as disk,
     ):
         topics = [NewTopic(name, PARTITIONS, 1) for name in ("events", "answers")]
-        for made in AdminClient({"bootstrap.servers": broker.servers}).create_topics(topics).values():
+        admin = AdminClient({"bootstrap.servers": broker.servers})
+        for made in admin.create_topics(topics).values():
             made.result(20)
         setup = Setup(disk.folder / "job", broker.servers, database.url, jars, SETTINGS)
         for name, retries in (("without-retries.yaml", 0), ("job.yaml", 5)):

@@ -29,6 +29,9 @@ log = logging.getLogger("perseid.jobs")
 
 _SAID = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 """The last line of a trace of Python."""
+_CALLING = "An error occurred while calling "
+"""How the bridge between Python and Java begins whatever it tells."""
+_TASK = re.compile(r"^.* most recent failure: Lost task .*?executor [^)]*\): ")
 LOOK = 0.2
 """Seconds between two looks at the query, its rules and whether to stop."""
 REST = 0.5
@@ -400,4 +403,7 @@ def first_line(error: BaseException) -> str:
         ours = [line for name, line in said if name.startswith("perseid.")]
         name, line = said[-1]
         return ours[-1] if ours else f"{name.rpartition('.')[2]}: {line}"
-    return next(iter(text.strip().splitlines()), type(error).__name__)
+    lines = [line for line in text.strip().splitlines() if not line.startswith(_CALLING)]
+    # Of a task that failed, Spark says first which one it was.
+    line = _TASK.sub("", next(iter(lines), "")).removeprefix(": ")
+    return line or type(error).__name__

@@ -1,0 +1,28 @@
+"""What is told of an error of Spark's: the sentence in it, and not the way it came."""
+
+from __future__ import annotations
+
+import pytest
+
+from perseid.jobs.runner import first_line
+
+TASK = "Job aborted due to stage failure: Task 1 in stage 9.0 failed 1 times, most recent failure: Lost task 1.0 in stage 9.0 (TID 17) (127.0.0.1 executor driver): "
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"An error occurred while calling o637.collectToPython.\n: org.apache.spark.SparkException: {TASK}"
+            "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\tat org.apache.Some.where",
+            "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+        ),
+        ("An error occurred while calling o1.save.\n: java.io.IOException: No space left on device", "java.io.IOException: No space left on device"),
+        ("[STREAM_FAILED] Query terminated.\n\tat x", "[STREAM_FAILED] Query terminated."),
+        ("Traceback:\n  File x\nValueError: odd\n\tat y", "ValueError: odd"),
+        ("Traceback:\nValueError: odd\nperseid.errors.StateError: The state is full.\nRuntimeError: x", "The state is full."),
+        ("", "RuntimeError"),
+    ],
+)  # fmt: skip
+def test_an_error_of_spark_is_told_by_its_sentence(text: str, said: str) -> None:
+    assert first_line(RuntimeError(text)) == said
