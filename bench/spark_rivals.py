@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,11 +24,11 @@ def partitions() -> int:
 
 
 @contextmanager
-def session(scratch: Path) -> Iterator[SparkSession]:
-    """A local session on all cores, on this machine's own address only, stopped at the end."""
+def session(scratch: Path, more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A local session on all cores, on this machine's own address only, stopped at the end; with settings more."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    spark = (
+    builder = (
         SparkSession.builder.master("local[*]")
         .appName("bench")
         .config("spark.driver.host", "127.0.0.1")
@@ -41,8 +41,10 @@ def session(scratch: Path) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
         .config(PARTITIONS_SETTING, partitions())
-        .getOrCreate()
     )
+    for name, value in (more or {}).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     try:
         yield spark
     finally:

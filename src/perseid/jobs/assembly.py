@@ -98,8 +98,8 @@ class _Asked:
         rules = bound(patterns_of(texts.patterns), self._job.bind)
         relations = {name: [tuple(row) for row in json.loads(text)] for name, text in texts.relations.items()}
         words: dict[str, Any] = {"relations": relations or None, "checkpoint": checkpoint}
-        if not isinstance(stream, BeliefStream | ModelStream):
-            words["rejected"] = "bad"
+        if self._job.dead_letters is not None:
+            words["rejected"] = "bad"  # nobody else reads them: without, only how many there are crosses
         if isinstance(stream, BeliefStream):
             words["tell"] = telling_of(stream)
         versions = versions_of(rules)
@@ -111,7 +111,7 @@ class _Asked:
         assert isinstance(declared, Documents)
         asked = load_subscriptions(self._job)
         words: dict[str, Any] = {"expand": stream.expand, "results": stream.results, "shares": stream.shares}
-        return asked.detect(declared, rejected=True, checkpoint=checkpoint, **words)
+        return asked.detect(declared, rejected=self._job.dead_letters is not None, checkpoint=checkpoint, **words)
 
 
 def _versioned(frame: Any, versions: Mapping[str, str]) -> Any:

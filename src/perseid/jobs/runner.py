@@ -22,6 +22,7 @@ from perseid.jobs.history import Past
 from perseid.jobs.ledger import Ledger, Lock
 from perseid.jobs.limits import Caps, within
 from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
+from perseid.jobs.tally import REJECTED, split, tally
 from perseid.sinks.contract import Batch, Sink
 from perseid.spark.progress import batch_counts
 
@@ -40,6 +41,8 @@ MAX_WAIT = 60.0
 """Seconds between two tries, at most."""
 SETTLE = 30.0
 """Seconds that a batch has to be committed after its sinks are done."""
+FEW = 1000
+"""Answers that one task writes."""
 
 
 class JobError(PerseidError):
@@ -338,7 +341,7 @@ class _Handle:
             rows = frame.persist()
             try:
                 # Searched once, here, before any sink has seen a row: what fails in it has written nothing.
-                counted = tally(rows)
+                counted = tally(rows, self.running[1].versions)
                 if not recorded:
                     runner._ledger.record(number, self.digest)
                 written = self._write(rows, number, counted)
@@ -366,33 +369,16 @@ class _Handle:
             if kept.beyond is not None:
                 letters = kept.beyond if letters is None else letters.unionByName(kept.beyond, allowMissingColumns=True)
                 rejected += dropped
+            few = sum(told.values()) <= FEW
+            out = (
+                kept.rows.coalesce(1) if few else kept.rows
+            )  # a task for each share of a handful costs more than they do
             for sink in job.sinks:
-                sink.write(Batch(self._runner._identity, number, attempt, kept.rows))
+                sink.write(Batch(self._runner._identity, number, attempt, out))
         if job.dead_letters is not None and letters is not None and rejected:
             self.wrote = True
             job.dead_letters.write(Batch(self._runner._identity, number, attempt, letters))
         return Written(number, told, rejected if job.dead_letters is not None else 0, dropped)
-
-
-REJECTED = ("late", "bad")
-"""The kinds of rows that are no answers."""
-
-
-def split(rows: Any) -> tuple[Any, Any]:
-    """Answers, and beside them rows that were rejected; None where there are none by their columns."""
-    if "reason" not in rows.columns or "row" not in rows.columns:
-        return rows, None
-    rejected = "kind in ('late', 'bad')"
-    return rows.where(f"not {rejected}").drop("reason", "row"), rows.where(rejected)
-
-
-def tally(rows: Any) -> dict[tuple[str, str], int]:
-    """How many rows there are of each pattern and kind; asking for it is what searches."""
-    by = [name for name in ("pattern", "kind") if name in rows.columns]
-    if not by:
-        return {("", ""): count} if (count := rows.count()) else {}
-    found = rows.groupBy(*by).count().collect()
-    return {(str(row.asDict().get("pattern")), str(row.asDict().get("kind"))): int(row["count"]) for row in found}
 
 
 def first_line(error: BaseException) -> str:

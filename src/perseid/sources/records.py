@@ -194,11 +194,8 @@ class _Parsed:
 
 
 _ABSENT = (f"{_VALUE} is null", literal(NO_PAYLOAD))
-_OF_TEXT = [
-    _ABSENT,
-    (is_blank(_TEXT), literal(EMPTY)),
-    (f"not is_valid_utf8({_TEXT})", literal(NO_TEXT)),
-]
+_NO_TEXT = (f"not is_valid_utf8({_TEXT})", literal(NO_TEXT))
+_OF_TEXT = [_ABSENT, (is_blank(_TEXT), literal(EMPTY)), _NO_TEXT]
 
 
 def _json(taken: Any, reading: Reading) -> _Parsed:
@@ -216,10 +213,18 @@ def _json(taken: Any, reading: Reading) -> _Parsed:
     texts = f"from_json(concat('{{\"{_RECORD}\":', {_TEXT}, ',\"{_END}\":1}}'), '{_RECORD} map<string, string>, {_END} int')"
     there = {name: f"try_element_at(found.{_RECORD}, {literal(name)})" for name in reading.columns.names}
     why = f"case when found.{_RECORD} is null then {literal(NO_JSON)} else {_mistyped(reading.columns, there, fields, INSIDE)} end"
+    # What is blank breaks the object around it: only where that is broken need anybody look, and looking is dear.
+    broken = first_of(
+        [
+            (is_blank(_TEXT), literal(EMPTY)),
+            (f"{_READ}.{_CORRUPT} is null", literal(NO_JSON)),
+            ("true", f"transform(array({texts}), found -> {why})[0]"),
+        ]
+    )
     tests = [
-        *_OF_TEXT,
-        (f"{_READ}.{_CORRUPT} is not null", f"transform(array({texts}), found -> {why})[0]"),
-        (f"{_READ}.{_RECORD} is null", literal(NO_JSON)),
+        _ABSENT,
+        _NO_TEXT,
+        (f"{_READ}.{_CORRUPT} is not null or {_READ}.{_RECORD} is null", broken),
         (f"{_READ}.{_END} is null", literal(AFTER_END)),
     ]
     return _Parsed(parsed, reading.columns, fields, tests)
@@ -288,7 +293,7 @@ def _avro(taken: Any, reading: Reading) -> _Parsed:
 
 def _text(taken: Any, _reading: Reading) -> _Parsed:
     columns = st.StructType([st.StructField(VALUE, st.StringType())])
-    return _Parsed(taken, columns, {VALUE: _TEXT}, [_ABSENT, (f"not is_valid_utf8({_TEXT})", literal(NO_TEXT))])
+    return _Parsed(taken, columns, {VALUE: _TEXT}, [_ABSENT, _NO_TEXT])
 
 
 def _bytes(taken: Any, _reading: Reading) -> _Parsed:

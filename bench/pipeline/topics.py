@@ -1,0 +1,131 @@
+"""What goes into a topic and comes out of one: a dataset at once, or events at a pace, each with the moment it was sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.servers.broker import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITIONS = 4
+TICK = 0.005
+"""Seconds between two lots of events that are sent at a pace."""
+
+
+def make_topic(broker: Broker, name: str, partitions: int = PARTITIONS) -> str:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": broker.servers})
+    for done in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+        done.result(20)
+    return name
+
+
+def fill(spark: SparkSession, broker: Broker, topic: str, parquet: Path, closing: dict[str, Any]) -> None:
+    """A dataset as JSON, in its order, then a record in each partition that ends every wait."""
+    frame = spark.read.parquet(str(parquet)).coalesce(1)  # two tasks would send two places of it at once
+    told = frame.selectExpr("cast(key as string) as key", "to_json(struct(*)) as value")
+    told.write.format("kafka").option("kafka.bootstrap.servers", broker.servers).option("topic", topic).save()
+    producer = _producer(broker)
+    for partition in range(PARTITIONS):
+        producer.produce(topic, json.dumps(closing), partition=partition)
+    producer.flush(20)
+
+
+def count_messages(broker: Broker, topic: str) -> int:
+    """How many messages a topic has."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "count"})
+    try:
+        known = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        ends = (consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20) for p in known)
+        return sum(high - low for low, high in ends)
+    finally:
+        consumer.close()
+
+
+def _producer(broker: Broker, **more: Any) -> Any:
+    from confluent_kafka import Producer
+
+    return Producer(
+        {"bootstrap.servers": broker.servers, "linger.ms": 1, "queue.buffering.max.messages": 500_000} | more
+    )
+
+
+class Pulse:
+    """Sends events at a pace until it is told to stop: those of a key are A, B, A, B, …"""
+
+    def __init__(self, broker: Broker, topic: str, rate: int, keys: Iterator[int]) -> None:
+        self.sent = 0
+        self._topic, self._rate, self._keys = topic, rate, keys
+        self._producer = _producer(broker)
+        self._stop = threading.Event()
+        self._opened: set[int] = set()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        begun = time.monotonic()
+        while not self._stop.is_set():
+            due = int((time.monotonic() - begun) * self._rate)
+            while self.sent < due:
+                self._send(next(self._keys))
+            self._producer.poll(0)
+            time.sleep(TICK)
+
+    def _send(self, key: int) -> None:
+        now = time.time_ns() // 1000
+        kind = "B" if key in self._opened else "A"
+        self._opened.symmetric_difference_update((key,))
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 1_000_000))
+        event = f'{{"ts":"{moment}.{now % 1_000_000:06}Z","key":{key},"type":"{kind}","sent":{now}}}'
+        self._producer.produce(self._topic, event, str(key))
+        self.sent += 1
+
+    def __enter__(self) -> Pulse:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
+        self._producer.flush(20)
+
+
+class Ear:
+    """Hears the answers of a topic: when each came, and how long after the event it answers was sent."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        from confluent_kafka import Consumer, TopicPartition
+
+        self.heard: list[tuple[float, float]] = []
+        """The moment, and the seconds."""
+        self._stop = threading.Event()
+        self._consumer = Consumer(
+            {"bootstrap.servers": broker.servers, "group.id": f"ear-{topic}", "fetch.wait.max.ms": 10}
+        )
+        self._consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for message in self._consumer.consume(500, 0.02):
+                if message.error() is None:
+                    now = time.time()
+                    self.heard.append((now, now - json.loads(message.value())["sent"] / 1e6))
+
+    def __enter__(self) -> Ear:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
+        self._consumer.close()
