@@ -121,6 +121,19 @@ def _crash(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, data, args.kills, args.seed)
 
 
+def _pipeline(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.pipeline.contest import run
+
+    return run(args.size, data)
+
+
+def _soak(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.pipeline.soak import run
+
+    del data
+    return run(args.size, args.out, args.minutes)
+
+
 BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Report]]] = {
     "sequence": (
         "one automaton over keyed events, beside bare Spark, Spark's limit, Spark SQL and DuckDB",
@@ -150,6 +163,11 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
     ),
     "repair": ("paper 2's case: quick fixes of a model, by every strategy", _repair),
     "crash": ("a whole job with four sinks that is killed and hurt again and again, and what its sinks hold", _crash),
+    "pipeline": (
+        "a job from Kafka to Kafka beside a bare query: events in a time, and how late answers are",
+        _pipeline,
+    ),
+    "soak": ("a job that runs for long, with keys that come and go: does anything grow", _soak),
 }
 
 
@@ -170,6 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None, help="of crash: when, and in which order")
     parser.add_argument("--data", type=Path, default=None, help="folder to keep generated data in (default: temporary)")
     parser.add_argument("--out", type=Path, default=None, help="folder to write the figures to, as JSON")
+    parser.add_argument("--minutes", type=float, default=None, help="how long a soak goes on (default: by size)")
     args = parser.parse_args(argv)
     if args.list:
         for name, (about, _) in BENCHES.items():

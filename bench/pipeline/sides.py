@@ -7,7 +7,6 @@ writes to its topic straight from the operator.
 
 from __future__ import annotations
 
-import json
 import statistics
 import threading
 from collections.abc import Iterator, Mapping
@@ -70,7 +69,7 @@ class Sides:
         folder.mkdir()
         return folder
 
-    def job(self, asked: Asked, source: str, target: str, trigger: str) -> Runner:
+    def job(self, asked: Asked, source: str, target: str, trigger: str, *, letters: bool = False) -> Runner:
         """A runner of a job's file, as ``perseid run`` makes it."""
         folder = self._beside("ours")
         kafka = {"servers": self.broker.servers, "topic": source, "format": "json", "schema": asked.schema}
@@ -86,13 +85,17 @@ class Sides:
             "trigger": trigger,
             "checkpoint": str(folder / "checkpoint"),
         }
+        if letters:
+            file["dead_letters"] = {"parquet": {"path": str(folder / "dead")}}
         path = folder / "job.yaml"
         path.write_text(yaml.safe_dump(file))
         return Runner(assemble(read_job(path), self.spark))
 
-    def ours_to_the_end(self, asked: Asked, source: str, target: str) -> tuple[list[Any], int]:
+    def ours_to_the_end(
+        self, asked: Asked, source: str, target: str, *, letters: bool = False
+    ) -> tuple[list[Any], int]:
         """All there is in a topic; the progress of every batch, and how many answers were told."""
-        runner = self.job(asked, source, target, "available_now")
+        runner = self.job(asked, source, target, "available_now", letters=letters)
         runner.run()
         ran = list(runner.query.recentProgress)
         counted = [ours.counters(one) for one in ran]
@@ -121,16 +124,16 @@ class Sides:
             query.stop()
 
     @contextmanager
-    def running(self, side: str, asked: Asked, source: str, target: str) -> Iterator[Any]:
+    def running(self, side: str, asked: Asked, source: str, target: str, trigger: str = AT_ONCE) -> Iterator[Any]:
         """A side that runs until the block ends."""
         if side == "bare":
-            query = self.bare(asked, source, target, processingTime=AT_ONCE)
+            query = self.bare(asked, source, target, processingTime=trigger)
             try:
                 yield query
             finally:
                 query.stop()
             return
-        runner = self.job(asked, source, target, AT_ONCE)
+        runner = self.job(asked, source, target, trigger)
         failed: list[BaseException] = []
 
         def work() -> None:
@@ -230,8 +233,3 @@ def settings_of_a_job() -> dict[str, str]:
     if SHARDS % MANY:
         raise MissingToolError("shards do not share out among tasks")
     return {"spark.jars": ",".join(map(str, connectors())), PARTITIONS: str(MANY)}
-
-
-def as_json(ran: list[Any]) -> list[dict[str, Any]]:
-    """Progress as plain data."""
-    return [json.loads(one.json) if hasattr(one, "json") else dict(one) for one in ran]

@@ -61,14 +61,13 @@ def _producer(broker: Broker, **more: Any) -> Any:
 
 
 class Pulse:
-    """Sends events at a pace until it is told to stop: those of a key are A, B, A, B, …"""
+    """Sends events, a key and a type each, at a pace until it is told to stop."""
 
-    def __init__(self, broker: Broker, topic: str, rate: int, keys: Iterator[int]) -> None:
+    def __init__(self, broker: Broker, topic: str, rate: int, events: Iterator[tuple[int, str]]) -> None:
         self.sent = 0
-        self._topic, self._rate, self._keys = topic, rate, keys
+        self._topic, self._rate, self._events = topic, rate, events
         self._producer = _producer(broker)
         self._stop = threading.Event()
-        self._opened: set[int] = set()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
@@ -76,14 +75,12 @@ class Pulse:
         while not self._stop.is_set():
             due = int((time.monotonic() - begun) * self._rate)
             while self.sent < due:
-                self._send(next(self._keys))
+                self._send(*next(self._events))
             self._producer.poll(0)
             time.sleep(TICK)
 
-    def _send(self, key: int) -> None:
+    def _send(self, key: int, kind: str) -> None:
         now = time.time_ns() // 1000
-        kind = "B" if key in self._opened else "A"
-        self._opened.symmetric_difference_update((key,))
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 1_000_000))
         event = f'{{"ts":"{moment}.{now % 1_000_000:06}Z","key":{key},"type":"{kind}","sent":{now}}}'
         self._producer.produce(self._topic, event, str(key))

@@ -1,0 +1,150 @@
+"""From Kafka to Kafka: a job of ours beside a bare query, how many events in a time, and how late an answer is."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from bench import spark_rivals
+from bench.harness import Clock, Contestant, Report, Timed, contest, paired_ratio, progress, say
+from bench.pipeline.sides import Asked, Sides, settings_of_a_job
+from bench.pipeline.topics import Ear, Pulse, count_messages, fill, make_topic
+from bench.servers.broker import Broker
+from bench.stream import seconds_of
+from bench.truth import Truth
+from bench.workload import QUERIES, parquet
+
+LIMITS = {"quick": (52.0, 40.0), "standard": (1500.0, 240.0), "full": (3 * 3600.0, 900.0)}
+COUNTS = {"quick": 100_000, "standard": 1_000_000, "full": 4_000_000}
+"""Events of a throughput run."""
+BATCHES = 5
+ROUNDS = {"quick": (1, 1), "standard": (3, 2), "full": (5, 2)}
+"""Rounds that count, and before them."""
+RATE = 200
+"""Events in a second, where the lateness of answers is measured."""
+KEYS = 50
+WARM, HEAR = {"quick": 4.0, "standard": 8.0, "full": 10.0}, {"quick": 4.0, "standard": 15.0, "full": 40.0}
+"""Seconds of a side before its answers count, and while they do."""
+TURNS = {"quick": 1, "standard": 3, "full": 3}
+QUERY = QUERIES["Q1n"]
+CLOSING = {"id": -1, "ts": "2100-01-01T00:00:00Z", "key": 0, "type": "Z", "v": 0.0}
+
+PAIRS = "pattern pairs\nmatch A a -> B b\nwithin 1 minute\npartition by key\nafter match skip past last\nreturn b.sent as sent\n"
+_STAMPED = "ts timestamp, key bigint, type string, sent bigint"
+_CARRIED = {"sent": "bigint", "key": "bigint"}
+LATE: dict[str, Asked] = {
+    "arrival": Asked("arrival", _STAMPED, PAIRS, ("A", "B"), None, _CARRIED, "B"),
+    "watermark": Asked("watermark", _STAMPED, PAIRS, ("A", "B"), "1 second", _CARRIED, "B"),
+}
+
+
+def run(size: str, data: Path) -> Report:
+    """Measure at a size, with generated data kept in a folder."""
+    clock, report = Clock(*LIMITS[size]), Report("pipeline", size)
+    with (
+        tempfile.TemporaryDirectory(prefix="perseid-bench-pipeline-") as scratch,
+        Broker(Path(scratch) / "kafka") as broker,
+        spark_rivals.session(Path(scratch), settings_of_a_job()) as spark,
+    ):
+        sides = Sides(spark, broker, Path(scratch))
+        _throughput(report, sides, data, clock)
+        for name in ("arrival",) if size == "quick" else tuple(LATE):
+            _latency(report, sides, LATE[name], clock)
+    say(report.times(COUNTS[size]))
+    return report
+
+
+# How many
+
+
+def _throughput(report: Report, sides: Sides, data: Path, clock: Clock) -> None:
+    count = COUNTS[report.size]
+    truth = Truth(data, count)
+    truth.prepare([QUERY])
+    right = truth.of(QUERY).matches
+    source = make_topic(sides.broker, "events")
+    fill(sides.spark, sides.broker, source, parquet(data, QUERY.dataset, count), CLOSING)
+    progress(f"{count:,} events in a topic, {right:,} matches")
+    schema = "id bigint, ts timestamp, key int, type string, v double"
+    carried = {"id": "bigint", "key": "int", "v": "double"}
+    # Partitions are read at one pace, not at one time: ten seconds are more than they are ever apart.
+    asked = Asked("throughput", schema, QUERY.text, QUERY.types, "10 seconds", carried, None, count // BATCHES + 1)
+    letters = {"ours": False, "ours, dead letters": True}
+    if report.size == "quick":
+        del letters["ours, dead letters"]
+    contestants = [
+        *(Contestant(who, partial(_ours, sides, asked, source, right, told), right) for who, told in letters.items()),
+        Contestant("bare", partial(_bare, sides, asked, source), None),
+    ]
+    rounds, warm = ROUNDS[report.size]
+    records = contest(contestants, clock, rounds=rounds, warm=warm, stop=sides.spark.sparkContext.cancelAllJobs)
+    report.records.update(records)
+    report.add("throughput.bare", *paired_ratio(records["ours"], records["bare"]))
+    if "ours, dead letters" in records:
+        report.add("throughput.with_dead_letters", *paired_ratio(records["ours, dead letters"], records["bare"]))
+
+
+_topics = itertools.count(1)
+
+
+def _topic(sides: Sides) -> str:
+    return make_topic(sides.broker, f"answers-{next(_topics)}")
+
+
+def _ours(sides: Sides, asked: Asked, source: str, right: int, letters: bool) -> Timed:
+    target = _topic(sides)
+    ran, told = sides.ours_to_the_end(asked, source, target, letters=letters)
+    sent = count_messages(sides.broker, target)
+    return Timed(seconds_of(ran), right if told == sent == right else ("told", told, "sent", sent))
+
+
+def _bare(sides: Sides, asked: Asked, source: str) -> Timed:
+    return Timed(seconds_of(sides.bare_to_the_end(asked, source, _topic(sides))), None)
+
+
+# How late
+
+
+def _latency(report: Report, sides: Sides, asked: Asked, clock: Clock) -> None:
+    heard: dict[str, list[list[float]]] = {"ours": [], "bare": []}
+    sides.state_bytes = 1000
+    for turn in range(TURNS[report.size]):
+        for side in heard if turn % 2 == 0 else reversed(heard):
+            if clock.allowance() > 0:
+                heard[side].append(_hear(sides, side, asked, report.size))
+    for name, place in (("p50", 0.5), ("p99", 0.99)):
+        mine, theirs = ([_quantile(turn, place) for turn in turns if turn] for turns in heard.values())
+        if not mine or not theirs:
+            report.add(f"{asked.name}.{name}", None, "the run's time was up")
+            continue
+        us, them = statistics.median(mine), statistics.median(theirs)
+        progress(f"{asked.name}, {name}: ours {1000 * us:,.0f} ms, bare {1000 * them:,.0f} ms")
+        # As all figures, larger is better: 1 / 1.2 is the least.
+        report.add(f"{asked.name}.{name}", them / us)
+        report.add(f"{asked.name}.{name}.ms", 1000 * us)
+
+
+def _hear(sides: Sides, side: str, asked: Asked, size: str) -> list[float]:
+    """Seconds from sending an event to hearing the answer that it completes."""
+    source, target = _topic(sides), _topic(sides)
+    events = itertools.cycle((key, kind) for kind in "AB" for key in range(KEYS))
+    with (
+        Ear(sides.broker, target) as ear,
+        Pulse(sides.broker, source, RATE, events),
+        sides.running(side, asked, source, target),
+    ):
+        end = time.monotonic() + 60
+        while not ear.heard and time.monotonic() < end:
+            time.sleep(0.1)
+        time.sleep(WARM[size])
+        since = time.time()
+        time.sleep(HEAR[size])
+    return [seconds for moment, seconds in ear.heard if moment >= since]
+
+
+def _quantile(seconds: list[float], place: float) -> float:
+    return sorted(seconds)[min(len(seconds) - 1, int(place * len(seconds)))]
