@@ -111,7 +111,8 @@ BROKEN = {
     ),
     "a missing word of the source": (("path: in, ", ""), "stream.source.files.path: the word is missing", 3),
     "a format that nobody reads": (("format: parquet", "format: parqet"), "Did you mean 'parquet'?", 3),
-    "no lateness": (("  lateness: 10 minutes\n", ""), "write lateness: 10 minutes, or order: arrival", 2),
+    "no lateness": (("  lateness: 10 minutes\n", ""), "write lateness: 10 minutes", 2),
+    "arrival without lateness": (("  lateness: 10 minutes\n", "  order: arrival\n"), "write lateness: 10 minutes", 2),
     "lateness is a number": (("10 minutes", "600"), "stream.lateness: a stretch of time is a text, as '10 minutes'", 4),
     "lateness in no unit": (("10 minutes", "10 mintes"), "stream.lateness: ", 4),
     "arrival and disorder": (

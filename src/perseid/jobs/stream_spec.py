@@ -130,8 +130,9 @@ class _Rows(_Kept):
     def _fits(self) -> _Rows:
         if (self.source is None) == (self.sources is None):
             raise ValueError("say source: {…}, or sources: {Type: {…}, …} by event type, one of them")
-        if self.order == "watermark" and self.lateness is None:
-            raise ValueError("nothing says how late a record may be; write lateness: 10 minutes, or order: arrival")
+        if self.lateness is None:
+            # Also with order: arrival: absences end, and keys are forgotten, when the watermark has passed them.
+            raise ValueError("nothing says how late a record may be; write lateness: 10 minutes")
         if self.order == "arrival" and not isinstance(self.disorder, Buffer):
             raise ValueError(
                 "order: arrival trusts that records come in order, and disorder that they do not; leave one out"
