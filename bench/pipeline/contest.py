@@ -37,7 +37,7 @@ PAIRS = "pattern pairs\nmatch A a -> B b\nwithin 1 minute\npartition by key\naft
 _STAMPED = "ts timestamp, key bigint, type string, sent bigint"
 _CARRIED = {"sent": "bigint", "key": "bigint"}
 LATE: dict[str, Asked] = {
-    "arrival": Asked("arrival", _STAMPED, PAIRS, ("A", "B"), None, _CARRIED, "B"),
+    "arrival": Asked("arrival", _STAMPED, PAIRS, ("A", "B"), "10 seconds", _CARRIED, "B", order="arrival"),
     "watermark": Asked("watermark", _STAMPED, PAIRS, ("A", "B"), "1 second", _CARRIED, "B"),
 }
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
@@ -41,13 +41,14 @@ class Asked:
     """The columns of a record; ``ts``, ``key`` and ``type`` among them."""
     pattern: str
     types: tuple[str, ...]
-    lateness: str | None
-    """The delay of the watermark; None trusts the order of arrival."""
+    lateness: str
+    """The delay of the watermark."""
     carried: Mapping[str, str]
     """Columns that cross, with their types, numbers all; the bare query gives them back."""
     answers: str | None = None
     """The type of event that the bare query gives back; without, as many rows as there are matches."""
     per_batch: int | None = None
+    order: Literal["watermark", "arrival"] = "watermark"
 
 
 class Sides:
@@ -75,8 +76,8 @@ class Sides:
         kafka = {"servers": self.broker.servers, "topic": source, "format": "json", "schema": asked.schema}
         if asked.per_batch is not None:
             kafka["max_per_batch"] = asked.per_batch  # type: ignore[assignment]
-        stream: dict[str, Any] = {"source": {"kafka": kafka}, "id": "position", "shards": SHARDS}
-        stream |= {"order": "arrival"} if asked.lateness is None else {"lateness": asked.lateness}
+        stream = {"source": {"kafka": kafka}, "id": "position", "shards": SHARDS}
+        stream |= {"order": asked.order, "lateness": asked.lateness}
         file = {
             "job": f"bench-{asked.name}",
             "stream": stream,
@@ -162,9 +163,7 @@ def bare(spark: SparkSession, broker: Broker, asked: Asked, source: str, share: 
     if asked.per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", asked.per_batch)
     record = reader.load().select(f.from_json(f.col("value").cast("string"), asked.schema).alias("record"))
-    frame = record.select("record.*")
-    if asked.lateness is not None:
-        frame = frame.withWatermark("ts", asked.lateness)
+    frame = record.select("record.*").withWatermark("ts", asked.lateness)
     wanted = f"type in ({', '.join(map(repr, asked.types))}) or ts is null"
     kinds = " ".join(f"when '{name}' then {i}" for i, name in enumerate(asked.types))
     rows = frame.where(wanted).selectExpr(
@@ -175,7 +174,7 @@ def bare(spark: SparkSession, broker: Broker, asked: Asked, source: str, share: 
     )
     unknown = f.lit(None).cast("timestamp").alias("event_time", metadata={"spark.watermarkDelayMs": 0})
     given = asked.types.index(asked.answers) if asked.answers is not None else None
-    holds = asked.lateness is not None and asked.answers is not None
+    holds = asked.order == "watermark" and asked.answers is not None
     names = tuple(asked.carried)
     kernel = _holding(names, given) if holds else _handing(names, given, share, content)
     shape = ", ".join(f"{name} {kind}" for name, kind in {**asked.carried, "ts": "bigint"}.items())
