@@ -70,7 +70,9 @@ def write_file(body: str) -> None:
 
 
 def expect(printed: str, wanted: str) -> None:
-    if printed.rstrip() != wanted.rstrip():
+    if [line.rstrip() for line in printed.rstrip().splitlines()] != [
+        line.rstrip() for line in wanted.rstrip().splitlines()
+    ]:
         sys.exit(f"printed:\n{printed}\nthe README says:\n{wanted}")
 
 

@@ -48,6 +48,7 @@ EVENTS = """\
 {"ts": "2026-01-01T10:02:00Z", "type": "Login", "user": "ann", "ip": "203.0.113.9"}
 {"ts": "2026-01-01T10:03:00Z", "type": "Transfer", "user": "ann", "amount": 5000.0}
 {"ts": "2026-01-01T10:04:00Z", "type": "Transfer", "user": "bob", "amount": 9000.0}
+{"ts": "2026-01-01T11:00:00Z", "type": "Login", "user": "cat", "ip": "10.0.0.3"}
 """
 CASES = """\
 == another place, and money leaves
@@ -85,14 +86,15 @@ why it is not above the threshold
 README = """\
 # takeover
 
-Three commands:
+Four commands:
 
     perseid check job.yaml                      # is everything right?
     perseid test job.yaml                       # the cases in tests/, and what none of them reached
     perseid try job.yaml events/sample.jsonl    # matches of the sample, without a cluster
+    perseid run job.yaml                        # the same as a stream on Spark, to the screen and to out/matches
 
 `job.yaml` says what is read, asked and written; `rules/` has the patterns, `tests/` their cases, `events/` is the folder that
-the job reads. `perseid schema > job.schema.json` gives editors the words of the job's file.
+the job reads. The last event of the sample is an hour later than the others: a stream tells a match when nothing that is still on its way can change it. `perseid schema > job.schema.json` gives editors the words of the job's file.
 """
 FILES = {
     "job.yaml": JOB,

@@ -14,6 +14,10 @@ from perseid.spark.inputs import quoted
 WIDEST = 60
 """Characters of a value that are shown."""
 
+FOR_MACHINES = ("match_id", "version", "horizon")
+USUAL = {"kind": "match", "op": "+", "revision": "0"}
+"""What these say of a match that nobody took back."""
+
 
 class Console(Sink):
     """A table in the terminal of the driver."""
@@ -22,6 +26,9 @@ class Console(Sink):
 
     rows: int = Field(default=20, ge=1, le=1000)
     """How many rows of a batch are shown; how many more there are is said."""
+
+    whole: bool = False
+    """Show every column: also those for machines, and those that say nothing in the rows that are shown."""
 
     def told(self) -> str:
         return "the console"
@@ -35,7 +42,17 @@ class Console(Sink):
             title = f"batch {batch.number}"
             below = f"and {more:,} more" if more > 0 else ""
             cells = [[_visible(value) for value in row] for row in shown[: self.rows]]
-            _show(title, batch.rows.columns, cells, below)
+            names = batch.rows.columns
+            seen = [k for k in range(len(names)) if self.whole or _says(names[k], [row[k] for row in cells])]
+            _show(title, [names[k] for k in seen], [[row[k] for k in seen] for row in cells], below)
+
+
+def _says(name: str, cells: list[str]) -> bool:
+    """Whether a column tells a reader anything."""
+    if name in FOR_MACHINES:
+        return False
+    usual = USUAL.get(name)
+    return any(cell and cell != usual for cell in cells)
 
 
 def texts(rows: Any) -> Any:
@@ -69,7 +86,9 @@ def _show(title: str, names: list[str], cells: list[list[str]], below: str) -> N
         sys.stdout.write("\n".join([title, *lines, *([below] if below else [])]) + "\n")
         return
     # As text: brackets in a value are no markup.
-    table = rich.table.Table(title=title, caption=below or None, title_justify="left", caption_justify="left")
+    table = rich.table.Table(
+        title=title, caption=below or None, title_justify="left", caption_justify="left", box=None, pad_edge=False
+    )
     for head in heads:
         table.add_column(rich.text.Text(head))
     for row in cells:
