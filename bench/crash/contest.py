@@ -28,7 +28,7 @@ from bench.servers.jars import SETTINGS, connectors
 from bench.servers.postgres import Postgres
 
 KILLS = {"quick": 3, "standard": 20, "full": 100}
-PACE = 300
+PACE = 200
 """Events a second."""
 PATIENCE = 240.0
 """Seconds that anything may take before it is called lost."""
@@ -266,7 +266,7 @@ def crash(kills: int, folder: Path, seed: int) -> Outcome:
         setup = Setup(disk.folder / "job", broker.servers, database.url, jars, SETTINGS)
         for name, retries in (("without-retries.yaml", 0), ("job.yaml", 5)):
             setup.write(name, trigger="1 second", retries=retries)
-        with Feeding(broker.servers, seed, PACE, 500 * PACE + 30 * PACE * kills) as feeding:
+        with Feeding(broker.servers, seed, PACE) as feeding:
             arena = Arena(folder, disk, broker, setup, feeding, seed)
             try:
                 arena.hurt(kills)

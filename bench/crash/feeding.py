@@ -18,12 +18,12 @@ PIECE = 0.1
 class Feeding:
     """Events at a pace, from a thread of its own, until it is told that this is all."""
 
-    def __init__(self, servers: str, seed: int, pace: int, most: int) -> None:
+    def __init__(self, servers: str, seed: int, pace: int) -> None:
         from confluent_kafka import Producer
 
         self.events: list[dict[str, Any]] = []
         self.bad = 0
-        self._feed, self._pace, self._most = Feed(seed), pace, most
+        self._feed, self._pace = Feed(seed), pace
         self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
         self._end, self._free = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -37,7 +37,7 @@ class Feeding:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._end.wait(PIECE) and len(self.events) < self._most:
+        while not self._end.wait(PIECE):
             with self._free:
                 for _ in range(max(1, int(self._pace * PIECE))):
                     self._send()
