@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import random
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -313,6 +315,9 @@ def figures(outcome: Outcome) -> Mapping[str, float]:
 
 def run(size: str, data: Path, kills: int | None = None, seed: int | None = None) -> harness.Report:
     report = harness.Report("crash", size)
+    signal.signal(
+        signal.SIGTERM, lambda number, _frame: sys.exit(128 + number)
+    )  # servers and mounts are left by leaving
     try:
         outcome = crash(kills or KILLS[size], data, random.randrange(10**6) if seed is None else seed)
     except CrashError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perseid.jobs.runner import first_line
+from perseid.spark.inspection import first_words
 
 TASK = "Job aborted due to stage failure: Task 1 in stage 9.0 failed 1 times, most recent failure: Lost task 1.0 in stage 9.0 (TID 17) (127.0.0.1 executor driver): "
 
@@ -26,3 +27,9 @@ TASK = "Job aborted due to stage failure: Task 1 in stage 9.0 failed 1 times, mo
 )  # fmt: skip
 def test_an_error_of_spark_is_told_by_its_sentence(text: str, said: str) -> None:
     assert first_line(RuntimeError(text)) == said
+
+
+def test_a_state_that_cannot_be_read_is_told_by_its_reason() -> None:
+    cut = "An error occurred while calling o121.collectToPython.\n: java.io.EOFException: 1.delta is cut\n\tat x"
+    assert first_words(RuntimeError(cut)) == "java.io.EOFException: 1.delta is cut"
+    assert first_words(RuntimeError()) == "RuntimeError"

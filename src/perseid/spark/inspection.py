@@ -72,11 +72,19 @@ def states(session: Any, checkpoint: str) -> list[bytes] | None:
     except Exception as error:  # Spark has its own for every way in which a folder is no checkpoint
         if _NO_BATCH in str(error):
             return None
-        raise _unreadable(checkpoint, next(iter(str(error).strip().splitlines()), type(error).__name__)) from None
+        raise _unreadable(checkpoint, first_words(error)) from None
     return [bytes(row.body) for row in rows if row.body is not None]
 
 
 _NO_BATCH = "STDS_COMMITTED_BATCH_UNAVAILABLE"
+
+
+def first_words(error: BaseException) -> str:
+    """The first line that says anything: the bridge to Java begins with the name of a call."""
+    lines = [
+        line for line in str(error).strip().splitlines() if not line.startswith("An error occurred while calling ")
+    ]
+    return next(iter(lines), type(error).__name__).removeprefix(": ")
 
 
 def _unreadable(checkpoint: str, why: str) -> StateError:
