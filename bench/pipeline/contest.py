@@ -29,7 +29,8 @@ RATE = 200
 KEYS = 50
 WARM, HEAR = {"quick": 4.0, "standard": 8.0, "full": 10.0}, {"quick": 4.0, "standard": 15.0, "full": 40.0}
 """Seconds of a side before its answers count, and while they do."""
-TURNS = {"quick": 1, "standard": 3, "full": 3}
+TURNS = {"quick": (1, 0), "standard": (3, 1), "full": (5, 1)}
+"""Turns that count, and before them."""
 QUERY = QUERIES["Q1n"]
 CLOSING = {"id": -1, "ts": "2100-01-01T00:00:00Z", "key": 0, "type": "Z", "v": 0.0}
 
@@ -112,12 +113,14 @@ def _bare(sides: Sides, asked: Asked, source: str) -> Timed:
 def _latency(report: Report, sides: Sides, asked: Asked, clock: Clock) -> None:
     heard: dict[str, list[list[float]]] = {"ours": [], "bare": []}
     sides.state_bytes = 1000
-    for turn in range(TURNS[report.size]):
+    turns, warm = TURNS[report.size]
+    for turn in range(warm + turns):
         for side in heard if turn % 2 == 0 else reversed(heard):
             if clock.allowance() > 0:
-                heard[side].append(_hear(sides, side, asked, report.size))
+                late = _hear(sides, side, asked, report.size)
+                heard[side] += [late] if turn >= warm else []
     for name, place in (("p50", 0.5), ("p99", 0.99)):
-        mine, theirs = ([_quantile(turn, place) for turn in turns if turn] for turns in heard.values())
+        mine, theirs = ([_quantile(late, place) for late in lates if late] for lates in heard.values())
         if not mine or not theirs:
             report.add(f"{asked.name}.{name}", None, "the run's time was up")
             continue
@@ -133,9 +136,9 @@ def _hear(sides: Sides, side: str, asked: Asked, size: str) -> list[float]:
     source, target = _topic(sides), _topic(sides)
     events = itertools.cycle((key, kind) for kind in "AB" for key in range(KEYS))
     with (
+        sides.running(side, asked, source, target),  # first, or what waited for it would be late
         Ear(sides.broker, target) as ear,
         Pulse(sides.broker, source, RATE, events),
-        sides.running(side, asked, source, target),
     ):
         end = time.monotonic() + 60
         while not ear.heard and time.monotonic() < end:
