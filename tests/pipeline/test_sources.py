@@ -22,7 +22,6 @@ from perseid.sources import records
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
 from perseid.sources.files import FileSource
 from perseid.sources.kafka import KafkaSource
-from perseid.sources.rules import identity
 
 pytestmark = pytest.mark.servers
 
@@ -149,7 +148,7 @@ def stream(spark: SparkSession, source: KafkaSource, checkpoint: Path, told: lis
         frame.withWatermark("ts", "30 seconds"),
         time="ts",
         type="kind",
-        id=identity(source, frame.columns, "position"),
+        id=(POSITION,),
         shards=4,
     )
     matches = ps.pattern(PATTERN).detect(replace(declared, wrong=WRONG, position=POSITION), rejected="bad")
@@ -173,7 +172,7 @@ def test_a_topic_has_the_same_matches_at_once_and_as_a_stream(
     produce(broker, "same", [(None, last)])
     stream(spark, source, tmp_path / "checkpoint", told)
     frame = source.open(spark, streaming=False)
-    declared = ps.events(frame, time="ts", type="kind", id=identity(source, frame.columns, "position"))
+    declared = ps.events(frame, time="ts", type="kind", id=(POSITION,))
     at_once = ps.pattern(PATTERN).detect(declared).collect()
     assert len(at_once) > 100
     assert sorted(row["match_id"] for row in told if row["kind"] == "match") == sorted(
