@@ -65,7 +65,7 @@ def run(size: str, out: Path | None, minutes: float | None) -> Report:
                 time.sleep(0.2)
             samples = list(_watched(length, Path(runner.job.checkpoint)))
             progress(f"{pulse.sent:,} events, {runner.seen.batches:,} batches")
-    _judge(report, samples)
+    judge(report, samples)
     if out is not None:
         from bench.pipeline.charts import draw
 
@@ -164,19 +164,22 @@ def slope(times: Sequence[float], levels: Sequence[float]) -> float:
 def growth(samples: Sequence[Sample], name: str) -> float:
     """By which share of its level something grew in the time that counts."""
     times, levels = [one.seconds for one in samples], [one.levels[name] for one in samples]
-    level = statistics.median(levels)
-    return slope(times, levels) * (times[-1] - times[0]) / level if level else 0.0
+    return slope(times, levels) * (times[-1] - times[0]) / statistics.median(levels)
 
 
-def _judge(report: Report, samples: Sequence[Sample]) -> None:
+def judge(report: Report, samples: Sequence[Sample]) -> None:
+    """Put down of every level whether it stayed."""
     counting = [one for one in samples if one.seconds >= WARM * samples[-1].seconds]
     report.add("samples", len(samples))
     if len(counting) < 3:
         say("too few samples to say whether anything grows")
         return
     for name in counting[0].levels:
-        grown = growth(counting, name)
         level = statistics.median(one.levels[name] for one in counting)
+        if not level:
+            report.add(f"{name}.flat", None, "there was nothing of it, most of the time")
+            continue
+        grown = growth(counting, name)
         say(f"{name:<16} {level:12,.1f}  grew by {grown:+.1%} of that")
         report.add(f"{name}.flat", float(grown <= BOUND))
         report.add(f"{name}.grown", grown)

@@ -43,7 +43,7 @@ def count_messages(broker: Broker, topic: str) -> int:
     """How many messages a topic has."""
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "count"})
+    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "count", "log_level": 0})
     try:
         known = consumer.list_topics(topic, timeout=20).topics[topic].partitions
         ends = (consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20) for p in known)
@@ -55,9 +55,8 @@ def count_messages(broker: Broker, topic: str) -> int:
 def _producer(broker: Broker, **more: Any) -> Any:
     from confluent_kafka import Producer
 
-    return Producer(
-        {"bootstrap.servers": broker.servers, "linger.ms": 1, "queue.buffering.max.messages": 500_000} | more
-    )
+    quiet = {"bootstrap.servers": broker.servers, "log_level": 0}
+    return Producer(quiet | {"linger.ms": 1, "queue.buffering.max.messages": 500_000} | more)
 
 
 class Pulse:
@@ -106,7 +105,7 @@ class Ear:
         """The moment, and the seconds."""
         self._stop = threading.Event()
         self._consumer = Consumer(
-            {"bootstrap.servers": broker.servers, "group.id": f"ear-{topic}", "fetch.wait.max.ms": 10}
+            {"bootstrap.servers": broker.servers, "group.id": topic, "log_level": 0, "fetch.wait.max.ms": 10}
         )
         self._consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 
-from bench.pipeline.soak import BOUND, Sample, churning, growth, memory
+from bench.harness import Report
+from bench.pipeline.soak import BOUND, Sample, churning, growth, judge, memory
 
 
 def _samples(levels: list[float]) -> list[Sample]:
@@ -23,6 +24,12 @@ def test_what_is_level_stays_so_with_outliers_at_its_end() -> None:
     noise = random.Random(1)
     levels = [100 + noise.uniform(-3, 3) for _ in range(110)] + [400.0] * 10
     assert abs(growth(_samples(levels), "level")) < BOUND
+
+
+def test_what_was_mostly_nothing_is_not_called_level() -> None:
+    report = Report("soak", "full")
+    judge(report, _samples([0.0] * 20 + [50.0] * 5))
+    assert report.figures["level.flat"] is None
 
 
 def test_keys_come_and_go_and_some_never_end() -> None:
