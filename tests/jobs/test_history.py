@@ -16,9 +16,12 @@ from perseid.jobs.reading import read_job
 from perseid.jobs.runner import Runner
 from perseid.jobs.spec import JobFile
 from perseid.settings import SettingsError
+from tests.jobs.test_runner import Started, until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
 
+IDLE = "spark.sql.streaming.noDataProgressEventInterval"
+"""How often a query that has nothing to do says so, in milliseconds."""
 JOB = """
 job: orders
 stream:
@@ -76,6 +79,23 @@ def test_history_and_live_meet_without_gap_or_double(spark: SparkSession, job: J
     # A second start knows from the checkpoint that history is part of it; what came meanwhile closes the windows.
     fill(tmp_path / "live", [[("2026-01-05T00:00:00Z", "Z", "zoe", 0)]], first=2)
     Runner(assemble(job, spark)).run()
+    assert found(spark, tmp_path) == sorted(EXPECTED)
+
+
+def test_live_goes_on_in_the_query_that_read_history(spark: SparkSession, job: JobFile, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB.replace("available_now", "200 milliseconds"))
+    job = read_job(tmp_path / "job.yaml")
+    spark.conf.set(IDLE, "500")
+    try:
+        with Started(assemble(job, spark, from_history=True)) as runner:
+            assert runner.job.past is not None
+            until(lambda: runner.job.past.ended)
+            # Live's own time decides now, as far as its records go: nothing newer has come, and two matches are told.
+            until(lambda: (tmp_path / "out").exists() and len(found(spark, tmp_path)) == 2)
+            fill(tmp_path / "live", [[("2026-01-05T00:00:00Z", "Z", "zoe", 0)]], first=2)
+            until(lambda: len(found(spark, tmp_path)) == 3)
+    finally:
+        spark.conf.unset(IDLE)
     assert found(spark, tmp_path) == sorted(EXPECTED)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from perseid.jobs.asking import METAMODEL, bound, load_relations, load_subscriptions, patterns_of, texts_of
 from perseid.jobs.eyes import Eyes
 from perseid.jobs.folders import Folder
-from perseid.jobs.history import Past, joined
+from perseid.jobs.history import Past, past_of
 from perseid.jobs.ledger import OWN, Ledger
 from perseid.jobs.limits import Caps
 from perseid.jobs.rules import Texts, keys_of, versions_of
@@ -75,16 +75,18 @@ class _Asked:
             assert stream.history is not None
             assert isinstance(stream.time, str)
             assert stream.lateness is not None
-            frame = self._frames["source"]
-            self._frames["source"], self.past = joined(
-                frame, stream.history, stream.time, stream.lateness, job.checkpoint
-            )
+            live = self._frames["source"]
+            self.past = past_of(live, stream.history, stream.time, stream.lateness, job.checkpoint)
+            stream = stream.model_copy(update={"lateness": None})  # what is joined has its watermark already
+        self._stream = stream
         self._checkpoint: str | None = job.checkpoint
         """Looked at once, at the start; later it is in use."""
 
     def answers(self, texts: Texts) -> Answers:
         checkpoint, self._checkpoint = self._checkpoint, None
-        stream = self._job.stream
+        stream = self._stream
+        if self.past is not None:
+            self._frames["source"] = self.past.joined()
         if isinstance(stream, SubscriptionStream):
             return Answers(self._subscribed(stream, checkpoint), {})
         if isinstance(stream, ModelStream):

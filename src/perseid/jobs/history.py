@@ -1,8 +1,9 @@
 """History first, then live, through one query and one checkpoint: no gap and no double where they meet.
 
 Both are sources of the same query from its first batch on, and a moment decides which of them a record is taken from.
-Each has a watermark of its own, and time is the earlier of the two: while history is read, live records wait. When all
-of it was read, one row far in the future is its last, and from then on time is that of the live source.
+While history is read, each has a watermark of its own, and time is the earlier of the two: live records wait. When all
+of it was read, one row far in the future is its last, and from then on time is that of the live source. Spark forgets
+with a query how far each of several watermarks was, so a query that starts after that has one for both.
 """
 
 from __future__ import annotations
@@ -27,11 +28,18 @@ FAR = "9000-01-01T00:00:00Z"
 class Past:
     """History as a running job sees it."""
 
-    ending: Folder
+    before: Any
+    """Its records, up to the moment from which on the live source is asked."""
+    live: Any
+    last: Any
+    """The source of the row that ends history."""
     time: str
+    lateness: str
+    ending: Folder
 
     @property
     def ended(self) -> bool:
+        """Whether all of it was read, by this query or one before."""
         return bool(self.ending.names())
 
     def is_read(self, query: Any) -> bool:
@@ -43,9 +51,19 @@ class Past:
         """Let time be that of the live source."""
         self.ending.write("end.json", json.dumps({self.time: FAR}).encode())
 
+    def joined(self) -> Any:
+        """One stream of both, with its watermark, or two: always of the same sources in the same order."""
+        if not self.ended:
+            old = self.before.unionByName(self.last, allowMissingColumns=True)
+            parts = [part.withWatermark(self.time, self.lateness) for part in (old, self.live)]
+            return parts[0].unionByName(parts[1], allowMissingColumns=True)
+        nothing = self.last.where(f"{quoted(self.time)} is null and false")
+        old = self.before.unionByName(nothing, allowMissingColumns=True)
+        return old.unionByName(self.live, allowMissingColumns=True).withWatermark(self.time, self.lateness)
 
-def joined(live: Any, history: History, time: str, lateness: str, checkpoint: str) -> tuple[Any, Past]:
-    """One stream of both, and what a running job has to do for it."""
+
+def past_of(live: Any, history: History, time: str, lateness: str, checkpoint: str) -> Past:
+    """History beside the live source."""
     session = live.sparkSession
     policy = session.conf.get(POLICY, "min")
     if policy != "min":
@@ -61,9 +79,12 @@ def joined(live: Any, history: History, time: str, lateness: str, checkpoint: st
             f"stream.history: it has no column {missing[0]!r}, which the live source has.", hint="Give both one schema."
         )
     column, moment = quoted(time), f"timestamp'{history.until.isoformat(sep=' ')}'"
-    last = session.readStream.schema(f"{column} timestamp").json(ending.where)
     # A record without a time is no event wherever it is from; it has to be told as such.
-    old = before.where(f"{column} < {moment} or {column} is null").unionByName(last, allowMissingColumns=True)
-    new = live.where(f"{column} >= {moment} or {column} is null")
-    both = old.withWatermark(time, lateness).unionByName(new.withWatermark(time, lateness), allowMissingColumns=True)
-    return both, Past(ending, time)
+    return Past(
+        before.where(f"{column} < {moment} or {column} is null"),
+        live.where(f"{column} >= {moment} or {column} is null"),
+        session.readStream.schema(f"{column} timestamp").json(ending.where),
+        time,
+        lateness,
+        ending,
+    )

@@ -130,6 +130,7 @@ class Runner:
         self._good: Running | None = None
         """The rules before, that ran."""
         self._tried = 0
+        self._history_ended = False
         self._last_seen = -1
 
     def stop(self) -> None:
@@ -154,8 +155,10 @@ class Runner:
         running = self._to_begin_with(wanted)
         if running is not wanted:
             self._waiting = wanted
+        if self.job.past is not None and self.job.past.ended and not self._history_ended:
+            running = running[0], self._accepts(running[0])  # a query that starts after history reads it otherwise
+            self._history_ended = True
         handle = _Handle(self, running)
-        reading_history = self.job.past is not None and not self.job.past.ended
         try:
             self._run_with(handle)
         except JobError as error:
@@ -163,9 +166,8 @@ class Runner:
         if self._stop.is_set():
             return None
         following, self._waiting = self._waiting, None
-        if following is None and not handle.changed and reading_history:
+        if following is None and not handle.changed:
             self._end_history(done=True)
-            return running  # a query that reads what is there, and ends, has the live part still to decide
         if following is None:
             # Rules that were changed, and back again while the query ended, are those that ran.
             return running if handle.changed else None
@@ -265,13 +267,11 @@ class Runner:
             self._quiet_since = time.monotonic()
         return self._quiet_since is not None and time.monotonic() - self._quiet_since >= REST
 
-    def _end_history(self, done: bool = False) -> bool:
-        """Let live go on once history was read; whether that is so since just now. ``done``: the query read all there is."""
+    def _end_history(self, done: bool = False) -> None:
+        """Let live go on once history was read. ``done``: the query read all there is."""
         past = self.job.past
-        if past is None or past.ended or not (done or past.is_read(self.query)):
-            return False
-        past.end()
-        return True
+        if past is not None and not past.ended and (done or past.is_read(self.query)):
+            past.end()
 
     def _see(self) -> None:
         """Tell what batches were committed since."""

@@ -20,7 +20,6 @@ from perseid.model_api import Metamodel, metamodel, model
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.settings import SettingsError
 from perseid.sources.contract import OURS, POSITION, WRONG
-from perseid.spark.inputs import DELAY
 
 Declared = Events | Documents | Beliefs | Models
 
@@ -99,7 +98,7 @@ def _watched(frame: Any, time: str, lateness: str | None, place: str) -> Any:
     if time not in frame.columns:
         there = [name for name in frame.columns if not name.startswith(OURS)]
         raise missing_column(f"stream.{place}", time, "time", there, "stream.time in the job's file")
-    if lateness is None or not frame.isStreaming or DELAY in frame.schema[time].metadata:
+    if lateness is None or not frame.isStreaming:
         return frame
     return frame.withWatermark(time, lateness)
 
