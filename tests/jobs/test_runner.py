@@ -39,16 +39,25 @@ class Written(Sink):
 
     guarantee: ClassVar[str] = "each match once"
     folder: Path
+    refuses: str | None = None
+    """A column that it cannot write."""
 
     def told(self) -> str:
         return str(self.folder)
+
+    def prepare(self, session: Any, schema: Any, job: str) -> None:
+        assert not (self.folder / "writing").exists(), "prepared beside a write"
+        if self.refuses in schema.names:
+            raise SettingsError(f"There is no column for {self.refuses}.")
 
     def write(self, batch: Batch) -> None:
         if (self.folder / "fail").exists():
             (self.folder / "fail").unlink()
             raise SettingsError("The disk is full.")
+        (self.folder / "writing").touch()
         rows = [json.loads(row) for (row,) in batch.rows.selectExpr("to_json(struct(*))").collect()]
         (self.folder / f"{batch.number}.json").write_text(json.dumps(rows))
+        (self.folder / "writing").unlink()
 
     def rows(self) -> list[dict[str, Any]]:
         found = sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem))
@@ -195,6 +204,19 @@ def test_a_batch_that_sinks_saw_is_finished_with_its_rules(setting: Setting) -> 
     seen = Runner(job).run()
     assert seen.changes == 1
     assert setting.found() == Counter({("big", "ann", 6, None): 1, ("big", "bob", 7, None): 1})
+
+
+def test_what_a_sink_cannot_write_is_refused_and_the_rules_before_go_on(setting: Setting) -> None:
+    setting.sink = Written(folder=setting.folder / "out", refuses="huge")
+    setting.rules.texts = {"big": BIG}
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
+    with Started(setting.job()) as runner:
+        until(lambda: setting.found()[("big", "ann", 6, None)] == 1)
+        setting.rules.texts["more"] = "pattern more match A a partition by user return a.n as huge"
+        until(lambda: "more" in runner.seen.refused)
+        assert "no column for huge" in str(runner.seen.refused["more"])
+        setting.arrive(2, (40, "A", "bob", 7), (60, "Z", "zoe", 0))
+        until(lambda: setting.found()[("big", "bob", 7, None)] == 1)
 
 
 def test_a_failure_is_tried_again(setting: Setting) -> None:

@@ -121,7 +121,7 @@ class Runner:
         self.seen = Seen()
         self.query: Any = None
         self._ledger = Ledger(job.checkpoint)
-        self._watch = Watch(job.rules, self._accepts)
+        self._watch = Watch(job.rules, job.answers)
         self._stop = threading.Event()
         self._waiting: Running | None = None
         """Rules that wait for the start of a batch."""
@@ -156,10 +156,11 @@ class Runner:
         if running is not wanted:
             self._waiting = wanted
         if self.job.past is not None and self.job.past.ended and not self._history_ended:
-            running = running[0], self._accepts(running[0])  # a query that starts after history reads it otherwise
+            running = running[0], self.job.answers(running[0])  # a query that starts after history reads it otherwise
             self._history_ended = True
         handle = _Handle(self, running)
         try:
+            self._prepare(running[1])
             self._run_with(handle)
         except JobError as error:
             return self._after(error, handle)
@@ -183,12 +184,12 @@ class Runner:
         kept = None if unfinished is None else self._ledger.rules_of(unfinished)
         if kept is None or (before := Texts.of(kept)) == wanted[0]:
             return wanted
-        return before, self._accepts(before)
+        return before, self.job.answers(before)
 
     def _after(self, error: JobError, handle: _Handle) -> Running:
         """With what to go on after a failure: the rules before, where new ones never got through a batch; or the same again."""
-        if self._stop.is_set():
-            raise error
+        if self._stop.is_set() or self.query is None:
+            raise error  # what is wrong before anything ran is wrong with the job
         texts, _ = handle.running
         if handle.number is None and self._good is not None and self._good[0] != texts and not handle.wrote:
             self._watch.refuse(texts, self._good[0], error)
@@ -208,12 +209,17 @@ class Runner:
     def _all_sinks(self) -> list[Sink]:
         return [*self.job.sinks, *([] if self.job.dead_letters is None else [self.job.dead_letters])]
 
-    def _accepts(self, texts: Texts) -> Answers:
-        answers = self.job.answers(texts)
-        schema = split(answers.frame)[0].schema
-        for sink in self.job.sinks:
-            sink.prepare(self.job.session, schema, self._identity)
-        return answers
+    def _prepare(self, answers: Answers) -> None:
+        """Let sinks refuse what they cannot write; only here, between two queries, is none of them writing."""
+        told, letters = split(answers.frame)
+        given = [(sink, told) for sink in self.job.sinks]
+        if self.job.dead_letters is not None and letters is not None:
+            given.append((self.job.dead_letters, letters))
+        try:
+            for sink, rows in given:
+                sink.prepare(self.job.session, rows.schema, self._identity)
+        except PerseidError as error:
+            raise JobError(f"Job {self.job.name!r} cannot go on: {error}") from error
 
     def _run_with(self, handle: _Handle) -> None:
         """Run the query until it ends: because it is done, is asked to, or other rules wait."""
