@@ -35,6 +35,7 @@ def test_python_blocks(name: str) -> None:
     assert ran > 0
 
 
+@pytest.mark.deep  # the wheel's step of .ci/run does the same, in an environment of its own
 def test_the_readme_runs_as_printed() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / ".ci" / "readme.py"), str(ROOT / "README.md")],

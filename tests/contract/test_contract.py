@@ -141,7 +141,7 @@ def test_nothing_below_spark_imports_it() -> None:
         "import importlib, pkgutil, sys\n"
         "import perseid\n"
         "for found in pkgutil.walk_packages(perseid.__path__, 'perseid.'):\n"
-        "    if not found.name.startswith(('perseid.spark', 'perseid.cli', 'perseid.__main__')):\n"
+        "    if not found.name.startswith(('perseid.spark', 'perseid.sources', 'perseid.sinks', 'perseid.jobs', 'perseid.cli', 'perseid.__main__')):\n"
         "        importlib.import_module(found.name)\n"
         "assert len([name for name in sys.modules if name.startswith('perseid.')]) > 30\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('pyspark', 'py4j')])\n"

@@ -210,11 +210,13 @@ def test_what_a_sink_cannot_write_is_refused_and_the_rules_before_go_on(setting:
     setting.sink = Written(folder=setting.folder / "out", refuses="huge")
     setting.rules.texts = {"big": BIG}
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
-    with Started(setting.job()) as runner:
+    own = Folder(str(setting.folder / "checkpoint")) / "perseid"
+    with Started(setting.job(eyes=Eyes("job", own))) as runner:
         until(lambda: setting.found()[("big", "ann", 6, None)] == 1)
         setting.rules.texts["more"] = "pattern more match A a partition by user return a.n as huge"
         until(lambda: "more" in runner.seen.refused)
         assert "no column for huge" in str(runner.seen.refused["more"])
+        until(lambda: "no column for huge" in json.loads(own.read("status.json") or b"{}")["refused"].get("more", ""))
         setting.arrive(2, (40, "A", "bob", 7), (60, "Z", "zoe", 0))
         until(lambda: setting.found()[("big", "bob", 7, None)] == 1)
 

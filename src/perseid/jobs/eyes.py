@@ -101,10 +101,14 @@ class Eyes:
 
     def changed(self, changes: int, retries: int, refused: Mapping[str, str]) -> None:
         """Called when rules were changed or refused, or the query was started again."""
+        now = {"changes": changes, "retries": retries, "refused": dict(refused)}
+        if all(self._status.get(name) == value for name, value in now.items()):
+            return
         self._changes.inc(changes - self._status.get("changes", 0))
         self._retries.inc(retries - self._status.get("retries", 0))
         self._refused.set(len(refused))
-        self._status |= {"changes": changes, "retries": retries, "refused": dict(refused)}
+        self._status |= now
+        self._keep()
 
     def progressed(self, progress: Any) -> None:
         """Called with Spark's progress of each batch, once it is committed."""
@@ -175,7 +179,11 @@ class Eyes:
             self._status["answers"][name] = self._status["answers"].get(name, 0) + count
         levels = [sum(total) for total in zip(*self._held.values(), strict=True)]
         self._status |= {"since": self._since, "last": dict(facts), "levels": dict(zip(GAUGES, levels, strict=False))}
-        if self._own is not None:
+        self._keep()
+
+    def _keep(self) -> None:
+        """Write down how the job stands, once there was a batch."""
+        if self._own is not None and "last" in self._status:
             self._own.write(STATUS, json.dumps(self._status, ensure_ascii=False).encode())
 
     def close(self) -> None:

@@ -158,6 +158,7 @@ class Runner:
         if self.job.past is not None and self.job.past.ended and not self._history_ended:
             running = running[0], self.job.answers(running[0])  # a query that starts after history reads it otherwise
             self._history_ended = True
+        self._tell_changes()
         handle = _Handle(self, running)
         try:
             self._prepare(running[1])
@@ -289,11 +290,14 @@ class Runner:
             counted = batch_counts(progress) or {}
             if self.job.eyes is not None:
                 self.job.eyes.progressed(progress)
-                refused = {name: str(one) for name, one in self.seen.refused.items()}
-                self.job.eyes.changed(self.seen.changes, self.seen.retries, refused)
             why = self.job.stop_rule(int(progress["numInputRows"] or 0), int(counted.get("bad") or 0))
             if why is not None:
                 raise StoppedError(why)
+
+    def _tell_changes(self) -> None:
+        if self.job.eyes is not None:
+            refused = {name: str(one) for name, one in self.seen.refused.items()}
+            self.job.eyes.changed(self.seen.changes, self.seen.retries, refused)
 
     def _look(self, texts: Texts) -> None:
         """See whether there are other rules; the next batch begins with them."""
@@ -302,6 +306,7 @@ class Runner:
             if self.seen.refused.get(name) != refusal:
                 log.warning("rules refused, those before go on: %s", refusal)
         self.seen.refused = dict(self._watch.refused)
+        self._tell_changes()
         if found is not None:
             self._waiting = None if found[0] == texts else found
             self._quiet_since = None
