@@ -55,6 +55,8 @@ def run_command(
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells of every query that ends for other rules
     logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers would start the system's Python
+    if (master or _master() or "").startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach a job of one machine
     try:
         with session_for(f"run {read.job}", master or _master(), None, _settings(read)) as spark:
             made = assemble(read, spark, once=once, from_history=from_history)
