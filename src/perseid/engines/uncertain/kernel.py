@@ -192,6 +192,14 @@ def slot_of(state: int, work: Work) -> int:
 
 
 @compiled
+def forget_rounding(work: Work) -> None:
+    """Where all worlds are where they began, what rounding did is forgotten: nothing is kept of such a group, and it begins with 1."""
+    last = work.cursor[C_VALUES] - 1
+    if work.cursor[C_COUNT] == 1 and work.order[0] == 0 and abs(work.now[0, last] - 1.0) < 1e-9:
+        work.now[0, last] = 1.0
+
+
+@compiled
 def settle(scale: float, prune: float, work: Work) -> float:
     """What comes is what is now; the weight of what was pruned. The number of states that are left goes to the cursor."""
     order, now, then = work.order, work.now, work.then
@@ -214,10 +222,8 @@ def settle(scale: float, prune: float, work: Work) -> float:
             kept += 1
     for i in range(kept):
         order[i] = order[count + i]
-    if kept == 1 and order[0] == 0 and abs(now[0, values - 1] - 1.0) < 1e-9:
-        # All worlds are where they began: what rounding did is forgotten, as a group is of which nothing is known.
-        now[0, values - 1] = 1.0
     work.cursor[C_COUNT] = kept
+    forget_rounding(work)
     return lost
 
 
@@ -376,6 +382,7 @@ def forget_value(work: Work) -> None:
             sum_ += work.now[i, x]
             work.now[i, x] = 0.0
         work.now[i, values - 1] = sum_
+    forget_rounding(work)
 
 
 @entry
