@@ -635,7 +635,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             elif horizon != NONE:
                 now = horizon + 1
             w[C_TOP] = seed + (1 + ways) * width
-            # What is decided before this event, then the event, then what it decides.
+            # What is decided before this event, also by the one before it; then the event.
             count = settle(M, partials, count, position, end, now, horizon)
             if position == end or count < 0:
                 break
@@ -644,7 +644,8 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 break
             starts = len(opens) == 0 or opens[position] != 0
             count = use(M, partials, count, seed, ways, low, position, horizon, starts)
-            if count >= 0:
+            if count > t[S_MATCH_CAP]:
+                # What it decides is found before the next event, but for what would be forgotten here.
                 count = settle(M, partials, count, position + 1, end, now, horizon)
             if count < 0:
                 break
