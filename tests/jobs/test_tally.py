@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
 from perseid.jobs.runner import Runner
-from perseid.jobs.tally import tally
+from perseid.jobs.tally import Tally
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
 
@@ -23,7 +23,8 @@ def test_answers_are_counted_alike_whoever_is_named(spark: SparkSession) -> None
     frame = spark.createDataFrame(rows, "pattern string, kind string")
     right = {("p", "match"): 2, ("p", "timed out"): 1, ("q", "match"): 1, ("None", "late"): 1, ("None", "bad"): 1}
     for named in ([], ["p", "q"], ["p"], [f"p{i}" for i in range(40)]):
-        assert tally(frame, named) == right
+        count = Tally(named)
+        assert count(frame) == count(frame) == right
 
 
 def test_dead_letters_may_be_asked_for_later(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ import datetime as dt
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,8 +30,11 @@ if TYPE_CHECKING:
 
 JobPath = Annotated[Path, typer.Argument(metavar="JOB", help="The job's file: YAML or TOML.")]
 PARTITIONS = "spark.sql.shuffle.partitions"
+ORIGINS = "spark.python.sql.dataFrameDebugging.enabled"
+"""Spark looks up for every expression which line of Python made it; a job makes hundreds of them whenever its rules change."""
 MANY = 8
-"""Tasks of a trigger, unless the job's file says otherwise: each takes its time even where it has nothing to do."""
+"""Tasks of a batch on a cluster, unless the job's file says otherwise; on one machine there are as many as cores. Each takes its time even
+where it has nothing to do, and the number stays what it was when the checkpoint was begun."""
 STALE = 60.0
 """Seconds without a batch after which a job is said to be silent."""
 
@@ -52,13 +57,8 @@ def run_command(
     from perseid.jobs.assembly import assemble, told
     from perseid.jobs.runner import Runner
 
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells of every query that ends for other rules
-    logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers would start the system's Python
-    if (master or _master() or "").startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach a job of one machine
     try:
-        with session_for(f"run {read.job}", master or _master(), None, _settings(read)) as spark:
+        with session_of_job("run", read, master) as spark:
             made = assemble(read, spark, once=once, from_history=from_history)
             assert made.eyes is not None
             runner = Runner(made)
@@ -75,7 +75,23 @@ def run_command(
     except ps.PerseidError as error:
         raise fail(error, job) from None
     batches = "1 batch" if seen.batches == 1 else f"{seen.batches} batches"
-    typer.echo(f"{read.job}: {batches}, {_summary(made.eyes.answers)}", err=True)
+    typer.echo(f"{read.job}: {batches}, {summary(made.eyes.answers)}", err=True)
+
+
+@contextmanager
+def session_of_job(command: str, job: JobFile, master: str | None) -> Iterator[Any]:
+    """The session that a job runs in."""
+    from perseid.settings import revealed
+
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells of every query that ends for other rules
+    logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers would start the system's Python
+    where = master or _master()
+    if (where or "").startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach a job of one machine
+    settings = {**settings_of(job.stream.shards, where), **revealed(job.spark)}
+    with session_for(f"{command} {job.job}", where, None, settings) as spark:
+        yield spark
 
 
 def read_or_fail(job: Path) -> JobFile:
@@ -94,13 +110,19 @@ def _master() -> str | None:
     return None if told else "local[*]"
 
 
-def _settings(job: JobFile) -> dict[str, str]:
-    from perseid.settings import revealed
+def settings_of(shards: int, master: str | None) -> dict[str, str]:
+    """What a session is told for a job, unless its file says otherwise."""
+    tasks = min(shards, _cores(master) or MANY)
+    partitions = next(n for n in range(tasks, shards + 1) if shards % n == 0)
+    return {PARTITIONS: str(partitions), "spark.sql.session.timeZone": "UTC", ORIGINS: "false"}
 
-    given = revealed(job.spark)
-    shards = getattr(job.stream, "shards", MANY)
-    partitions = next(n for n in range(min(shards, MANY), 0, -1) if shards % n == 0)
-    return {PARTITIONS: str(partitions), "spark.sql.session.timeZone": "UTC", **given}
+
+def _cores(master: str | None) -> int | None:
+    """How many tasks run at once, where that is known before the session is there: on this machine alone."""
+    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master or "")
+    if found is None:
+        return None
+    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
 
 
 def _obey_signals(runner: Any) -> None:
@@ -114,7 +136,8 @@ def _obey_signals(runner: Any) -> None:
         signal.signal(number, leave)
 
 
-def _summary(answers: Mapping[str, int]) -> str:
+def summary(answers: Mapping[str, int]) -> str:
+    """How many answers there are, and of which patterns."""
     whole = sum(answers.values())
     said = "1 answer" if whole == 1 else f"{whole:,} answers"
     return f"{said} ({', '.join(f'{name} {count:,}' for name, count in sorted(answers.items()))})" if answers else said

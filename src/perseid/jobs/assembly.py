@@ -63,12 +63,10 @@ def _rows_as_text(name: str, rows: list[tuple[object, ...]]) -> str:
 class _Asked:
     """What is asked of the declared stream: by the rules of the moment."""
 
-    def __init__(self, job: JobFile, session: Any, from_history: bool) -> None:
+    def __init__(self, job: JobFile, frames: dict[str, Any], from_history: bool = False) -> None:
         self._job = job
         stream = job.stream
-        self._frames: dict[str, Any] = {
-            place: source.open(session, streaming=True) for place, source in sources_of(stream).items()
-        }
+        self._frames = frames
         self.past: Past | None = None
         if from_history:
             assert isinstance(stream, EventStream | DocumentStream)
@@ -79,7 +77,8 @@ class _Asked:
             self.past = past_of(live, stream.history, stream.time, stream.lateness, job.checkpoint)
             stream = stream.model_copy(update={"lateness": None})  # what is joined has its watermark already
         self._stream = stream
-        self._checkpoint: str | None = job.checkpoint
+        streaming = any(frame.isStreaming for frame in frames.values())
+        self._checkpoint: str | None = job.checkpoint if streaming else None
         """Looked at once, at the start; later it is in use."""
 
     def answers(self, texts: Texts) -> Answers:
@@ -153,7 +152,8 @@ def assemble(job: JobFile, session: Any, *, once: bool = False, from_history: bo
             "dead_letters: of uncertain streams and models, records that cannot be read are counted and not told.",
             hint="Leave out dead_letters; the metrics have how many there are.",
         )
-    asked = _Asked(job, session, _with_history(job, from_history))
+    frames = {place: source.open(session, streaming=True) for place, source in sources_of(stream).items()}
+    asked = _Asked(job, frames, _with_history(job, from_history))
     now = once or job.trigger == AVAILABLE_NOW
     limits = job.limits
     caps = Caps(limits.per_batch, limits.per_pattern, limits.per_key, limits.policy)
@@ -175,6 +175,12 @@ def assemble(job: JobFile, session: Any, *, once: bool = False, from_history: bo
         stop_rule=_judge(rule) if rule is not None else lambda _read, _bad: None,
         eyes=Eyes(job.job, Folder(job.checkpoint) / OWN, job.metrics.log),
     )
+
+
+def replayed(job: JobFile, frames: dict[str, Any]) -> Answers:
+    """What the rules of the moment find in finished tables, by the places of their sources; nothing is remembered."""
+    told = job.model_copy(update={"dead_letters": None})
+    return _Asked(told, frames).answers(JobTexts(job).read())
 
 
 def _judge(rule: StopRule) -> Any:

@@ -22,7 +22,7 @@ from perseid.jobs.history import Past
 from perseid.jobs.ledger import Ledger, Lock
 from perseid.jobs.limits import Caps, within
 from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
-from perseid.jobs.tally import REJECTED, split, tally
+from perseid.jobs.tally import REJECTED, Tally, split
 from perseid.sinks.contract import Batch, Sink
 from perseid.spark.progress import batch_counts
 
@@ -330,6 +330,7 @@ class _Handle:
     def __init__(self, runner: Runner, running: Running) -> None:
         self._runner, self.running = runner, running
         self.digest = running[0].digest
+        self._tally = Tally(running[1].versions)
         self.busy = threading.Lock()
         self.number: int | None = None
         """The last batch whose sinks are done."""
@@ -352,7 +353,7 @@ class _Handle:
             rows = frame.persist()
             try:
                 # Searched once, here, before any sink has seen a row: what fails in it has written nothing.
-                counted = tally(rows, self.running[1].versions)
+                counted = self._tally(rows)
                 if not recorded:
                     runner._ledger.record(number, self.digest)
                 written = self._write(rows, number, counted)

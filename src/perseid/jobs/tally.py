@@ -26,41 +26,48 @@ def split(rows: Any) -> tuple[Any, Any]:
     return rows.where(f"not {rejected}").drop("reason", "row"), rows.where(rejected)
 
 
-def tally(rows: Any, named: Collection[str] = ()) -> dict[tuple[str, str], int]:
+class Tally:
     """How many rows there are of each pattern and kind; asking for it is what searches.
 
-    Patterns that are ``named`` are counted while rows go by; whatever else there is has to be grouped.
+    Patterns that are ``named`` are counted while rows go by; whatever else there is has to be grouped. One counts every batch of a
+    query: its expressions are made once, since making them takes longer than counting.
     """
-    by = [name for name in ("pattern", "kind") if name in rows.columns]
-    if not by:
-        return {("", ""): count} if (count := rows.count()) else {}
-    if len(by) > 1 and 0 < len(named) <= NAMED and (counted := _counted(rows, named)) is not None:
-        return counted
-    found = rows.groupBy(*by).count().collect()
-    return {(str(row.asDict().get("pattern")), str(row.asDict().get("kind"))): int(row["count"]) for row in found}
+
+    def __init__(self, named: Collection[str] = ()) -> None:
+        self._groups = [(name, kind) for name in named for kind in KINDS] + [("None", kind) for kind in REJECTED]
+        self._goes_by = 0 < len(named) <= NAMED
+        self._counts: list[Any] | None = None
+
+    def __call__(self, rows: Any) -> dict[tuple[str, str], int]:
+        by = [name for name in ("pattern", "kind") if name in rows.columns]
+        if not by:
+            return {("", ""): count} if (count := rows.count()) else {}
+        if len(by) > 1 and self._goes_by and (counted := self._counted(rows)) is not None:
+            return counted
+        found = rows.groupBy(*by).count().collect()
+        return {(str(row.asDict().get("pattern")), str(row.asDict().get("kind"))): int(row["count"]) for row in found}
+
+    def _counted(self, rows: Any) -> dict[tuple[str, str], int] | None:
+        """The same without a shuffle; None where there is something that nobody named."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        if self._counts is None:
+            here = (
+                f"count_if(kind = {literal(kind)} and pattern {'is null' if name == 'None' else f'= {literal(name)}'})"
+                for name, kind in self._groups
+            )
+            self._counts = [f.expr("count(1) as rows"), *(f.expr(f"{text} as n{i}") for i, text in enumerate(here))]
+        seen = Observation()
+        rows.observe(seen, *self._counts).write.format("noop").mode("overwrite").save()
+        found = heard(seen)
+        if found is None:
+            return None
+        counted = {of: int(found[f"n{i}"]) for i, of in enumerate(self._groups) if found[f"n{i}"]}
+        return counted if sum(counted.values()) == int(found["rows"]) else None
 
 
-def _counted(rows: Any, named: Collection[str]) -> dict[tuple[str, str], int] | None:
-    """The same without a shuffle; None where there is something that nobody named."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
-
-    groups = [(name, kind) for name in named for kind in KINDS] + [("None", kind) for kind in REJECTED]
-    seen = Observation()
-    here = (
-        f"count_if(kind = {literal(kind)} and pattern {'is null' if name == 'None' else f'= {literal(name)}'})"
-        for name, kind in groups
-    )
-    counts = [f.expr(text).alias(f"n{i}") for i, text in enumerate(here)]
-    rows.observe(seen, f.count(f.lit(1)).alias("rows"), *counts).write.format("noop").mode("overwrite").save()
-    found = _heard(seen)
-    if found is None:
-        return None
-    counted = {of: int(found[f"n{i}"]) for i, of in enumerate(groups) if found[f"n{i}"]}
-    return counted if sum(counted.values()) == int(found["rows"]) else None
-
-
-def _heard(seen: Any) -> dict[str, Any] | None:
+def heard(seen: Any) -> dict[str, Any] | None:
     """What was observed; None where Spark's listeners, which may lose an event, do not say it in time."""
     found: list[dict[str, Any]] = []
     asking = threading.Thread(target=lambda: found.append(seen.get), daemon=True)

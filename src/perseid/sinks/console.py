@@ -35,16 +35,20 @@ class Console(Sink):
 
     def write(self, batch: Batch) -> None:
         with failing(self.told(), batch):
-            shown = texts(batch.rows).take(self.rows + 1)
-            if not shown:
-                return
-            more = batch.rows.count() - self.rows if len(shown) > self.rows else 0
-            title = f"batch {batch.number}"
-            below = f"and {more:,} more" if more > 0 else ""
-            cells = [[_visible(value) for value in row] for row in shown[: self.rows]]
-            names = batch.rows.columns
-            seen = [k for k in range(len(names)) if self.whole or _says(names[k], [row[k] for row in cells])]
-            _show(title, [names[k] for k in seen], [[row[k] for k in seen] for row in cells], below)
+            show(batch.rows, f"batch {batch.number}", self.rows, self.whole)
+
+
+def show(rows: Any, title: str, most: int, whole: bool = False) -> None:
+    """The first rows as a table, and how many more there are; nothing where there are none."""
+    shown = texts(rows).take(most + 1)
+    if not shown:
+        return
+    more = rows.count() - most if len(shown) > most else 0
+    below = f"and {more:,} more" if more > 0 else ""
+    cells = [[_visible(value) for value in row] for row in shown[:most]]
+    names = rows.columns
+    seen = [k for k in range(len(names)) if whole or _says(names[k], [row[k] for row in cells])]
+    _show(title, [names[k] for k in seen], [[row[k] for k in seen] for row in cells], below)
 
 
 def _says(name: str, cells: list[str]) -> bool:

@@ -10,6 +10,7 @@ from perseid.settings import Secret, SettingsError, revealed
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import failing, without_literal_secrets
 from perseid.sinks.rows import headers_of, identity_of, json_of
+from perseid.spark.inputs import literal
 
 _OURS = ("topic", "kafka.bootstrap.servers", "includeheaders")
 
@@ -71,14 +72,10 @@ class Kafka(Sink):
 
 def messages(rows: Any) -> Any:
     """Each row as a message."""
-    from pyspark.sql import functions as f
-
+    columns = [f"{identity_of(rows)} as key", f"{json_of(rows)} as value"]
     told = [
-        f.struct(f.lit(name).alias("key"), text.cast("binary").alias("value"))
-        for name, text in headers_of(rows).items()
+        f"struct({literal(name)} as key, cast({text} as binary) as value)" for name, text in headers_of(rows).items()
     ]
-    key, value = identity_of(rows).alias("key"), json_of(rows).alias("value")
-    if not told:
-        return rows.select(key, value)
-    headers = f.filter(f.array(*told), lambda header: header["value"].isNotNull())
-    return rows.select(key, value, headers.alias("headers"))
+    if told:
+        columns.append(f"filter(array({', '.join(told)}), header -> header.value is not null) as headers")
+    return rows.selectExpr(*columns)

@@ -7,37 +7,33 @@ from typing import Any
 
 from perseid.engines.disorder.schema import OP, REVISION
 from perseid.settings import SettingsError
-from perseid.spark.inputs import quoted
+from perseid.spark.inputs import literal, quoted
 
 MATCH_ID, PATTERN, KIND, VERSION = "match_id", "pattern", "kind", "version"
 NAMES = (MATCH_ID, "id")
 """Columns that name a row, the first that there is: matches have one, and what rules emit has the other."""
 JSON = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
 """How values are written as JSON: moments in UTC, nulls left out."""
+_OPTIONS = f"map({', '.join(literal(word) for option in JSON.items() for word in option)})"
 
 
-def json_of(rows: Any, leaving_out: Collection[str] = ()) -> Any:
-    """Each row as one JSON object: a column expression."""
-    from pyspark.sql import functions as f
-
-    columns = [f.col(quoted(name)) for name in rows.columns if name not in leaving_out]
-    return f.to_json(f.struct(*columns), JSON) if columns else f.lit("{}")
+def json_of(rows: Any, leaving_out: Collection[str] = ()) -> str:
+    """Each row as one JSON object. As SQL, like the others here: one text is parsed sooner than ten calls are made, every batch."""
+    columns = [quoted(name) for name in rows.columns if name not in leaving_out]
+    return f"to_json(struct({', '.join(columns)}), {_OPTIONS})" if columns else "'{}'"
 
 
-def identity_of(rows: Any) -> Any:
+def identity_of(rows: Any) -> str:
     """What names each row, as text: its ``match_id`` or ``id``, and where it has none, a hash of all it says."""
-    from pyspark.sql import functions as f
-
-    said = f.sha2(json_of(rows), 256)
-    named = [f.col(name).cast("string") for name in NAMES if name in rows.columns][:1]
-    return f.coalesce(*named, said)
+    named = [f"cast({quoted(name)} as string)" for name in NAMES if name in rows.columns][:1]
+    return f"coalesce({', '.join([*named, f'sha2({json_of(rows)}, 256)'])})"
 
 
-def headers_of(rows: Any) -> dict[str, Any]:
+def headers_of(rows: Any) -> dict[str, str]:
     """What a message says of its row beside it, as text; null where the row does not say."""
-    from pyspark.sql import functions as f
-
-    return {name: f.col(name).cast("string") for name in (PATTERN, VERSION, OP, REVISION) if name in rows.columns}
+    return {
+        name: f"cast({quoted(name)} as string)" for name in (PATTERN, VERSION, OP, REVISION) if name in rows.columns
+    }
 
 
 def storable(rows: Any, *, intervals: bool) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from perseid.engines.disorder.schema import OP, REVISION
 from perseid.sinks.rows import KIND, MATCH_ID, PATTERN, VERSION, identity_of, json_of
+from perseid.spark.inputs import quoted
 
 COLUMNS = ("match_id", "revision", "op", "pattern", "kind", "version", "start", "end", "data")
 INSTEAD = "�"
@@ -30,7 +31,6 @@ class StagingError(Exception):
 
 def staged_rows(rows: Any) -> Any:
     """Rows with the columns of the table; moments as microseconds."""
-    from pyspark.sql import functions as f
     from pyspark.sql import types as t
 
     def fits(field: Any) -> bool:
@@ -46,26 +46,25 @@ def staged_rows(rows: Any) -> Any:
 
     placed = {field.name for field in rows.schema if fits(field)}
 
-    def text(name: str, otherwise: str | None) -> Any:
-        found = f.make_valid_utf8(f.col(name)) if name in placed else f.lit(None).cast("string")
-        return found if otherwise is None else f.coalesce(found, f.lit(otherwise))
+    def text(name: str, otherwise: str = "null") -> str:
+        found = f"make_valid_utf8({quoted(name)})" if name in placed else "cast(null as string)"
+        return f"coalesce({found}, {otherwise})"
 
-    def moment(name: str) -> Any:
-        return f.unix_micros(f.col(name)) if name in placed else f.lit(None).cast("bigint")
+    def moment(name: str) -> str:
+        return f"unix_micros({quoted(name)})" if name in placed else "cast(null as bigint)"
 
-    revision = f.coalesce(f.col(REVISION).cast("bigint"), f.lit(0)) if REVISION in placed else f.lit(0).cast("bigint")
     made = {
-        "match_id": f.make_valid_utf8(identity_of(rows)),
-        "revision": revision,
-        "op": text(OP, None) if OP in placed else f.lit("+"),
-        "pattern": text(PATTERN, ""),
-        "kind": text(KIND, ""),
-        "version": text(VERSION, None),
+        "match_id": f"make_valid_utf8({identity_of(rows)})",
+        "revision": f"coalesce(cast({quoted(REVISION)} as bigint), 0L)" if REVISION in placed else "0L",
+        "op": text(OP) if OP in placed else "'+'",
+        "pattern": text(PATTERN, "''"),
+        "kind": text(KIND, "''"),
+        "version": text(VERSION),
         "start": moment("start"),
         "end": moment("end"),
         "data": json_of(rows, leaving_out=placed),
     }
-    return rows.select(*(made[name].alias(name) for name in COLUMNS))
+    return rows.selectExpr(*(f"{made[name]} as {quoted(name)}" for name in COLUMNS))
 
 
 def copied(reached: dict[str, Any], copy: tuple[str, tuple[Any, ...]]) -> Callable[[Iterable[Any]], Iterator[Any]]:

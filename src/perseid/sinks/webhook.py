@@ -116,8 +116,8 @@ class Webhook(Sink):
         url, headers, secrets = self._open()
         with failing(self.told(), batch, secrets):
             # Sorted: then the same rows are in the same part whenever the batch comes.
-            name, text = identity_of(batch.rows).alias("name"), json_of(batch.rows).alias("text")
-            sent = batch.rows.select(name, text).sort("name", "text").toLocalIterator()
+            named = batch.rows.selectExpr(f"{identity_of(batch.rows)} as name", f"{json_of(batch.rows)} as text")
+            sent = named.sort("name", "text").toLocalIterator()
             for number, part in enumerate(_parts((row.text for row in sent), self.rows)):
                 body = f"[{','.join(part)}]".encode()
                 digest = hashlib.sha256(body).hexdigest()[:16]
