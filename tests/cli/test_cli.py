@@ -252,7 +252,7 @@ def test_a_folder_without_patterns(tmp_path: Path) -> None:
 
 def test_columns_of_csv() -> None:
     text = 'id,n,zip,x,big\na,1,01234,1.5,1234567890123456789012\n"b,c",,9,2,1\n'
-    assert files.csv_rows(text) == [
-        ("a", 1, "01234", 1.5, "1234567890123456789012"),
-        ("b,c", None, "9", 2.0, "1"),
-    ]
+    assert files.csv_table(text) == (
+        ["id", "n", "zip", "x", "big"],
+        [("a", 1, "01234", 1.5, "1234567890123456789012"), ("b,c", None, "9", 2.0, "1")],
+    )

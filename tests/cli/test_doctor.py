@@ -58,6 +58,7 @@ def test_a_local_session() -> None:
     check("doctor", plain(f"$ perseid doctor --master local[1]\n{done.stdout}(exit {done.returncode})\n"))
 
 
+@pytest.mark.deep
 def test_json_of_executors_that_start_another_python(tmp_path: Path) -> None:
     (tmp_path / "perseid.py").write_text("raise RuntimeError('not this one')")
     shadow = f"import os, sys; sys.path.insert(0, {str(tmp_path)!r})"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import perseid as ps
-from perseid.cli import cluster, common, jobs, patterns, running, starter, testing, trying
+from perseid.cli import cluster, common, jobs, patterns, replaying, running, starter, testing, trying
 
 app = typer.Typer(
     name="perseid",
@@ -48,6 +48,7 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "try": trying.try_command,
     "why-not": trying.why_not_command,
     "run": running.run_command,
+    "replay": replaying.replay_command,
     "status": running.status_command,
     "test": testing.check_rules,
     "new": starter.new_command,

@@ -11,6 +11,7 @@ from typing import Any
 from perseid.api import PatternSet, patterns
 from perseid.declare import micros_of
 from perseid.errors import BindingError, EventDataError, PatternError, PerseidError, missing_column
+from perseid.jobs.rule_tables import Table
 from perseid.jobs.rules import read_patterns
 from perseid.jobs.spec import JobFile
 from perseid.jobs.stream_spec import EventStream, ModelStream, SubscriptionStream, Text
@@ -31,7 +32,7 @@ def pattern_files(job: JobFile) -> list[Path]:
     """The files of a job's patterns, folders opened."""
     found: list[Path] = []
     for given in job.patterns:
-        if isinstance(given, Text):
+        if not isinstance(given, Path):
             continue
         if not given.is_dir():
             found.append(given)
@@ -49,9 +50,12 @@ def texts_of(job: JobFile) -> dict[str, str]:
         return {}
     found = {f"patterns[{number}]": given.text for number, given in enumerate(job.patterns) if isinstance(given, Text)}
     found |= {str(path): _text(path, "patterns") for path in pattern_files(job)}
+    for given in job.patterns:
+        if isinstance(given, Table):
+            found |= given.table.texts()
     if isinstance(job.stream, ModelStream):
-        given = job.stream.metamodel
-        found[METAMODEL] = given.text if isinstance(given, Text) else _text(given, METAMODEL)
+        model = job.stream.metamodel
+        found[METAMODEL] = model.text if isinstance(model, Text) else _text(model, METAMODEL)
     return found
 
 

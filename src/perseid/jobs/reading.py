@@ -26,7 +26,7 @@ _NO_SECRET = re.compile(
 )
 _IN_ADDRESS = re.compile(r"://[^/\s@:]*:[^/\s@]+@")
 _PLAIN = re.compile(r"(?i)true|false|[0-9.]*")
-_HELD = ("stream", "sinks", "dead_letters", "spark")
+_HELD = ("stream", "patterns", "sinks", "dead_letters", "spark")
 """Where secrets are needed."""
 _ANCHORED = ("path", "checkpoint")
 """Texts that are places, beside those that are declared as paths."""

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from perseid.declare import micros_of
 from perseid.errors import PerseidError
 from perseid.jobs.choices import ByKey
+from perseid.jobs.rule_tables import Table
 from perseid.jobs.stream_spec import ModelStream, StreamOf, SubscriptionStream, Text
 from perseid.settings import Secret, Settings
 from perseid.sinks import kinds
@@ -60,7 +61,8 @@ def _listed(given: Any) -> Any:
 
 
 Patterns = Annotated[
-    list[Path | Text], BeforeValidator(_listed, json_schema_input_type=Path | Text | list[Path | Text])
+    list[Path | Text | Table],
+    BeforeValidator(_listed, json_schema_input_type=Path | Text | Table | list[Path | Text | Table]),
 ]
 
 
@@ -87,7 +89,7 @@ class JobFile(Settings):
     stream: StreamOf
     """The stream, and what it is like."""
     patterns: Patterns = Field(default_factory=list)
-    """Files of patterns, folders of them, or {text: …}; one of these or a list."""
+    """Files of patterns, folders of them, {text: …} or {table: …}; one of these or a list."""
     bind: dict[str, Value] = Field(default_factory=dict)
     """Values of the patterns' parameters."""
     relations: dict[str, Relation] = Field(default_factory=dict)

@@ -12,9 +12,9 @@ from typing import Any
 
 from perseid.errors import EventDataError
 
+Table = tuple[list[str], list[tuple[object, ...]]]
+"""The names of columns, and rows."""
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-
-
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -26,7 +26,7 @@ def holds_objects(path: Path) -> bool:
         return False
 
 
-def csv_rows(text: str) -> list[tuple[object, ...]]:
+def csv_table(text: str) -> Table:
     try:
         header, *rows = [row for row in csv.reader(text.splitlines(keepends=True), strict=True) if row] or [[]]
     except csv.Error as error:
@@ -35,7 +35,7 @@ def csv_rows(text: str) -> list[tuple[object, ...]]:
         if len(row) != len(header):
             raise EventDataError(f"Row {number} has {len(row)} cells, and the header has {len(header)}.")
     columns = [_column([row[place] for row in rows]) for place in range(len(header))]
-    return list(zip(*columns, strict=True))
+    return header, list(zip(*columns, strict=True))
 
 
 def _column(cells: list[str]) -> list[object]:
@@ -118,18 +118,24 @@ def _name_other_forms(text: str, line: str, path: Path) -> None:
 
 
 def read_rows(path: Path) -> list[tuple[object, ...]]:
-    """The rows of a table in a file, JSON lines, CSV with a header or Parquet, in the order of its columns."""
+    """The rows of a table in a file, in the order of its columns."""
+    return read_table(path)[1]
+
+
+def read_table(path: Path) -> Table:
+    """A table in a file: JSON lines, CSV with a header or Parquet."""
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
 
         try:
-            return [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
+            table = pq.read_table(path)
         except (OSError, ValueError) as error:
             said = (error.strerror if isinstance(error, OSError) else None) or "it is no Parquet file"
             raise EventDataError(f"The file cannot be read: {said}.") from None
+        return table.column_names, [tuple(row.values()) for row in table.to_pylist()]
     text = text_of(path)
     if not text.lstrip().startswith(("{", "[")) and path.suffix not in (".json", ".jsonl", ".ndjson"):
-        return csv_rows(text)
+        return csv_table(text)
     objects = list(objects_in(text, path))
     columns = list(dict.fromkeys(column for row in objects for column in row))
-    return [tuple(row.get(column) for column in columns) for row in objects]
+    return columns, [tuple(row.get(column) for column in columns) for row in objects]

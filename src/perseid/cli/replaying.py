@@ -1,0 +1,152 @@
+"""``perseid replay``: what the rules of a job would have told of what was."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import perseid as ps
+from perseid.cli.cluster import needs_spark
+from perseid.cli.common import fail, misuse
+from perseid.cli.running import JobPath, read_or_fail, session_of_job, summary
+
+if TYPE_CHECKING:
+    from perseid.jobs.replay import Replayed
+
+LOOK = 0.2
+"""Seconds between two looks at how far it is."""
+
+
+def replay_command(
+    job: JobPath,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Leave out records before this, as 2026-01-31T06:00:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out records from this on.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the answers there, as Parquet: a new folder.")
+    ] = None,
+    show: Annotated[int, typer.Option(min=0, max=1000, help="How many answers are shown.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, with how many answers there are.")] = False,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
+) -> None:
+    """Ask a job's rules of what was: its stream.history, or else all that its source holds.
+
+    Nothing is written to the job's sinks, and its checkpoint is left alone.
+
+    Example: perseid replay job.yaml --since 2026-01-01T00:00:00Z --to answers
+    """
+    needs_spark("replay")
+    read = read_or_fail(job)
+    if to is not None and to.exists():
+        raise misuse(f"{to} exists; answers go to a new folder.")
+    span = _moment(since, "--since"), _moment(until, "--until")
+    from perseid.jobs.replay import places_of, replay
+    from perseid.sinks.console import show as show_rows
+
+    if not as_json:
+        for source in places_of(read).values():
+            typer.echo(f"reads {source.told()}", err=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="perseid-replay-") as aside:
+            folder = str(to.resolve() if to is not None else Path(aside) / "answers")
+            with session_of_job("replay", read, master) as spark:
+                done = _watched(spark, lambda: replay(read, spark, folder, *span))
+                if as_json:
+                    typer.echo(json.dumps(_told(read.job, done), ensure_ascii=False))
+                    return
+                if show:
+                    by = [name for name in ("end", "start", "match_id") if name in done.rows.columns]
+                    show_rows(done.rows.orderBy(*by) if by else done.rows, "answers", show)
+    except ps.PerseidError as error:
+        raise fail(error, job) from None
+    typer.echo(f"{read.job}: {_sentence(done)}", err=True)
+
+
+def _moment(given: str | None, option: str) -> dt.datetime | None:
+    if given is None:
+        return None
+    try:
+        found = dt.datetime.fromisoformat(given)
+    except ValueError:
+        raise misuse(f"{option} takes a time, as 2026-01-31T06:00:00Z, not {given!r}.") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+
+
+def _told(job: str, done: Replayed) -> dict[str, Any]:
+    span = {
+        name: None if time is None else time.isoformat() for name, time in (("from", done.since), ("to", done.until))
+    }
+    return {"job": job, "records": done.records, "bad": done.bad, **span, "answers": dict(done.answers)}
+
+
+def _sentence(done: Replayed) -> str:
+    records = "1 record" if done.records == 1 else f"{done.records:,} records"
+    span = "" if done.since is None or done.until is None else f" from {done.since:%F %T} to {done.until:%F %T} UTC"
+    bad = f", {done.bad:,} of them malformed" if done.bad else ""
+    return f"{records}{span}{bad}; {summary(done.answers)}"
+
+
+def _watched(spark: Any, work: Callable[[], Replayed]) -> Replayed:
+    """Do it, with a bar in the terminal that goes by the tasks of Spark."""
+    context = getattr(spark, "sparkContext", None)  # a session over Connect has none, and the bar then only moves
+    group, found, failed = uuid.uuid4().hex, [], []
+
+    def run() -> None:
+        try:
+            if context is not None:
+                context.setJobGroup(group, "perseid replay", interruptOnCancel=True)
+            found.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("tasks"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
+        bar = progress.add_task("searching", total=None)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(LOOK)
+                done, whole = (0, 0) if context is None else _tasks(context.statusTracker(), group)
+                progress.update(bar, completed=done, total=whole or None)
+        except KeyboardInterrupt:
+            if context is not None:
+                context.cancelJobGroup(group)
+            raise typer.Exit(130) from None
+    if failed:
+        error = failed[0]
+        if isinstance(error, ps.PerseidError):
+            raise error
+        from perseid.jobs.runner import JobError, first_line
+
+        raise JobError(f"The replay failed: {first_line(error)}") from error
+    return found[0]
+
+
+def _tasks(tracker: Any, group: str) -> tuple[int, int]:
+    """How many tasks of a group are done, and how many there are in the stages that Spark knows of."""
+    done = whole = 0
+    for number in tracker.getJobIdsForGroup(group):
+        job = tracker.getJobInfo(number)
+        for stage in job.stageIds if job is not None else ():
+            if (info := tracker.getStageInfo(stage)) is not None:
+                done, whole = done + info.numCompletedTasks, whole + info.numTasks
+    return done, whole

@@ -1,0 +1,83 @@
+"""Where a server of PostgreSQL is, and how to connect to it without a password in any file or message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from perseid.errors import MissingExtraError
+from perseid.settings import Secret, Settings
+
+PATIENCE = 10
+"""Seconds to connect, unless the url says otherwise."""
+
+
+class PostgresServer(Settings):
+    """A database."""
+
+    url: str | None = None
+    """``postgresql://user@host:port/database?sslmode=…``, without a password; or say host, port, database and user."""
+    host: str | None = None
+    """The server's name or address."""
+    port: int | None = Field(default=None, ge=1, le=65_535)
+    """The server's port, 5432 unless said."""
+    database: str | None = None
+    """The database."""
+    user: str | None = None
+    """Who connects."""
+    password: Secret | None = None
+    """Where the password is: ``{env: NAME}`` or ``{file: PATH}``."""
+
+    @field_validator("url")
+    @classmethod
+    def _no_password(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        if not url.startswith(("postgresql://", "postgres://")):
+            raise ValueError("the url has to begin with postgresql://")
+        parts = _parts(url)
+        if any(name in parts for name in ("password", "sslpassword")):
+            raise ValueError("a password does not stand in the url; write password: {env: NAME} or {file: PATH}")
+        return url
+
+    @model_validator(mode="after")
+    def _one_address(self) -> PostgresServer:
+        if (self.url is None) == (self.host is None):
+            raise ValueError("say url or host, one of them")
+        if self.url is not None and (self.port or self.database or self.user):
+            raise ValueError("port, database and user stand in the url, or beside host")
+        return self
+
+    def place(self) -> str:
+        """Where it is, in a few words and without secrets."""
+        parts = self._address()
+        return f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
+
+    def _address(self) -> dict[str, Any]:
+        if self.url is not None:
+            return _parts(self.url)
+        said = {"host": self.host, "port": self.port, "dbname": self.database, "user": self.user}
+        return {name: value for name, value in said.items() if value is not None}
+
+    def reached(self) -> dict[str, Any]:
+        """How to connect, with the password."""
+        secret = {} if self.password is None else {"password": self.password.reveal()}
+        return {"connect_timeout": PATIENCE, "application_name": "perseid", **self._address(), **secret}
+
+
+def _parts(url: str) -> dict[str, Any]:
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:  # pragma: no cover - the extra brings it
+        raise MissingExtraError("PostgreSQL needs psycopg.", hint="pip install 'perseid[jobs]'") from None
+    try:
+        return dict(conninfo_to_dict(url))
+    except ProgrammingError:  # what it says may hold what should not be told
+        raise ValueError("the url is no address of a PostgreSQL server") from None
+
+
+def secrets_of(reached: dict[str, Any]) -> list[str]:
+    """What must not be told of how to connect."""
+    return [reached["password"]] if "password" in reached else []

@@ -1,0 +1,93 @@
+"""History through the rules of a job: the answers of a stream, and nothing of the job's is touched."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from perseid.jobs.reading import read_job
+from perseid.jobs.replay import replay
+from tests.jobs.test_commands import call
+from tests.jobs.test_history import JOB, LIVE, OLD, Row, fill
+
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
+
+LATER: list[list[Row]] = [*OLD, [("2026-01-02T02:00:00Z", "B", "cat", 6)]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "job.yaml").write_text(JOB)
+    fill(tmp_path / "old", LATER)
+    fill(tmp_path / "live", LIVE)
+    with (tmp_path / "old" / "0.json").open("a") as file:
+        file.write('\n{"ts": "2026-01-01T10:30:00Z", "type": "B", "user":')
+    return tmp_path / "job.yaml"
+
+
+def test_history_is_asked_and_nothing_else_is_touched(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+    done = replay(read_job(path), spark, str(tmp_path / "answers"))
+    assert sorted((row["user"], row["a"], row["b"]) for row in done.rows.collect()) == [
+        ("ann", 1, 2),
+        ("bob", 3, 4),
+        ("cat", 5, 6),
+    ]
+    assert (done.records, done.bad, done.answers) == (7, 1, {"pairs": 3})
+    assert done.since == dt.datetime(2026, 1, 1, 10, tzinfo=dt.UTC)
+    assert done.until == dt.datetime(2026, 1, 2, 2, tzinfo=dt.UTC)
+    assert all(done.rows.toPandas()["version"])
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["answers", "job.yaml", "live", "old"]
+
+
+def test_a_span_of_time_leaves_out_the_rest(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+    since, until = dt.datetime(2026, 1, 1, 23, tzinfo=dt.UTC), dt.datetime(2026, 1, 2, 2, tzinfo=dt.UTC)
+    done = replay(read_job(path), spark, str(tmp_path / "answers"), since, until)
+    assert [(row["user"], row["a"], row["b"]) for row in done.rows.collect()] == [("bob", 3, 4)]
+    assert (done.records, done.bad) == (4, 1)  # nobody knows of what time the malformed one is
+
+
+def test_without_history_the_source_itself_is_asked(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+    text = path.read_text()
+    path.write_text(text[: text.index("  history:")] + text[text.index("  lateness:") :])
+    done = replay(read_job(path), spark, str(tmp_path / "answers"))
+    assert (done.records, done.bad, done.answers) == (4, 0, {"pairs": 2})
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_command_shows_what_was_found(path: Path, tmp_path: Path) -> None:
+    shown = call("replay", path, "--to", tmp_path / "kept")
+    assert shown.exit_code == 0, shown.output
+    assert "7 records from 2026-01-01 10:00:00 to 2026-01-02 02:00:00 UTC, 1 of them malformed" in shown.stderr
+    assert "3 answers (pairs 3)" in shown.stderr
+    assert "ann" in shown.stdout
+    assert list((tmp_path / "kept").glob("*.parquet"))
+    told = json.loads(call("replay", path, "--json", "--until", "2026-01-01T12:00:00").stdout)
+    assert told == {
+        "job": "orders",
+        "records": 3,
+        "bad": 1,
+        "from": "2026-01-01T10:00:00+00:00",
+        "to": "2026-01-01T11:00:00+00:00",
+        "answers": {"pairs": 1},
+    }
+
+
+def test_mistakes_are_told_before_anything_runs(path: Path, tmp_path: Path) -> None:
+    there = call("replay", path, "--to", tmp_path)
+    assert there.exit_code == 2
+    assert "exists; answers go to a new folder" in there.stderr
+    odd = call("replay", path, "--since", "yesterday")
+    assert odd.exit_code == 2
+    assert "--since takes a time, as 2026-01-31T06:00:00Z, not 'yesterday'." in odd.stderr
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_wrong_rule_ends_in_its_sentence(path: Path) -> None:
+    path.write_text(path.read_text().replace("return a.n as a", "return a.m as a"))
+    done = call("replay", path)
+    assert done.exit_code == 1
+    assert "has no column" in done.stderr or "no column" in done.stderr

@@ -1,0 +1,97 @@
+"""Rules from tables: a row for each, read again while a job runs; a table in which a row is no rule is refused whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from perseid.jobs.assembly import JobTexts
+from perseid.jobs.reading import read_job
+from perseid.jobs.rules import Watch
+from perseid.settings import SettingsError
+from tests.jobs.test_commands import call
+from tests.jobs.test_reading import HIDDEN, WHOLE, written
+
+ASKED = WHOLE.replace("patterns: rules/", "patterns: [{text: 'pattern own match X x'}, {table: {file: {path: FILE}}}]")
+CSV = 'name,text,owner\npairs,"pattern pairs\nmatch A a -> B b\nwithin 1 minute",ann\nlone,pattern lone match C c,bob\n'
+
+
+def job_with(folder: Path, name: str, body: str | bytes) -> Path:
+    (folder / name).write_bytes(body.encode() if isinstance(body, str) else body)
+    return written(folder, ASKED.replace("FILE", name))
+
+
+@pytest.mark.parametrize("name", ["rules.csv", "rules.jsonl", "rules.parquet"])
+def test_rules_come_from_a_table(name: str, tmp_path: Path) -> None:
+    rows = [{"name": "pairs", "text": "pattern pairs match A a -> B b within 1 minute"}]
+    rows += [{"name": "lone", "text": "pattern lone match C c"}]
+    body: str | bytes = CSV
+    if name.endswith("jsonl"):
+        body = "".join(f'{{"name": "{row["name"]}", "text": "{row["text"]}"}}\n' for row in rows)
+    elif name.endswith("parquet"):
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(rows), sink)
+        body = sink.getvalue().to_pybytes()
+    done = call("check", job_with(tmp_path, name, body))
+    assert done.exit_code == 0, done.output
+    assert "asks: own, lone, pairs" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("name,rule\na,pattern a match A a\n", "has no column 'text'. = It has: name, rule."),
+        ("name,text\n", "has no rows"),
+        ("name,text\na,pattern a match A a\na,pattern b match B b\n", "rule 'a' stands there twice"),
+        ("name,text\na,\n", "rule 'a' has no 'text'"),
+        ("name,text\n,pattern a match A a\n", "a row has no 'name'"),
+        ("name,text\n1,pattern a match A a\n", "a row has no 'name'"),
+        ("name,text\nbroken,pattern a match\n", "rules.csv: broken"),
+        ("name,text\na,pattern a match A a,more\n", "Row 1 has 3 cells"),
+        (b"name,text\na,\xff\xfe", "This is not UTF-8 text"),
+    ],
+)
+def test_what_is_no_table_of_rules_is_told(body: str | bytes, said: str, tmp_path: Path) -> None:
+    done = call("check", job_with(tmp_path, "rules.csv", body))
+    assert done.exit_code == 1
+    assert said in " ".join(done.stderr.split()).replace(f"{tmp_path}/", ""), done.stderr
+
+
+def test_a_table_that_changes_is_seen_and_a_wrong_row_refused_alone(tmp_path: Path) -> None:
+    from perseid.jobs.asking import patterns_of
+
+    job = read_job(job_with(tmp_path, "rules.csv", "name,text\na,pattern a match A a\n"))
+    watch = Watch(JobTexts(job), lambda texts: patterns_of(texts.patterns).names)
+    now, names = watch.first()
+    assert names == ("own", "a")
+    (tmp_path / "rules.csv").write_text("name,text\na,pattern a match A x\nb,pattern b match\nc,pattern c match C c\n")
+    assert watch.look(now) is None  # it has not come to rest
+    found = watch.look(now)
+    assert found is not None
+    assert found[1] == ("own", "a", "c")
+    assert [name.rpartition(": ")[2] for name in watch.refused] == ["b"]
+    (tmp_path / "rules.csv").write_text("name,text\n")
+    watch.look(found[0])
+    assert "has no rows" in str(watch.refused["rules"])
+
+
+def test_a_password_does_not_stand_in_the_file(tmp_path: Path) -> None:
+    address = f"patterns: {{table: {{postgres: {{host: db, password: {HIDDEN}, table: rules}}}}}}"
+    with pytest.raises(SettingsError, match="a secret does not stand in the file") as told:
+        read_job(written(tmp_path, WHOLE.replace("patterns: rules/", address)))
+    assert HIDDEN not in str(told.value)
+
+
+def test_mistakes_are_told_of_the_table_that_was_meant(tmp_path: Path) -> None:
+    for words, said in {
+        "{table: {fil: {path: a.csv}}}": "there is no table 'fil'. Did you mean 'file'?",
+        "{table: {file: {pth: a.csv}}}": "patterns.table.file.pth: there is no such word here.",
+        "{table: {postgres: {table: rules}}}": "say url or host, one of them",
+        "{tabel: {file: {path: a.csv}}}": "tabel: there is no such word here",
+    }.items():
+        with pytest.raises(SettingsError) as told:
+            read_job(written(tmp_path, WHOLE.replace("rules/", words)))
+        assert said in str(told.value)
