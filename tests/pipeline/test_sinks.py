@@ -208,7 +208,7 @@ def test_kafka_has_every_match_at_least_once(
     spark: SparkSession, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MARK", "pa55-w0rd")
-    words = {"servers": broker.servers, "topic": "answers", "options": {"kafka.client.id": {"env": "MARK"}}}
+    words = {"servers": broker.servers, "topic": "sent", "options": {"kafka.client.id": {"env": "MARK"}}}
     sink = prepared(Kafka.model_validate(words), spark)
     sink.write(batch(answers(spark, *((str(n), "+", n, text) for n, text in enumerate(HOSTILE)))))
     assert "pa55" not in repr(sink)
@@ -218,7 +218,7 @@ def test_kafka_has_every_match_at_least_once(
         sink.write(batch(matches(spark, "a", "b").selectExpr("*", "7 as more"), 1, attempt))
     sink.write(batch(matches(spark), 2))
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "sinks", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["answers"])
+    consumer.subscribe(["sent"])
     got: list[Any] = []
     for _ in range(60):
         got += [message for message in consumer.consume(100, 0.5) if message.error() is None]
