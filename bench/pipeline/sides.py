@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import yaml
 
 from bench import ours
-from bench.harness import MissingToolError
 from bench.servers.broker import Broker
 from bench.stream import NEVER_MS, SHARDS, shard_of
 from perseid.jobs.assembly import assemble
@@ -28,6 +27,7 @@ from perseid.jobs.runner import Runner
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+OURS, BARE, BY_BATCH = "ours", "bare", "bare by batch"
 AT_ONCE = "0 seconds"
 """A trigger that follows the one before."""
 
@@ -72,7 +72,7 @@ class Sides:
 
     def job(self, asked: Asked, source: str, target: str, trigger: str, *, letters: bool = False) -> Runner:
         """A runner of a job's file, as ``perseid run`` makes it."""
-        folder = self._beside("ours")
+        folder = self._beside(OURS)
         kafka = {"servers": self.broker.servers, "topic": source, "format": "json", "schema": asked.schema}
         if asked.per_batch is not None:
             kafka["max_per_batch"] = asked.per_batch  # type: ignore[assignment]
@@ -109,11 +109,15 @@ class Sides:
         self.share = told / rows if rows else 0.0
         return ran, told
 
-    def bare(self, asked: Asked, source: str, target: str, **trigger: Any) -> Any:
-        """The bare query, started."""
-        folder = self._beside("bare")
+    def bare(self, asked: Asked, source: str, target: str, *, by_batch: bool = False, **trigger: Any) -> Any:
+        """The bare query, started. ``by_batch``: what it gives is written by a function that is given each batch, as a job's is."""
+        folder = self._beside(BARE)
         writer = bare(self.spark, self.broker, asked, source, self.share, bytes(self.state_bytes)).writeStream
-        writer = writer.format("kafka").option("kafka.bootstrap.servers", self.broker.servers).option("topic", target)
+        options = {"kafka.bootstrap.servers": self.broker.servers, "topic": target}
+        if by_batch:
+            writer = writer.foreachBatch(lambda rows, _: rows.write.format("kafka").options(**options).save())
+        else:
+            writer = writer.format("kafka").options(**options)
         return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()
 
     def bare_to_the_end(self, asked: Asked, source: str, target: str) -> list[Any]:
@@ -127,8 +131,8 @@ class Sides:
     @contextmanager
     def running(self, side: str, asked: Asked, source: str, target: str, trigger: str = AT_ONCE) -> Iterator[Any]:
         """A side that runs until the block ends."""
-        if side == "bare":
-            query = self.bare(asked, source, target, processingTime=trigger)
+        if side != OURS:
+            query = self.bare(asked, source, target, by_batch=side == BY_BATCH, processingTime=trigger)
             try:
                 yield query
             finally:
@@ -227,8 +231,6 @@ def _holding(carried: tuple[str, ...], given: int | None) -> Any:
 def settings_of_a_job() -> dict[str, str]:
     """The session that ``perseid run`` makes for a job of so many shards, with the connectors in it."""
     from bench.servers.jars import connectors
-    from perseid.cli.running import MANY, PARTITIONS
+    from perseid.cli.running import settings_of
 
-    if SHARDS % MANY:
-        raise MissingToolError("shards do not share out among tasks")
-    return {"spark.jars": ",".join(map(str, connectors())), PARTITIONS: str(MANY)}
+    return {"spark.jars": ",".join(map(str, connectors())), **settings_of(SHARDS, "local[*]")}

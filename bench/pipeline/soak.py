@@ -15,7 +15,7 @@ from typing import NamedTuple
 from bench import spark_rivals
 from bench.harness import Report, progress, say
 from bench.pipeline.contest import LATE
-from bench.pipeline.sides import Sides, settings_of_a_job
+from bench.pipeline.sides import OURS, Sides, settings_of_a_job
 from bench.pipeline.topics import Pulse, make_topic
 from bench.servers.broker import Broker
 
@@ -34,7 +34,7 @@ WARM = 1 / 3
 BOUND = 0.05
 """The share of its level by which something may grow in the time that counts."""
 HEAP = "1g"
-"""What the driver's JVM may have: a heap that may grow, grows."""
+"""What the driver's JVM has, all of it from the start: a heap that may grow, grows, and would hide what else does."""
 
 
 class Sample(NamedTuple):
@@ -48,7 +48,8 @@ def run(size: str, out: Path | None, minutes: float | None) -> Report:
     """Let a job run; figures are 1 where a level stayed, 0 where it grew."""
     report = Report("soak", size)
     length = 60 * (MINUTES[size] if minutes is None else minutes)
-    settings = {**settings_of_a_job(), "spark.driver.memory": HEAP}
+    options = f"-Xms{HEAP} -XX:+AlwaysPreTouch"
+    settings = {**settings_of_a_job(), "spark.driver.memory": HEAP, "spark.driver.extraJavaOptions": options}
     with (
         tempfile.TemporaryDirectory(prefix="perseid-bench-soak-") as scratch,
         Broker(Path(scratch) / "kafka") as broker,
@@ -58,7 +59,7 @@ def run(size: str, out: Path | None, minutes: float | None) -> Report:
         source, target = make_topic(broker, "events"), make_topic(broker, "answers")
         with (
             Pulse(broker, source, RATE, churning()) as pulse,
-            sides.running("ours", LATE["watermark"], source, target, trigger="1 second") as runner,
+            sides.running(OURS, LATE["watermark"], source, target, trigger="1 second") as runner,
         ):
             end = time.monotonic() + BEGIN
             while not runner.seen.batches and time.monotonic() < end:  # the first takes long, and says nothing

@@ -7,12 +7,9 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.servers.broker import Broker
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PARTITIONS = 4
 TICK = 0.005
@@ -28,12 +25,16 @@ def make_topic(broker: Broker, name: str, partitions: int = PARTITIONS) -> str:
     return name
 
 
-def fill(spark: SparkSession, broker: Broker, topic: str, parquet: Path, closing: dict[str, Any]) -> None:
+def fill(broker: Broker, topic: str, parquet: Path, closing: dict[str, Any]) -> None:
     """A dataset as JSON, in its order, then a record in each partition that ends every wait."""
-    frame = spark.read.parquet(str(parquet)).coalesce(1)  # two tasks would send two places of it at once
-    told = frame.selectExpr("cast(key as string) as key", "to_json(struct(*)) as value")
-    told.write.format("kafka").option("kafka.bootstrap.servers", broker.servers).option("topic", topic).save()
-    producer = _producer(broker)
+    import pyarrow.parquet as pq
+
+    producer = _producer(broker, **{"linger.ms": 20})
+    for batch in pq.ParquetFile(parquet).iter_batches(65_536):
+        for row in batch.to_pylist():
+            row["ts"] = row["ts"].isoformat()
+            producer.produce(topic, json.dumps(row), str(row["key"]))
+        producer.flush(60)
     for partition in range(PARTITIONS):
         producer.produce(topic, json.dumps(closing), partition=partition)
     producer.flush(20)
