@@ -101,7 +101,7 @@ class Setup:
         return self.folder / "checkpoint"
 
     def write(self, name: str = "job.yaml", **more: Any) -> None:
-        """A file of the job: four sinks, dead letters beside them."""
+        """A file of the job: four sinks, Kafka first, which is then written while a batch is searched; dead letters beside them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         source = {"servers": self.servers, "topic": "events", "schema": SCHEMA, "required": ["n", "ts", "type"]}
         source |= more.pop("source", {})
@@ -117,10 +117,10 @@ class Setup:
             },
             "patterns": {"text": PATTERNS},
             "sinks": [
+                {"kafka": {"servers": self.servers, "topic": "answers"}},
                 {"parquet": {"path": "out/parquet"}},
                 {"delta": {"path": "out/delta"}},
                 {"postgres": {"url": self.postgres, "table": "answers"}},
-                {"kafka": {"servers": self.servers, "topic": "answers"}},
             ],
             "dead_letters": {"parquet": {"path": "out/dead"}},
             "checkpoint": "checkpoint",

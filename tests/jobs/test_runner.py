@@ -15,6 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
 import perseid as ps
 from perseid.jobs.eyes import Eyes
@@ -22,9 +23,10 @@ from perseid.jobs.folders import Folder
 from perseid.jobs.ledger import Ledger, Lock
 from perseid.jobs.limits import Caps
 from perseid.jobs.rules import Texts, read_patterns, versions_of
-from perseid.jobs.runner import Answers, Job, JobError, Runner, StoppedError
+from perseid.jobs.runner import Answers, Job, JobError, Runner, StoppedError, _Handle
 from perseid.settings import SettingsError
 from perseid.sinks.contract import Batch, Sink
+from perseid.sinks.failures import failing
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
 
@@ -55,13 +57,26 @@ class Written(Sink):
             (self.folder / "fail").unlink()
             raise SettingsError("The disk is full.")
         (self.folder / "writing").touch()
-        rows = [json.loads(row) for (row,) in batch.rows.selectExpr("to_json(struct(*))").collect()]
-        (self.folder / f"{batch.number}.json").write_text(json.dumps(rows))
-        (self.folder / "writing").unlink()
+        try:
+            rows = [json.loads(row) for (row,) in batch.rows.selectExpr("to_json(struct(*))").collect()]
+            (self.folder / f"{batch.number}.json").write_text(json.dumps(rows))
+        finally:
+            (self.folder / "writing").unlink()
 
     def rows(self) -> list[dict[str, Any]]:
         found = sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem))
         return [row for path in found for row in json.loads(path.read_text())]
+
+
+class Sent(Written):
+    """May hold a row more than once, and tells its errors as sinks do."""
+
+    def along(self, session: Any) -> bool:
+        return True
+
+    def write(self, batch: Batch) -> None:
+        with failing(self.told(), batch):
+            super().write(batch)
 
 
 @dataclass
@@ -228,6 +243,75 @@ def test_a_failure_is_tried_again(setting: Setting) -> None:
     seen = Runner(setting.job(trigger={"availableNow": True}, retries=1, retry_wait=0.1)).run()
     assert seen.retries == 1
     assert setting.found() == Counter({("big", "ann", 6, None): 1})
+
+
+@pytest.fixture
+def along(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The batches that were written while they were searched."""
+    seen: list[int] = []
+    search = _Handle._search_into
+
+    def spied(self: _Handle, sink: Sink, batch: Batch, kept: bool) -> dict[tuple[str, str], int]:
+        seen.append(batch.number)
+        return search(self, sink, batch, kept)
+
+    monkeypatch.setattr(_Handle, "_search_into", spied)
+    return seen
+
+
+def test_a_sink_that_may_repeat_is_written_while_a_batch_is_searched(setting: Setting, along: list[int]) -> None:
+    setting.rules.texts = {"big": BIG, "pairs": PAIRS}
+    for number in range(4):
+        setting.arrive(number + 1, (60 * number, "A", "ann", 6), (60 * number + 30, "B", "ann", 7))
+    setting.arrive(9, (600, "Z", "zoe", 0))
+    kept = setting.sink
+    setting.sink = Sent(folder=setting.folder / "sent")
+    for folder in ("sent", "dead"):
+        (setting.folder / folder).mkdir()
+    dead = Written(folder=setting.folder / "dead")
+    eyes = Eyes("job", log=setting.folder / "log.jsonl")
+    job = setting.job(trigger={"availableNow": True}, eyes=eyes, dead_letters=dead)
+    Runner(replace(job, sinks=[setting.sink, kept])).run()
+    eyes.close()
+    assert along == [1, 2, 3, 4, 5], "of the first batch nothing is written before all of it is searched"
+    by_batch = sorted(kept.rows(), key=lambda row: row["match_id"])
+    assert by_batch == sorted(setting.sink.rows(), key=lambda row: row["match_id"])
+    lines = [json.loads(line) for line in (setting.folder / "log.jsonl").read_text().splitlines()]
+    told = Counter(row["pattern"] for row in by_batch)
+    assert told == {"big": 4, "pairs": 4}
+    assert sum(sum(line["answers"].values()) for line in lines) == 8
+
+
+def test_rules_that_fail_while_a_sink_is_written_do_not_hold_their_batch(setting: Setting, along: list[int]) -> None:
+    @udf("boolean", useArrow=False)
+    def no_66(number: int) -> bool:
+        if number == 66:
+            raise ValueError("cannot be: 66")
+        return True
+
+    (setting.folder / "sent").mkdir()
+    setting.sink = Sent(folder=setting.folder / "sent")
+    setting.rules.texts = {"big": BIG}
+    for number in range(3):
+        setting.arrive(number + 1, (60 * number, "A", "ann", 6 + 30 * number), (60 * number + 30, "Z", "zoe", 0))
+    setting.arrive(4, (600, "Z", "zoe", 0))
+    made = setting.job(trigger={"availableNow": True}, watched=False)
+
+    def fails(texts: Texts) -> Answers:
+        found = made.answers(texts)
+        return replace(found, frame=found.frame.where(no_66("a")))
+
+    job = replace(made, answers=fails)
+    with pytest.raises(JobError, match="cannot be: 66"):
+        Runner(job).run()
+    batch = Ledger(job.checkpoint).unfinished()
+    assert batch == along[-1]
+    assert Ledger(job.checkpoint).rules_of(batch) is None
+    setting.rules.texts = {"big": BIG.replace(">= 5", ">= 67")}
+    setting.arrive(5, (660, "A", "bob", 70), (690, "Z", "zoe", 0))
+    setting.arrive(6, (800, "Z", "zoe", 0))
+    Runner(job).run()
+    assert sorted(row["a"] for row in setting.sink.rows()) == [6, 36, 70]
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,11 @@ def _master() -> str | None:
 
 def settings_of(shards: int, master: str | None) -> dict[str, str]:
     """What a session is told for a job, unless its file says otherwise."""
+    from perseid.sinks.kafka import NEW_WAYS
+
     tasks = min(shards, _cores(master) or MANY)
     partitions = next(n for n in range(tasks, shards + 1) if shards % n == 0)
-    return {PARTITIONS: str(partitions), "spark.sql.session.timeZone": "UTC", ORIGINS: "false"}
+    return {PARTITIONS: str(partitions), "spark.sql.session.timeZone": "UTC", ORIGINS: "false", **NEW_WAYS}
 
 
 def _cores(master: str | None) -> int | None:

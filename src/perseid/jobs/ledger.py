@@ -91,6 +91,10 @@ class Ledger:
             if number.isdecimal() and int(number) <= batch - KEPT:
                 self._batches.remove(name)
 
+    def forget(self, batch: int) -> None:
+        """Bind a batch to no rules: its search failed, and may do so whenever it is tried."""
+        self._batches.remove(f"{batch}.json")
+
 
 def _read(body: bytes, name: str) -> dict[str, Any]:
     try:

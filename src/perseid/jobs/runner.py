@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from perseid.errors import PerseidError
@@ -24,6 +24,7 @@ from perseid.jobs.limits import Caps, within
 from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
 from perseid.jobs.tally import REJECTED, Tally, split
 from perseid.sinks.contract import Batch, Sink
+from perseid.sinks.failures import SinkError
 from perseid.spark.progress import batch_counts
 
 log = logging.getLogger("perseid.jobs")
@@ -350,47 +351,90 @@ class _Handle:
             runner.seen.pauses.append(time.monotonic() - runner._changed_at)
             runner._changed_at = None
         with self.busy:
-            rows = frame.persist()
             try:
-                # Searched once, here, before any sink has seen a row: what fails in it has written nothing.
-                counted = self._tally(rows)
-                if not recorded:
-                    runner._ledger.record(number, self.digest)
-                written = self._write(rows, number, counted)
+                written = self._search_and_write(frame, number, recorded)
                 if job.eyes is not None:
                     job.eyes.wrote(written)
             except Exception as error:
                 self.failed = error
                 raise
-            finally:
-                rows.unpersist()
             self.number = number
             runner.seen.batches += 1
             runner.seen.last_batch = number
 
-    def _write(self, rows: Any, number: int, counted: Mapping[tuple[str, str], int]) -> Written:
-        job, attempt = self._runner.job, uuid.uuid4().hex
+    def _search_and_write(self, frame: Any, number: int, recorded: bool) -> Written:
+        """Search a batch once, and give sinks what was found."""
+        job, along = self._runner.job, self._along()
+        sinks = job.sinks if along is None else job.sinks[1:]
+        kept = bool(sinks) or job.dead_letters is not None  # what is read once need not be
+        batch = Batch(self._runner._identity, number, uuid.uuid4().hex, frame.persist() if kept else frame)
+        try:
+            if along is None:
+                # Searched here, before any sink has seen a row: what fails in it has written nothing.
+                counted = self._tally(batch.rows)
+            if not recorded:
+                self._runner._ledger.record(number, self.digest)
+            if along is not None:
+                counted = self._search_into(along, batch, kept)
+            return self._write(batch, sinks, counted)
+        finally:
+            if kept:
+                batch.rows.unpersist()
+
+    def _along(self) -> Sink | None:
+        """The sink that is written by the job that searches: Spark then has one job less, and answers are there the sooner.
+
+        The first, if it may be. Not in the first batch under these rules, which are refused where it fails and nothing was
+        written; and not under caps, which know how many answers there are before any is written.
+        """
+        job = self._runner.job
+        if self.number is None or job.caps or not self._tally.goes_by or not job.sinks[0].along(job.session):
+            return None
+        return job.sinks[0]
+
+    def _search_into(self, sink: Sink, batch: Batch, kept: bool) -> dict[tuple[str, str], int]:
+        """Search a batch while a sink is given its answers; how many there are."""
+        self.wrote = True
+        try:
+            counted = self._tally.along(batch.rows, lambda found: sink.write(replace(batch, rows=split(found)[0])))
+        except SinkError as error:
+            if (said := error.__context__) is None or not of_python(said):
+                raise
+            # The search failed, not the sink. Rules that fail whenever they are tried must not hold the batch for ever.
+            self._runner._ledger.forget(batch.number)
+            raise said from None
+        if counted is None and kept:
+            return self._tally(batch.rows)
+        if counted is None:
+            log.warning("batch %d was written, and its answers could not be counted", batch.number)
+        return counted or {}
+
+    def _write(self, batch: Batch, sinks: Sequence[Sink], counted: Mapping[tuple[str, str], int]) -> Written:
+        job = self._runner.job
         told = {of: count for of, count in counted.items() if of[1] not in REJECTED}
         rejected = sum(counted.values()) - sum(told.values())
-        answers, letters = split(rows)
+        answers, letters = split(batch.rows)
         dropped = 0
-        if told:
+        if told and sinks:
             self.wrote = True
             kept = within(answers, job.caps, self.running[1].keys, told)
             dropped = kept.dropped
             if kept.beyond is not None:
                 letters = kept.beyond if letters is None else letters.unionByName(kept.beyond, allowMissingColumns=True)
                 rejected += dropped
-            few = sum(told.values()) <= FEW
-            out = (
-                kept.rows.coalesce(1) if few else kept.rows
-            )  # a task for each share of a handful costs more than they do
-            for sink in job.sinks:
-                sink.write(Batch(self._runner._identity, number, attempt, out))
+            # A task for each share of a handful costs more than they do.
+            out = kept.rows.coalesce(1) if sum(told.values()) <= FEW else kept.rows
+            for sink in sinks:
+                sink.write(replace(batch, rows=out))
         if job.dead_letters is not None and letters is not None and rejected:
             self.wrote = True
-            job.dead_letters.write(Batch(self._runner._identity, number, attempt, letters))
-        return Written(number, told, rejected if job.dead_letters is not None else 0, dropped)
+            job.dead_letters.write(replace(batch, rows=letters))
+        return Written(batch.number, told, rejected if job.dead_letters is not None else 0, dropped)
+
+
+def of_python(error: BaseException) -> bool:
+    """Whether an error of Spark was one of Python first: of a search, and not of a connector of Spark's."""
+    return _SAID.search(str(error)) is not None and "Traceback" in str(error)
 
 
 def first_line(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from perseid.spark.inputs import literal
@@ -26,6 +26,11 @@ def split(rows: Any) -> tuple[Any, Any]:
     return rows.where(f"not {rejected}").drop("reason", "row"), rows.where(rejected)
 
 
+def search(rows: Any) -> None:
+    """Make every row, for nobody."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
 class Tally:
     """How many rows there are of each pattern and kind; asking for it is what searches.
 
@@ -33,22 +38,28 @@ class Tally:
     query: its expressions are made once, since making them takes longer than counting.
     """
 
+    goes_by: bool
+    """Whether the last count was made while rows went by: then so is the next."""
+
     def __init__(self, named: Collection[str] = ()) -> None:
         self._groups = [(name, kind) for name in named for kind in KINDS] + [("None", kind) for kind in REJECTED]
-        self._goes_by = 0 < len(named) <= NAMED
+        self._few = 0 < len(named) <= NAMED
+        self.goes_by = False
         self._counts: list[Any] | None = None
 
     def __call__(self, rows: Any) -> dict[tuple[str, str], int]:
         by = [name for name in ("pattern", "kind") if name in rows.columns]
         if not by:
             return {("", ""): count} if (count := rows.count()) else {}
-        if len(by) > 1 and self._goes_by and (counted := self._counted(rows)) is not None:
+        self.goes_by = False
+        if len(by) > 1 and self._few and (counted := self.along(rows, search)) is not None:
+            self.goes_by = True
             return counted
         found = rows.groupBy(*by).count().collect()
         return {(str(row.asDict().get("pattern")), str(row.asDict().get("kind"))): int(row["count"]) for row in found}
 
-    def _counted(self, rows: Any) -> dict[tuple[str, str], int] | None:
-        """The same without a shuffle; None where there is something that nobody named."""
+    def along(self, rows: Any, action: Callable[[Any], None]) -> dict[tuple[str, str], int] | None:
+        """The same without a shuffle, by the rows that an action asks for; None where one is of what nobody named."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
@@ -59,7 +70,7 @@ class Tally:
             )
             self._counts = [f.expr("count(1) as rows"), *(f.expr(f"{text} as n{i}") for i, text in enumerate(here))]
         seen = Observation()
-        rows.observe(seen, *self._counts).write.format("noop").mode("overwrite").save()
+        action(rows.observe(seen, *self._counts))
         found = heard(seen)
         if found is None:
             return None

@@ -24,7 +24,7 @@ class Batch:
     attempt: str
     """Differs whenever a batch is tried again."""
     rows: Any
-    """The DataFrame, kept: reading it again does not search again."""
+    """The DataFrame. Kept, so that reading it again does not search again; a sink that goes ``along`` reads it once."""
 
 
 class Sink(Settings):
@@ -43,6 +43,10 @@ class Sink(Settings):
         ``schema`` is that of the rows to come, and ``job`` that of the batches: what a crash of this job left is put right,
         and nothing that another is about. Called at every start and after every change of rules, never beside a write.
         """
+
+    def along(self, session: Any) -> bool:
+        """Whether it may be written while the batch is searched: its readers expect rows to come more than once, and Spark observes what it is given."""
+        return False
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
