@@ -69,6 +69,11 @@ def test_progress_and_inspection(spark: SparkSession, tmp_path: Path) -> None:
     if not CONNECT:  # the command has a session of its own, and not two of different kinds in one process
         invoked = CliRunner().invoke(app, ["inspect", str(tmp_path / "checkpoint")])
         assert (invoked.exit_code, invoked.stdout) == (0, said), invoked.output
+    for file in (tmp_path / "checkpoint" / "state").rglob("*.delta"):
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(StateError, match="CANNOT_LOAD_STATE_STORE") as raised:
+        ps.inspect(spark, str(tmp_path / "checkpoint"))
+    assert "restore the folder from a copy" in str(raised.value.hint)
 
 
 def test_nothing_to_see(spark: SparkSession, tmp_path: Path) -> None:

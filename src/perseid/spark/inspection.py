@@ -77,6 +77,7 @@ def states(session: Any, checkpoint: str) -> list[bytes] | None:
 
 
 _NO_BATCH = "STDS_COMMITTED_BATCH_UNAVAILABLE"
+_DAMAGED = "CANNOT_LOAD_STATE_STORE"
 
 
 def first_words(error: BaseException) -> str:
@@ -88,10 +89,10 @@ def first_words(error: BaseException) -> str:
 
 
 def _unreadable(checkpoint: str, why: str) -> StateError:
-    return StateError(
-        f"{checkpoint} cannot be read as the checkpoint of a stream of matches: {why}",
-        hint="It is the folder that the query was given as checkpointLocation, after its first batch.",
-    )
+    hint = "It is the folder that the query was given as checkpointLocation, after its first batch."
+    if _DAMAGED in why:
+        hint = "A file of its state is damaged or gone: restore the folder from a copy, or begin anew with another one."
+    return StateError(f"{checkpoint} cannot be read as the checkpoint of a stream of matches: {why}", hint=hint)
 
 
 def _some(count: int, what: str) -> str:
