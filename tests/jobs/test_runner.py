@@ -236,6 +236,42 @@ def test_what_a_sink_cannot_write_is_refused_and_the_rules_before_go_on(setting:
         until(lambda: setting.found()[("big", "bob", 7, None)] == 1)
 
 
+class Stopping:
+    """A query that has planned a batch when it is asked to stop; as Spark does, it waits for the function that takes it."""
+
+    isActive = True  # noqa: N815 (as Spark spells it)
+    lastProgress: ClassVar[dict[str, int]] = {"batchId": 0}  # noqa: N815
+
+    def __init__(self, handle: _Handle) -> None:
+        self._handle = handle
+        self.said: list[str] = []
+
+    def _call(self) -> None:
+        try:
+            self._handle(None, 1)
+        except Exception as error:
+            self.said.append(type(error).__name__)
+
+    def stop(self) -> None:
+        call = threading.Thread(target=self._call, daemon=True)
+        call.start()
+        call.join(5)
+        assert not call.is_alive(), "both wait for each other"
+        self.isActive = False
+
+
+def test_a_batch_that_comes_while_the_job_ends_is_left_for_the_next(setting: Setting) -> None:
+    job = setting.job()
+    runner = Runner(job)
+    handle = _Handle(runner, (job.rules.read(), Answers(None, {})))
+    handle.number = 0
+    runner.query = query = Stopping(handle)
+    runner._leave(handle)
+    assert query.said == ["_EndedError"]
+    runner._judge(handle, RuntimeError("the query ended with it"))
+    assert handle.number == 0
+
+
 def test_a_failure_is_tried_again(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}

@@ -96,8 +96,8 @@ Running: TypeAlias = tuple[Texts, Answers]
 """Rules, and what is run of them."""
 
 
-class _RulesChangedError(Exception):
-    """Ends the query at the start of a batch; not an error of anybody's."""
+class _EndedError(Exception):
+    """Ends the query at the start of a batch, for other rules or because the job is asked to stop; not an error of anybody's."""
 
 
 @dataclass
@@ -260,7 +260,7 @@ class Runner:
 
     def _judge(self, handle: _Handle, error: BaseException) -> None:
         """Whether a query ended because of us, because of a sink, or because of something else."""
-        if handle.changed:
+        if handle.changed or handle.left:
             return
         if handle.failed is not None:
             said = str(handle.failed) if isinstance(handle.failed, PerseidError) else first_line(handle.failed)
@@ -313,16 +313,18 @@ class Runner:
             self._quiet_since = None
 
     def _leave(self, handle: _Handle) -> None:
-        """End between two batches: the one that runs is committed first."""
+        """End between two batches: the one that runs is committed first, and none begins after it.
+
+        Spark waits for the function that it calls with a batch, so the lock is not held while Spark is asked to stop.
+        """
         end = time.monotonic() + SETTLE
-        while self.query.isActive and time.monotonic() < end:
+        while self.query.isActive and not handle.leaving:
             with handle.busy:
                 last = self.query.lastProgress
-                if handle.number is None or (last is not None and last["batchId"] >= handle.number):
-                    break
-            time.sleep(0.05)
-        with handle.busy:
-            self.query.stop()
+                committed = handle.number is None or (last is not None and last["batchId"] >= handle.number)
+                handle.leaving = committed or time.monotonic() > end
+            time.sleep(0 if handle.leaving else 0.05)
+        self.query.stop()
 
 
 class _Handle:
@@ -336,6 +338,10 @@ class _Handle:
         self.number: int | None = None
         """The last batch whose sinks are done."""
         self.changed = False
+        self.leaving = False
+        """Whether the query is asked to stop: no batch begins any more."""
+        self.left = False
+        """Whether one would have."""
         self.wrote = False
         """Whether any sink was given anything under these rules."""
         self.failed: Exception | None = None
@@ -346,11 +352,14 @@ class _Handle:
         if runner._waiting is not None and not recorded:
             self.changed = True
             runner._changed_at = time.monotonic()
-            raise _RulesChangedError
+            raise _EndedError
         if runner._changed_at is not None:
             runner.seen.pauses.append(time.monotonic() - runner._changed_at)
             runner._changed_at = None
         with self.busy:
+            if self.leaving:
+                self.left = True
+                raise _EndedError
             try:
                 written = self._search_and_write(frame, number, recorded)
                 if job.eyes is not None:
