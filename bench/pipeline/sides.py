@@ -115,7 +115,9 @@ class Sides:
         writer = bare(self.spark, self.broker, asked, source, self.share, bytes(self.state_bytes)).writeStream
         options = {"kafka.bootstrap.servers": self.broker.servers, "topic": target}
         if by_batch:
-            writer = writer.foreachBatch(lambda rows, _: rows.write.format("kafka").options(**options).mode("append").save())
+            writer = writer.foreachBatch(
+                lambda rows, _: rows.write.format("kafka").options(**options).mode("append").save()
+            )
         else:
             writer = writer.format("kafka").options(**options)
         return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()
