@@ -169,11 +169,11 @@ class Runner:
         if self._stop.is_set():
             return None
         following, self._waiting = self._waiting, None
-        if following is None and not handle.changed:
+        if following is None and not handle.ended:
             self._end_history(done=True)
         if following is None:
             # Rules that were changed, and back again while the query ended, are those that ran.
-            return running if handle.changed else None
+            return running if handle.ended else None
         if self._changed_at is None:
             self._changed_at = time.monotonic()
         self.seen.changes += 1
@@ -260,7 +260,7 @@ class Runner:
 
     def _judge(self, handle: _Handle, error: BaseException) -> None:
         """Whether a query ended because of us, because of a sink, or because of something else."""
-        if handle.changed or handle.left:
+        if handle.ended:
             return
         if handle.failed is not None:
             said = str(handle.failed) if isinstance(handle.failed, PerseidError) else first_line(handle.failed)
@@ -334,14 +334,16 @@ class _Handle:
         self._runner, self.running = runner, running
         self.digest = running[0].digest
         self._tally = Tally(running[1].versions)
+        first, caps = runner.job.sinks[0], runner.job.caps
+        self._goes_along = None if caps or not first.along(runner.job.session) else first
+        """The sink that may be written while a batch is searched; caps have to know how many answers there are before any is written."""
         self.busy = threading.Lock()
         self.number: int | None = None
         """The last batch whose sinks are done."""
-        self.changed = False
         self.leaving = False
         """Whether the query is asked to stop: no batch begins any more."""
-        self.left = False
-        """Whether one would have."""
+        self.ended = False
+        """Whether a batch came that was not begun, and ended the query."""
         self.wrote = False
         """Whether any sink was given anything under these rules."""
         self.failed: Exception | None = None
@@ -350,7 +352,7 @@ class _Handle:
         runner, job = self._runner, self._runner.job
         recorded = runner._ledger.rules_of(number) is not None
         if runner._waiting is not None and not recorded:
-            self.changed = True
+            self.ended = True
             runner._changed_at = time.monotonic()
             raise _EndedError
         if runner._changed_at is not None:
@@ -358,7 +360,7 @@ class _Handle:
             runner._changed_at = None
         with self.busy:
             if self.leaving:
-                self.left = True
+                self.ended = True
                 raise _EndedError
             try:
                 written = self._search_and_write(frame, number, recorded)
@@ -393,13 +395,9 @@ class _Handle:
     def _along(self) -> Sink | None:
         """The sink that is written by the job that searches: Spark then has one job less, and answers are there the sooner.
 
-        The first, if it may be. Not in the first batch under these rules, which are refused where it fails and nothing was
-        written; and not under caps, which know how many answers there are before any is written.
+        Not in the first batch under these rules, which are refused where it fails and nothing was written.
         """
-        job = self._runner.job
-        if self.number is None or job.caps or not self._tally.goes_by or not job.sinks[0].along(job.session):
-            return None
-        return job.sinks[0]
+        return None if self.number is None or not self._tally.goes_by else self._goes_along
 
     def _search_into(self, sink: Sink, batch: Batch, kept: bool) -> dict[tuple[str, str], int]:
         """Search a batch while a sink is given its answers; how many there are."""
