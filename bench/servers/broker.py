@@ -48,7 +48,8 @@ class Broker:
         self._properties.write_text(
             _PROPERTIES.format(port=self.port, controller=self._controller, data=folder / "data")
         )
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Beginning with a zero byte: one name in 64 would begin with a dash, and be taken for an option.
+        cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         made = ["kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(self._properties)]
         subprocess.run(["java", "-cp", self._classpath, *made], check=True, capture_output=True, timeout=60)
 
