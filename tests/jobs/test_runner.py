@@ -272,6 +272,48 @@ def test_a_batch_that_comes_while_the_job_ends_is_left_for_the_next(setting: Set
     assert handle.number == 0
 
 
+class Told:
+    """A query by what it says of its batches."""
+
+    def __init__(self) -> None:
+        self.recent: list[dict[str, Any]] = []
+        self.whole = 0
+
+    def tells(self, number: int, *, idle: bool = False) -> None:
+        did = {} if idle else {"addBatch": 1}
+        told = {"runId": "one", "batchId": number, "timestamp": len(self.recent), "durationMs": did}
+        self.recent.append({**told, "numInputRows": 10 + number, "observedMetrics": {}})
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:
+        return self.recent[-1] if self.recent else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:
+        self.whole += 1
+        return self.recent
+
+
+def test_each_batch_is_told_once_and_what_spark_keeps_is_read_only_where_some_were_missed(setting: Setting) -> None:
+    told: list[int] = []
+    runner = Runner(setting.job(stop_rule=lambda read, _bad: told.append(read)))
+    runner.query = query = Told()
+    runner._see()
+    for number in (0, 1):
+        query.tells(number)
+        runner._see()
+        runner._see()
+    query.tells(2, idle=True)
+    runner._see()
+    assert (told, query.whole) == ([10, 11], 0)
+    for number in (2, 3, 4):
+        query.tells(number)
+    query.tells(5, idle=True)
+    runner._see()
+    runner._see()
+    assert (told, query.whole) == ([10, 11, 12, 13, 14], 1)
+
+
 def test_a_failure_is_tried_again(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}

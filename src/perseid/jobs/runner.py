@@ -133,6 +133,8 @@ class Runner:
         self._tried = 0
         self._history_ended = False
         self._last_seen = -1
+        """The last batch that was told of."""
+        self._last_progress: tuple[Any, ...] | None = None
 
     def stop(self) -> None:
         """Ask the job to end after the batch it is in; may be called from a signal handler."""
@@ -283,7 +285,7 @@ class Runner:
 
     def _see(self) -> None:
         """Tell what batches were committed since."""
-        for progress in self.query.recentProgress:
+        for progress in self._unseen():
             number = int(progress["batchId"])
             if number <= self._last_seen or "addBatch" not in progress["durationMs"]:
                 continue  # a source that has nothing tells of the batch to come, now and then
@@ -294,6 +296,14 @@ class Runner:
             why = self.job.stop_rule(int(progress["numInputRows"] or 0), int(counted.get("bad") or 0))
             if why is not None:
                 raise StoppedError(why)
+
+    def _unseen(self) -> Sequence[Any]:
+        """Progress that may be new. Spark keeps that of a hundred batches, and to read it all at every look takes half a core."""
+        last = self.query.lastProgress
+        if last is None or (which := (last["runId"], last["batchId"], last["timestamp"])) == self._last_progress:
+            return ()
+        self._last_progress = which
+        return (last,) if int(last["batchId"]) == self._last_seen + 1 else self.query.recentProgress
 
     def _tell_changes(self) -> None:
         if self.job.eyes is not None:
