@@ -121,7 +121,11 @@ def test_deep(block: int, compiled: bool) -> None:
 )
 @modes
 def test_a_repetition_that_takes_little_in_one_that_takes_much(compiled: bool) -> None:
-    """The one in 100,000 deep seeds that the engine answers otherwise; which starts match is the same, what they bind is not."""
+    """The one in 100,000 deep seeds that the engine answers otherwise.
+
+    It counts the rounds of an unbounded repetition up to the lower bound and no further, so a later round that takes nothing looks
+    like one that is owed, and the repetition is left by it.
+    """
     pattern, events = make_pair(DISPUTED, longest=11)
     agree(pattern, events, compiled, [None], False, f"seed {DISPUTED}")
 
