@@ -18,12 +18,11 @@ from pathlib import Path
 import pytest
 import typer
 from rich.console import Console
-from typer.testing import CliRunner
 
 import perseid as ps
 from perseid.cli import common, showing, trying, values
-from perseid.cli.app import app
 from perseid.local import files
+from tests.cli.calling import invoked
 
 HERE = Path(__file__).parent
 COMMANDS = {
@@ -74,8 +73,7 @@ def run(arguments: str, given: bytes = b"") -> str:
     """A command in this process: a new one reads half of the library first. Those that follow below have one of their own."""
     seen = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
     with contextlib.chdir(HERE / "files"):
-        done = CliRunner().invoke(app, shlex.split(arguments), input=given, env=seen)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        done = invoked(*shlex.split(arguments), given=given, environment=seen)
     return f"$ perseid {arguments}\n{done.stdout}{done.stderr}(exit {done.exit_code})\n"
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from lxml import etree
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from perseid.cli.app import app
+from tests.cli.calling import invoked
 
 RULES = """
 pattern double_payment
@@ -50,9 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def call(*arguments: str | Path) -> Result:
-    done = CliRunner().invoke(app, ["test", *map(str, arguments)])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done
+    return invoked("test", *arguments)
 
 
 def test_cases_beside_the_rules_are_run_and_what_they_miss_is_told(folder: Path) -> None:

@@ -8,19 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from perseid.cli.app import app
 from perseid.cli.starter import FILES as STARTER
 from perseid.jobs.schema import schema_text
+from tests.cli.calling import invoked as call
 from tests.jobs.test_reading import FILES, GOOD, HIDDEN, WHOLE, written
-
-
-def call(*arguments: str | Path) -> Result:
-    done = CliRunner().invoke(app, [str(one) for one in arguments])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    assert "Traceback" not in done.output
-    return done
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
