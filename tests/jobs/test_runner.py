@@ -281,8 +281,8 @@ class Told:
 
     def tells(self, number: int, *, idle: bool = False) -> None:
         did = {} if idle else {"addBatch": 1}
-        told = {"runId": "one", "batchId": number, "timestamp": len(self.recent), "durationMs": did}
-        self.recent.append({**told, "numInputRows": 10 + number, "observedMetrics": {}})
+        told = {"batchId": number, "durationMs": did, "numInputRows": 10 + number, "observedMetrics": {}}
+        self.recent.append(told)
 
     @property
     def lastProgress(self) -> dict[str, Any] | None:
@@ -312,6 +312,15 @@ def test_each_batch_is_told_once_and_what_spark_keeps_is_read_only_where_some_we
     runner._see()
     runner._see()
     assert (told, query.whole) == ([10, 11, 12, 13, 14], 1)
+
+
+def test_a_query_that_goes_on_and_has_nothing_to_do_is_asked_for_little(setting: Setting) -> None:
+    runner = Runner(setting.job())
+    runner.query = query = Told()
+    for _ in range(3):
+        query.tells(58, idle=True)
+        runner._see()
+    assert query.whole == 1
 
 
 def test_a_failure_is_tried_again(setting: Setting) -> None:

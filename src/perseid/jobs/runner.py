@@ -133,8 +133,7 @@ class Runner:
         self._tried = 0
         self._history_ended = False
         self._last_seen = -1
-        """The last batch that was told of."""
-        self._last_progress: tuple[Any, ...] | None = None
+        """The batch up to which all were told of."""
 
     def stop(self) -> None:
         """Ask the job to end after the batch it is in; may be called from a signal handler."""
@@ -287,8 +286,11 @@ class Runner:
         """Tell what batches were committed since."""
         for progress in self._unseen():
             number = int(progress["batchId"])
-            if number <= self._last_seen or "addBatch" not in progress["durationMs"]:
-                continue  # a source that has nothing tells of the batch to come, now and then
+            if number <= self._last_seen:
+                continue
+            if "addBatch" not in progress["durationMs"]:
+                self._last_seen = number - 1  # a source that has nothing tells of the batch to come, now and then
+                continue
             self._last_seen = number
             counted = batch_counts(progress) or {}
             if self.job.eyes is not None:
@@ -298,12 +300,11 @@ class Runner:
                 raise StoppedError(why)
 
     def _unseen(self) -> Sequence[Any]:
-        """Progress that may be new. Spark keeps that of a hundred batches, and to read it all at every look takes half a core."""
+        """Progress that may be new. Spark keeps that of a hundred batches, and to read it all takes a hundred times as long."""
         last = self.query.lastProgress
-        if last is None or (which := (last["runId"], last["batchId"], last["timestamp"])) == self._last_progress:
+        if last is None:
             return ()
-        self._last_progress = which
-        return (last,) if int(last["batchId"]) == self._last_seen + 1 else self.query.recentProgress
+        return (last,) if int(last["batchId"]) <= self._last_seen + 1 else self.query.recentProgress
 
     def _tell_changes(self) -> None:
         if self.job.eyes is not None:
