@@ -34,7 +34,7 @@ KEYS = 50
 WARM, HEAR = {"standard": 8.0, "full": 10.0}, {"standard": 15.0, "full": 40.0}
 """Seconds of a side before its answers count, and while they do."""
 TURNS = {"standard": 3, "full": 5}
-"""Turns that count. Before them each side has one of longer, in which the JVM compiles what it runs often: a batch takes a third of
+"""Turns that count. Before them each side has a longer one, in which the JVM compiles what it runs often: a batch takes a third of
 the time after two minutes, and a job goes on for days."""
 SETTLE = {"arrival": 120.0, "watermark": 60.0}
 """Seconds of that turn: the second question is asked of what is mostly compiled."""

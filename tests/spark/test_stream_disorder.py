@@ -99,7 +99,7 @@ def named(matches: Sequence[Match]) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(
     ("strategy", "patterns", "seeds"),
-    [("aggressive", PATTERNS, 2), ("early", PUT_TOGETHER, 1), (Toy(), PATTERNS, 1)],
+    [("aggressive", PATTERNS, 3), ("early", PUT_TOGETHER, 1), (Toy(), PATTERNS, 1)],
     ids=["aggressive", "early", "toy"],
 )
 def test_what_stands_after_every_batch(
