@@ -398,7 +398,9 @@ class Machine:
                 rounds, mark, entered = thread.registers[instruction.register]
                 turn = self.plan.programs[thread.program].instructions[instruction.target]
                 assert isinstance(turn, p.LoopTurn)
-                # Without an upper bound, rounds beyond the lower one need no counting.
+                if len(thread.taken) == mark and rounds >= turn.low:
+                    return  # An empty iteration stands for all that are still required; here none is.
+                # Without an upper bound, the count is capped at the lower one.
                 rounds = rounds + 1 if turn.high is not None else min(rounds + 1, max(turn.low, 1))
                 registers = thread.set(instruction.register, (rounds, mark, entered))
                 yield from self._follow(replace(thread, pc=instruction.target, registers=registers), seen)
@@ -428,8 +430,7 @@ class Machine:
     def _turn(self, thread: Thread, turn: p.LoopTurn, seen: set[object]) -> Iterator[Wait | Done]:
         rounds, mark, entered = thread.registers[turn.register]
         idle = rounds > 0 and len(thread.taken) == mark
-        enough = rounds <= turn.low if idle else rounds >= turn.low
-        leave = enough and all(self.check(guard, thread) for guard in turn.guards)
+        leave = (idle or rounds >= turn.low) and all(self.check(guard, thread) for guard in turn.guards)
         again = not idle and (turn.high is None or rounds < turn.high)
         if again and turn.until is not None and len(thread.taken) > entered:
             begun = thread.taken[entered][1]

@@ -7,7 +7,9 @@ A partial match that can go on with several options takes the preferred one and 
   immediate         chronicle, and an event that none can use and that starts none ends them all;
   strict immediate  at most one partial match; an event it cannot use ends it and may itself start another;
   continuous        every start opens a partial match, and an event goes to all that can use it;
-  recent            a partial match is not used up, and a newer one at the same state replaces it;
+  recent            a partial match is not used up, and a newer one at the same state replaces it. Of two partial
+                    matches the newer is the one that took its last event later; where both took the same one, the
+                    events before it decide in the same way, and one that has no event before it is the older;
   cumulative        one partial match, which also gathers every further event of the steps it has passed.
 
 Under chronicle and immediate a round that a reluctant repetition could do without does not take an event that
@@ -249,16 +251,21 @@ class Simulation:
 
     def _recent(self, position: int) -> bool:
         newer = []
+        fresh = self._start(position)
+        if fresh is not None:
+            newer.append(fresh)
         for path in self.partials:
             option = self._usable(path, position)
             after = None if option is None else self.judge.take(option, position)
             if after is not None:
                 newer.append(after)
                 self.went_on.append(path)
-        fresh = self._start(position)
-        if fresh is not None:
-            newer.append(fresh)
-        states = {self.judge.state(path): path for path in [*self.partials, *newer]}
+        # The list is in order of recency: a partial match that replaces another is the newest, and so goes last.
+        states: dict[object, Path] = {}
+        for path in [*self.partials, *newer]:
+            state = self.judge.state(path)
+            states.pop(state, None)
+            states[state] = path
         self.partials = list(states.values())
         self.went_on = [p for p in self.went_on if any(p is path for path in self.partials)]
         return bool(newer)

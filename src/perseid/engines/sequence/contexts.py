@@ -385,22 +385,21 @@ def forget(M: Arrays, partials: int, k: int, count: int) -> None:
 
 @compiled
 def keep_newest(M: Arrays, partials: int, count: int, newer: int) -> int:
-    """Of partial matches at one state only the newest stays, in the place of the oldest (recent)."""
+    """Keep only the newest partial match of each state, in order of recency (recent); returns their number."""
     w = M.space
-    kept = 0
-    for k in range(count + newer):
+    total, kept = count + newer, 0
+    for k in range(total):
         at = w[partials + k]
-        place = -1
-        for n in range(kept):
-            if same_state(M, w[partials + n], at):
-                place = n
+        replaced = False
+        for n in range(k + 1, total):
+            if same_state(M, at, w[partials + n]):
+                replaced = True
                 break
-        if place < 0:
-            place = kept
+        if not replaced:
+            # The frames between are replaced ones; they stay behind those that are kept.
+            w[partials + k] = w[partials + kept]
+            w[partials + kept] = at
             kept += 1
-        # The one that was there goes to a place behind those that stay.
-        w[partials + k] = w[partials + place]
-        w[partials + place] = at
     return kept
 
 
@@ -437,6 +436,10 @@ def use(
         if has_fresh < 0:
             return FULL
     newer = 0
+    if context == RECENT and starts:
+        newer = begin(M, seed, ways, low, position, w[partials + count], horizon)
+        if newer < 0:
+            return FULL
     k = 0
     while k < count:
         at = w[partials + k]
@@ -476,12 +479,12 @@ def use(
         if used:
             return count
         count = 0
+    if context == RECENT:
+        return keep_newest(M, partials, count, newer)
     if starts:
-        has_fresh = begin(M, seed, ways, low, position, w[partials + count + newer], horizon)
+        has_fresh = begin(M, seed, ways, low, position, w[partials + count], horizon)
         if has_fresh < 0:
             return FULL
-    if context == RECENT:
-        return keep_newest(M, partials, count, newer + has_fresh)
     return count + has_fresh
 
 

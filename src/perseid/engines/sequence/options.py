@@ -108,16 +108,18 @@ def options(M: Arrays, root: int, first: int) -> int:
         elif op == LOOP_BACK:
             r = at + t[S_REGISTERS] + 3 * t[i + 1]
             i = t[i + 2]
+            # An empty iteration stands for all iterations that are still required; where none is, it leads nowhere.
+            # The count decides that before it is capped: without an upper bound, it is capped at the lower one.
+            dead = w[at + COUNT] == w[r + 1] and w[r] >= t[i + 2]
             w[r] += 1
             if t[i + 3] < 0 and w[r] > t[i + 2] and w[r] > 1:
-                # Without an upper bound, rounds beyond the lower one need no counting.
                 w[r] = t[i + 2] if t[i + 2] > 1 else 1
         elif op == LOOP_TURN:
             r = t[S_REGISTERS] + 3 * t[i + 1]
             rounds, entered, count = w[at + r], w[at + r + 2], w[at + COUNT]
             low, high, reluctant, until = t[i + 2], t[i + 3], t[i + 4], t[i + 8]
             idle = rounds > 0 and count == w[at + r + 1]
-            leave = rounds <= low if idle else rounds >= low
+            leave = idle or rounds >= low
             if leave and t[i + 10]:
                 leave = all_hold(M, t[i + 9], t[i + 10], at, -1)
             again = not idle and (high < 0 or rounds < high)
