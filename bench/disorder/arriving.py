@@ -1,9 +1,9 @@
 """Paper 4's stream and pattern: SEQ(A, B, !C, D, E, F, G) over events of which some are out of order.
 
-What the paper leaves open is set here. SEQ takes every combination (its own constructions do). Events are reads of tags,
-so many a tag and time unit on average, of ten types at random; a match is of one tag. A window of 40 is strict: less than
-40 units. Some events, as many as the disorder says, are delayed by 1 to 10 units, at random; a fifth as many rows as there
-are events are promises, each about one type, and true. Nothing is later than ten units behind the newest event.
+The paper leaves some parameters open; they are set here. SEQ matches every combination, as the paper's constructions do.
+Events are reads of tags, of ten types at random, at a mean rate by tag and time unit; a match has one tag. A window of 40 is
+strict: less than 40 units. A share of the events is delayed by 1 to 10 units, at random. The stream has a fifth as many
+punctuations as events, each about one type, and correct. No event is more than ten units behind the newest one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from perseid.engines.rows import take_rows
 from perseid.semantics import types as t
 
 UNIT = 1_000_000
-WINDOW, LONGEST, TAGS, PROMISES = 40, 10, 10, 0.2
+WINDOW, LONGEST, TAGS, PUNCTUATIONS = 40, 10, 10, 0.2
 DELAY = LONGEST * UNIT
 TYPES = "ABCDEFGHIJ"
 COLUMNS: Mapping[str, t.Type] = {"key": t.Integer(), "id": t.Integer()}
@@ -40,45 +40,79 @@ STEPS = "abdefg"
 
 @dataclass(frozen=True)
 class Stream:
-    """Events in the order in which they arrive, and promises among them."""
+    """Events in order of arrival, with punctuations among them."""
 
     percent: int
     rows: Rows
     arrival: Any
-    """By the id of an event: its place among the arrivals."""
+    """By the id of an event: its number among the arrivals."""
     disorder: float
-    """The share of events older than one that came before them."""
+    """Share of events that are older than one that arrived before them."""
 
-    def without_promises(self) -> Stream:
+    def without_punctuations(self) -> Stream:
         chosen = np.flatnonzero(self.rows.control == 0)
         return replace(self, rows=replace(take_rows(self.rows, chosen), control=None))
 
     def latency(self, events: Any, moments: Any) -> Any:
-        """By match: arrivals from the last of its events, which have these ids, to when it was told."""
+        """By match: arrivals from the last of its events, which have these ids, to its output."""
         return moments - self.arrival[events].max(axis=1, initial=-1) - 1
 
 
 @dataclass(frozen=True)
 class Course:
-    """What was told of a stream, and when: one row for each match, and for each that was taken back."""
+    """Output of a method or an engine over a stream: one row for each emitted match, and one for each retraction."""
 
     seconds: float
     peak: int
-    """The most that was held at once: events and matches, or bytes of state."""
+    """Largest state, in bytes."""
     events: Any
     """By row: the ids of its events, one a column."""
     moment: Any
-    """By row: how many events had come."""
+    """By row: how many events had arrived."""
     back: Any
-    """By row: taken back."""
+    """By row: it is a retraction."""
+    milliseconds: Any = None
+    """By row: measured time from reading the last of its events to the output; None where it was not measured."""
+    late: int = 0
+    """Events that were dropped as late."""
 
     def stands(self) -> Any:
-        """The names of what was told and not taken back, in order."""
-        return np.setdiff1d(name_of(self.events[~self.back]), name_of(self.events[self.back]))
+        """Names of matches that were emitted and are not retracted in the end, sorted."""
+        names, which = np.unique(name_of(self.events), return_inverse=True)
+        return names[np.bincount(which, np.where(self.back, -1, 1), len(names)) > 0]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Recall and precision of all emitted matches, and of those that are not retracted in the end."""
+
+    emitted_recall: float
+    emitted_precision: float
+    retracted: float
+    """Retractions, as a share of the emitted matches."""
+    recall: float
+    precision: float
+
+    @classmethod
+    def of(cls, course: Course, right: Any) -> Quality:
+        """``right`` are the sorted names of the correct matches."""
+        emitted, final = name_of(course.events[~course.back]), course.stands()
+        return cls(
+            _share(right, emitted),
+            _share(emitted, right),
+            float(course.back.sum()) / max(len(emitted), 1),
+            _share(right, final),
+            _share(final, right),
+        )
+
+
+def _share(of: Any, among: Any) -> float:
+    """Share of the names that are among others; 1 of none."""
+    return float(np.isin(of, among).mean()) if len(of) else 1.0
 
 
 def make_stream(count: int, percent: int, seed: int = 4, *, rate: float = 1.0, tags: int = TAGS) -> Stream:
-    """So many events, so many in a hundred of them delayed; ``rate`` is of a tag, in a unit of time."""
+    """Make a stream with ``percent`` % delayed events; ``rate`` is reads of a tag in a time unit."""
     chance = np.random.default_rng(seed)
     end = int(count / tags / rate) * UNIT
     moment = np.sort(chance.integers(0, end, count))
@@ -91,8 +125,8 @@ def make_stream(count: int, percent: int, seed: int = 4, *, rate: float = 1.0, t
     behind = arrived < np.maximum.accumulate(arrived)
     arrival = np.empty(count, np.int64)
     arrival[order] = np.arange(count)
-    # A promise about a type: nothing of it up to just before the oldest that is still to come.
-    places = np.sort(chance.choice(count, int(count * PROMISES), replace=False))
+    # A punctuation about a type is just before its oldest event that is still to come.
+    places = np.sort(chance.choice(count, int(count * PUNCTUATIONS), replace=False))
     about = chance.integers(0, len(TYPES), len(places))
     to_come = np.full((len(TYPES), count + 1), end + DELAY, np.int64)
     for kind in range(len(TYPES)):
@@ -101,8 +135,8 @@ def make_stream(count: int, percent: int, seed: int = 4, *, rate: float = 1.0, t
     whole = np.argsort(np.concatenate([np.arange(count), places + 0.5]), kind="stable")
     ids = np.concatenate([order, np.full(len(places), -1)])[whole]
 
-    def joined(events: Any, promises: Any) -> Any:
-        return np.ascontiguousarray(np.concatenate([events, promises])[whole])
+    def joined(events: Any, punctuations: Any) -> Any:
+        return np.ascontiguousarray(np.concatenate([events, punctuations])[whole])
 
     key = pa.array(joined(keys[order], np.zeros(len(places), np.int64)))
     rows = Rows(
@@ -118,9 +152,9 @@ def make_stream(count: int, percent: int, seed: int = 4, *, rate: float = 1.0, t
 
 
 def right_answer(stream: Stream, pattern: Any = PATTERN) -> pa.Table:
-    """What a batch finds in all of it."""
+    """Matches of a batch query over the whole stream."""
     engine = engines()["sequence"]
-    rows = stream.without_promises().rows
+    rows = stream.without_punctuations().rows
     return engine.step(engine.plan(pattern.plan(), COLUMNS), rows, None, Clock(ended=True)).rows
 
 
@@ -130,7 +164,7 @@ def events_of(matches: pa.Table) -> Any:
 
 
 def name_of(events: Any) -> Any:
-    """A number for each row of ids that others hardly share."""
+    """A 64-bit hash of each row of ids."""
     named = np.zeros(len(events), np.uint64)
     for column in np.asarray(events, np.uint64).T:
         named = (named ^ column) * np.uint64(0x9E3779B97F4A7C15)

@@ -1,4 +1,4 @@
-"""Our engines over paper 4's stream, in calls of so many arrivals, as a micro-batch would be."""
+"""The product's engines over paper 4's stream, in calls of a number of arrivals, as in micro-batches."""
 
 from __future__ import annotations
 
@@ -15,27 +15,34 @@ from perseid.engines.rows import take_rows
 
 def run_calls(engine: Engine, plan: Any, stream: Stream, size: int) -> Course:
     """Run an engine over a stream; only its steps are timed."""
-    given = stream if engine.name == "conservative" else stream.without_promises()
-    steps = [(rows, Clock(None, now), seen) for rows, now, seen in _calls(given, size)]
+    given = stream if engine.name == "conservative" else stream.without_punctuations()
+    steps = [(rows, Clock(None, now), arrived) for rows, now, arrived in _calls(given, size)]
     steps.append((take_rows(given.rows, np.zeros(0, np.int64)), Clock(ended=True), steps[-1][2]))
-    taken, peak, state = 0.0, 0, None
-    rows, moments = [], []
-    for some, clock, seen in steps:
+    peak, late, state = 0, 0, None
+    tables, calls, ends = [], [], [0.0]
+    for call, (rows, clock, _) in enumerate(steps):
         begin = time.perf_counter()
-        done = engine.step(plan, some, state, clock)
-        taken += time.perf_counter() - begin
+        done = engine.step(plan, rows, state, clock)
+        ends.append(ends[-1] + time.perf_counter() - begin)
         state = done.state
         peak = max(peak, 0 if state is None else len(state))
+        late += len(done.late)
         if done.rows.num_rows:
-            rows.append(done.rows)
-            moments.append(np.full(done.rows.num_rows, seen))
-    ids = [events_of(table) for table in rows]
-    back = [np.asarray(table["op"].to_pylist()) == "-" for table in rows]
-    return Course(taken, peak, np.concatenate(ids), np.concatenate(moments), np.concatenate(back))
+            tables.append(done.rows)
+            calls.append(np.full(done.rows.num_rows, call))
+    events = np.concatenate([events_of(table) for table in tables])
+    back = np.concatenate([np.asarray(table["op"].to_pylist()) == "-" for table in tables])
+    call = np.concatenate(calls)
+    arrived = np.array([seen for _, _, seen in steps])
+    # Steps run back to back, as they do when events are waiting; a call reads its events when it begins.
+    read = np.searchsorted(arrived, stream.arrival[events].max(axis=1, initial=-1), side="right")
+    elapsed = np.array(ends)
+    milliseconds = 1000 * (elapsed[call + 1] - elapsed[read])
+    return Course(elapsed[-1], peak, events, arrived[call], back, milliseconds, late)
 
 
 def _calls(stream: Stream, size: int) -> Iterator[tuple[Rows, int | None, int]]:
-    """Rows by call, how far the watermark had come before, and how many events have arrived after."""
+    """Rows by call, the watermark before it, and the number of events that have arrived after it."""
     control = stream.rows.control
     events = np.arange(1, len(stream.rows) + 1) if control is None else np.cumsum(control == 0)
     now = None

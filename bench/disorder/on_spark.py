@@ -117,7 +117,7 @@ def _pieces(folder: Path, stream: Stream, promises: bool) -> Path:
 
 
 def _tables(stream: Stream, promises: bool) -> Iterator[pa.Table]:
-    rows = stream.rows if promises else stream.without_promises().rows
+    rows = stream.rows if promises else stream.without_punctuations().rows
     names = pa.DictionaryArray.from_arrays(pa.array(rows.kinds), rows.kind_names).dictionary_decode()
     columns = {
         "id": whole(rows.columns["id"]),
