@@ -770,3 +770,18 @@ def test_tables_of_steps_are_tables() -> None:
             assert isinstance(step.rows, pa.Table)
             assert step.state is None or type(step.state) is bytes
             assert step.wake is None or type(step.wake) is int
+
+
+@whole_engine
+def test_row_late_by_exactly_the_delay_is_late(engine: Engine) -> None:
+    """Its time is that of the watermark; one microsecond later it is accepted."""
+    question = written(
+        engine, ["match A a -> B b\nwithin 1 minute\npartition by k"], seconds((1, "A"), (20, "C"), (10, "B"))
+    )
+    for watermark, late in ((10 * SECOND, 1), (10 * SECOND - 1, 0)):
+        shard = Shard(engine, question)
+        shard.call(question.data[:2], None)
+        shard.call(question.data[2:], watermark)
+        shard.finish()
+        assert shard.counters["late"] == late
+        assert shard.counters["matches"] == 1 - late
