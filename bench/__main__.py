@@ -15,6 +15,9 @@ from pathlib import Path
 from bench import harness
 from bench.workload import EVENTS, QUERIES
 
+JOINS_PARTS = ("flat", "deep", "feed", "million")
+"""What ``joins --only`` accepts."""
+
 
 def _sequence(args: argparse.Namespace, data: Path) -> harness.Report:
     from bench.sequence import run
@@ -70,7 +73,7 @@ def _joins(args: argparse.Namespace, data: Path) -> harness.Report:
     from bench.joins.contest import run
 
     del data
-    return run(args.size, args.out)
+    return run(args.size, args.out, args.only)
 
 
 def _models(args: argparse.Namespace, data: Path) -> harness.Report:
@@ -182,10 +185,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", choices=list(EVENTS), default="standard", help="how many events (default: standard)")
     parser.add_argument(
         "--only",
-        type=_query_names,
+        type=lambda text: tuple(text.split(",")),
         default=None,
         metavar="Q1n,Q3",
-        help="only these queries; the others' targets are not asked",
+        help="only these queries, or these parts of joins (flat,deep,feed,million); the others' targets are not checked",
     )
     parser.add_argument("--kills", type=int, default=None, metavar="N", help="of crash: how often the job is hurt")
     parser.add_argument("--seed", type=int, default=None, help="of crash: when, and in which order")
@@ -199,6 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if args.name is None:
         parser.error("say which benchmark, or --list")
+    _check_names(parser, args.only or (), JOINS_PARTS if args.name == "joins" else tuple(QUERIES))
     with tempfile.TemporaryDirectory(prefix="perseid-bench-") as scratch:
         data = args.data or Path(scratch)
         data.mkdir(parents=True, exist_ok=True)
@@ -215,12 +219,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return harness.conclude(report, args.out, targets)
 
 
-def _query_names(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
-    for name in names:
-        if name not in QUERIES:
-            raise argparse.ArgumentTypeError(f"{name!r}: there are {', '.join(QUERIES)}")
-    return names
+def _check_names(parser: argparse.ArgumentParser, given: Sequence[str], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            parser.error(f"argument --only: {name!r}: there are {', '.join(known)}")
 
 
 if __name__ == "__main__":

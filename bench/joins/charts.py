@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,30 +17,51 @@ AXES = {
     "Figure 15": ("Views, three levels", "queries", False),
     "Figure 16": ("Items of feeds", "queries", True),
 }
-COLOURS = {
+COLORS = {
     "Sequential": "#8c8c8c",
     "no views": "#d55e00",
     "shared views": "#0072b2",
     "cached views": "#009e73",
+    "SQL per template": "#000000",
+    "SQL, batches": "#cc79a7",
 }
 
 
-class Point(Protocol):
-    figure: str
-    x: float
-    seconds: dict[str, float]
+class Timed(Protocol):
+    @property
+    def median(self) -> float: ...
+
+    @property
+    def quartiles(self) -> tuple[float, float]: ...
 
 
-def draw_all(points: Sequence[Point], folder: Path) -> None:
-    """Write the charts; who took the time is told by colour and mark."""
+class Plotted(Protocol):
+    @property
+    def figure(self) -> str: ...
+
+    @property
+    def x(self) -> float: ...
+
+    @property
+    def times(self) -> Mapping[str, Timed | None]: ...
+
+
+def draw_all(points: Sequence[Plotted], folder: Path) -> None:
+    """Write the charts: a line for each method, with its median and its quartiles."""
     folder.mkdir(parents=True, exist_ok=True)
     for figure, (title, axis, wide) in AXES.items():
         rows = [
-            {"x": point.x, "who": who, "microseconds": seconds * 1e6}
+            {
+                "x": point.x,
+                "method": method,
+                "microseconds": timing.median * 1e6,
+                "low": timing.quartiles[0] * 1e6,
+                "high": timing.quartiles[1] * 1e6,
+            }
             for point in points
             if point.figure == figure
-            for who, seconds in point.seconds.items()
-            if who in COLOURS
+            for method, timing in point.times.items()
+            if timing is not None
         ]
         if rows:
             _draw(rows, f"{title} ({figure})", axis, wide, folder / f"joins-{figure.split()[1]}.svg")
@@ -50,26 +71,27 @@ def _draw(rows: list[dict[str, Any]], title: str, axis: str, wide: bool, path: P
     import altair as alt
 
     inline: Any = alt.Data  # it has no types
-    colour = alt.Color("who:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), title=None)
+    scale = alt.Scale(domain=list(COLORS), range=list(COLORS.values()))
+    microseconds = "microseconds per document"
     chart: Any
     if len({row["x"] for row in rows}) == 1:
-        chart = (
-            alt.Chart(inline(values=rows))
-            .mark_bar()
-            .encode(
-                x=alt.X("microseconds:Q", title="microseconds a document"),
-                y=alt.Y("who:N", title=None, sort=list(COLOURS)),
-                color=alt.Color(
-                    "who:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), legend=None
-                ),
-            )
+        base = alt.Chart(inline(values=rows)).encode(
+            y=alt.Y("method:N", title=None, sort=list(COLORS)),
+            color=alt.Color("method:N", scale=scale, legend=None),
         )
+        log = alt.Scale(type="log")
+        chart = base.mark_rule(strokeWidth=3).encode(
+            x=alt.X("low:Q", title=microseconds, scale=log), x2="high:Q"
+        ) + base.mark_point(size=80, filled=True, opacity=1).encode(x=alt.X("microseconds:Q", scale=log))
     else:
         base = alt.Chart(inline(values=rows)).encode(
             x=alt.X("x:Q", title=axis, scale=alt.Scale(type="log" if wide else "linear")),
-            y=alt.Y("microseconds:Q", title="microseconds a document", scale=alt.Scale(type="log")),
-            color=colour,
-            shape=alt.Shape("who:N", scale=alt.Scale(domain=list(COLOURS)), title=None),
+            y=alt.Y("microseconds:Q", title=microseconds, scale=alt.Scale(type="log")),
+            color=alt.Color("method:N", scale=scale, title=None),
+            shape=alt.Shape("method:N", scale=alt.Scale(domain=list(COLORS)), title=None),
         )
-        chart = base.mark_line(strokeWidth=2) + base.mark_point(size=60, filled=True, opacity=1)
-    chart.properties(title=title, width=420, height=240).configure_legend(labelFontSize=12).save(path)
+        spread = base.mark_rule(strokeWidth=1).encode(
+            y=alt.Y("low:Q", title=microseconds, scale=alt.Scale(type="log")), y2="high:Q"
+        )
+        chart = base.mark_line(strokeWidth=2) + spread + base.mark_point(size=60, filled=True, opacity=1)
+    chart.properties(title=title, width=420, height=260).configure_legend(labelFontSize=12).save(path)

@@ -1,235 +1,358 @@
-"""Paper 3's Section 6, and more queries than it had: shared by template, and one query after the other."""
+"""Paper 3's Section 6: queries shared by template, one after the other, and as SQL per template; then a million subscriptions."""
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from bench import harness
+from bench.joins import claims
 from bench.joins.charts import draw_all
+from bench.joins.measurement import (
+    METHODS,
+    PART,
+    REPETITIONS,
+    SEQUENTIAL,
+    SEQUENTIAL_LIMIT_S,
+    SQL_BATCHES,
+    VIEWS,
+    Part,
+    SqlChoice,
+    Timing,
+    compare_sql_variants,
+    join_parts,
+    open_sql,
+    time_sequential,
+    time_sql,
+)
 from bench.joins.million import run as run_million
-from bench.joins.sequential import list_rows, sequential
 from bench.joins.split import split
 from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from bench.trees.feeds import items
-from perseid.engines.joins import layout as y
 from perseid.engines.joins.graph import Chain
-from perseid.engines.joins.index import ENDLESS, Subscriptions
-from perseid.engines.joins.joiner import Bindings, Joiner
+from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.reading import ChainReader
 
-VIEWS = {"no views": y.NO_VIEWS, "shared views": y.SHARED, "cached views": y.CACHED}
+PARTS = ("flat", "deep", "feed", "million")
+"""Names for ``--only``: Figures 8 to 10 and 14; 11 to 13 and 15; 16; a million subscriptions."""
 LEAVES = ("item_url", "channel_url", "title", "timestamp", "description")
-ROUNDS = 3
+DEFAULT_QUERIES, DEFAULT_LEAVES, DEFAULT_ZIPF, DEFAULT_JOINS = 1_000, 6, 0.8, 4
+SPLIT_PAIRS = 400
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is done."""
+    """The points of the figures and how long each is timed."""
 
     queries: tuple[int, ...]
-    many: int
-    """Queries where their number does not vary, and where the paper has 100,000."""
-    pairs: int
+    leaves: tuple[int, ...]
+    zipf: tuple[float, ...]
+    joins: tuple[int, ...]
     items: int
     feed_queries: tuple[int, ...]
-    rival_items: int
+    passes: int
+    """Passes of ours over the documents of a point."""
+    sequential_s: float
+    sql_s: float
+    """Seconds in statements for each way to use SQL at a point."""
+    sql_repetitions: int
+    """Repetitions that SQL has at least, however long they take."""
+    sql_queries: tuple[int, ...] | None = None
+    """The points of Figures 8, 11 and 16 that have SQL; None: all points of all figures."""
 
 
+_ALL_QUERIES = (10, 100, 1_000, 10_000, 100_000)
+_STANDARD = Size(
+    _ALL_QUERIES, (4, 6, 8, 10, 12), (0.0, 0.4, 0.8, 1.2, 1.6), (2, 3, 4, 5), 20_000, _ALL_QUERIES, 3,
+    SEQUENTIAL_LIMIT_S, 1.0, 3,
+)  # fmt: skip
 SIZES = {
-    "quick": Size((10, 100, 1_000, 10_000), 10_000, 20, 1_500, (100, 10_000), 200),
-    "standard": Size((10, 100, 1_000, 10_000, 100_000), 100_000, 40, 20_000, (10, 100, 1_000, 10_000, 100_000), 200),
-    "full": Size((10, 100, 1_000, 10_000, 100_000), 100_000, 100, 225_000, (10, 100, 1_000, 10_000, 100_000), 1_000),
+    "quick": Size(
+        (10, 1_000, 10_000), (4, 12), (0.0, 1.6), (2, 5), 3_000, (100, 10_000), 1, 0.3, 0.1, 1, sql_queries=(10, 100)
+    ),
+    "standard": _STANDARD,
+    "full": replace(_STANDARD, items=225_000),
 }
-DEFAULT_QUERIES, DEFAULT_LEAVES, DEFAULT_ZIPF, DEFAULT_JOINS = 1_000, 6, 0.8, 4
 
 
 @dataclass(frozen=True)
 class Point:
-    """One place in a chart: seconds for a document, by who took them."""
+    """One place in a figure: the times of each method. None is a method that exceeded its limit."""
 
     figure: str
     x: float
-    seconds: dict[str, float]
+    times: Mapping[str, Timing | None]
+    load_s: float
+    """Seconds per document that loading takes, outside all times."""
     distinct: int
     templates: int
     found: int
+    """Notifications of 1,000 documents: one pass of ours."""
+    read_s: float | None = None
+    """Seconds per document that the tree matcher takes, where documents are read."""
 
 
-def run(size: str, out: Path | None) -> harness.Report:
-    report, chosen = harness.Report("joins", size), SIZES[size]
-    points = []
-    for part in (_two_levels(chosen), _three_levels(chosen), _views(chosen), _feeds(chosen, report)):
-        for point in part:
-            points.append(point)
-            harness.say(_line(point))
-    for figure, name in (("Figure 8", "flat"), ("Figure 11", "deep"), ("Figure 16", "feed")):
-        last = [point for point in points if point.figure == figure][-1]
-        ours = last.seconds.get("cached views, last items", last.seconds["cached views"])
-        report.add(f"{name}.sequential", last.seconds["Sequential"] / ours)
-    for figure, name in (("Figure 14", "flat"), ("Figure 15", "deep")):
-        (point,) = (point for point in points if point.figure == figure)
-        report.add(f"{name}.views", point.seconds["no views"] / point.seconds["cached views"])
-    harness.say(_table(points))
-    if out is not None:
-        draw_all(points, out)
-    run_million(size, report)
+def run(size: str, out: Path | None, only: Sequence[str] | None = None) -> harness.Report:
+    """Measure the figures, check the paper's claims and go on to a million subscriptions; ``only`` some of ``PARTS``."""
+    report, chosen, wanted = harness.Report("joins", size), SIZES[size], only or PARTS
+    points: list[Point] = []
+    splits: dict[str, Mapping[str, float]] = {}
+    if "flat" in wanted:
+        points += _measure_synthetic(_two_levels(chosen), chosen, Schema.flat(DEFAULT_LEAVES), DEFAULT_LEAVES)
+        points.append(_repeat_as(points, "Figure 8", "Figure 14"))
+        splits["14"] = _split("Figure 14", Schema.flat(DEFAULT_LEAVES), DEFAULT_LEAVES, chosen)
+    if "deep" in wanted:
+        points += _measure_synthetic(_three_levels(chosen), chosen, Schema.three_levels(), DEFAULT_JOINS)
+        points.append(_repeat_as(points, "Figure 11", "Figure 15"))
+        splits["15"] = _split("Figure 15", Schema.three_levels(), DEFAULT_JOINS, chosen)
+    if "feed" in wanted:
+        points += _measure_feeds(chosen, report)
+    if points:
+        points.sort(key=lambda point: int(point.figure.split()[1]))
+        _report_figures(points, report)
+        harness.say(_table(points))
+        harness.say("")
+        harness.say("\n".join([claims.HEAD, *(claim.line() for claim in claims.check(points, splits))]))
+        harness.say("")
+        harness.say("\n".join(claims.slower(points)))
+        if out is not None:
+            draw_all(points, out)
+    if "million" in wanted:
+        run_million(size, report)
     return report
 
 
+def _report_figures(points: Sequence[Point], report: harness.Report) -> None:
+    for figure, name in (("Figure 8", "flat"), ("Figure 11", "deep"), ("Figure 16", "feed")):
+        some = [point for point in points if point.figure == figure]
+        if some:
+            report.add(f"{name}.sequential", _quotient(some[-1], SEQUENTIAL, "cached views"))
+            report.add(f"{name}.sequential_without_views", _quotient(some[-1], SEQUENTIAL, "no views"))
+            with_sql = [point for point in some if point.times.get(SQL_BATCHES)]
+            if with_sql:
+                report.add(f"{name}.sql_batches", _quotient(with_sql[-1], SQL_BATCHES, "cached views"))
+    for figure, name in (("Figure 14", "flat"), ("Figure 15", "deep")):
+        for point in points:
+            if point.figure == figure:
+                report.add(f"{name}.views", _quotient(point, "no views", "cached views"))
+
+
+def _quotient(point: Point, one: str, other: str) -> float:
+    a, b = point.times[one], point.times[other]
+    assert a is not None
+    assert b is not None
+    return a.median / b.median
+
+
 def _table(points: Sequence[Point]) -> str:
-    """All points as Markdown: microseconds for a document."""
-    names = list(dict.fromkeys(name for point in points for name in point.seconds))
-    head = ["figure", "x", *names, "distinct", "templates", "found"]
+    """All points as Markdown: microseconds per document."""
+    head = ["figure", "x", *METHODS, "load", "distinct", "templates", "found"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for point in points:
-        taken = [f"{1e6 * point.seconds[name]:,.1f}" if name in point.seconds else "" for name in names]
         cells = [
             point.figure.split()[1],
             f"{point.x:,g}",
-            *taken,
+            *(_cell(point, name) for name in METHODS),
+            f"{1e6 * point.load_s:,.1f}",
             *(f"{n:,}" for n in (point.distinct, point.templates, point.found)),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def _cell(point: Point, method: str) -> str:
+    """Median, quartiles, and the number of documents if it is below 1,000."""
+    if method not in point.times:
+        return ""
+    timing = point.times[method]
+    if timing is None:
+        return "over limit"
+    low, high = timing.quartiles
+    text = f"{_short(timing.median)} [{_short(low)}–{_short(high)}]"
+    return text if timing.documents >= REPETITIONS * PART else f"{text} n={timing.documents}"
+
+
+def _short(seconds: float) -> str:
+    microseconds = 1e6 * seconds
+    return f"{microseconds:,.0f}" if microseconds >= 100 else f"{microseconds:.1f}"
+
+
 def _line(point: Point) -> str:
-    shown = "  ".join(f"{name} {seconds * 1e6:,.1f} us" for name, seconds in point.seconds.items())
+    shown = "  ".join(f"{name} {_cell(point, name)} us" for name in METHODS if name in point.times)
     return f"{point.figure:<10} {point.x:>10,g}  {shown}  ({point.distinct:,} distinct, {point.templates} templates, {point.found:,} found)"
 
 
-def _two_levels(size: Size) -> Iterator[Point]:
+@dataclass(frozen=True)
+class Setting:
+    """The parameters of a point of Figures 8 to 13."""
+
+    figure: str
+    x: float
+    schema: Schema
+    most: int
+    zipf: float
+    queries: int
+
+
+def _two_levels(size: Size) -> Iterator[Setting]:
+    default = Schema.flat(DEFAULT_LEAVES)
     for queries in size.queries:
-        yield _contest("Figure 8", queries, Schema.flat(DEFAULT_LEAVES), DEFAULT_LEAVES, DEFAULT_ZIPF, queries, size)
-    for leaves in (4, 6, 8, 10, 12):
-        yield _contest("Figure 9", leaves, Schema.flat(leaves), leaves, DEFAULT_ZIPF, DEFAULT_QUERIES, size)
-    for zipf in (0.0, 0.4, 0.8, 1.2, 1.6):
-        yield _contest("Figure 10", zipf, Schema.flat(DEFAULT_LEAVES), DEFAULT_LEAVES, zipf, DEFAULT_QUERIES, size)
+        yield Setting("Figure 8", queries, default, DEFAULT_LEAVES, DEFAULT_ZIPF, queries)
+    for leaves in size.leaves:
+        yield Setting("Figure 9", leaves, Schema.flat(leaves), leaves, DEFAULT_ZIPF, DEFAULT_QUERIES)
+    for zipf in size.zipf:
+        yield Setting("Figure 10", zipf, default, DEFAULT_LEAVES, zipf, DEFAULT_QUERIES)
 
 
-def _three_levels(size: Size) -> Iterator[Point]:
+def _three_levels(size: Size) -> Iterator[Setting]:
     deep = Schema.three_levels()
     for queries in size.queries:
-        yield _contest("Figure 11", queries, deep, DEFAULT_JOINS, DEFAULT_ZIPF, queries, size)
-    for joins in (2, 3, 4, 5):
-        yield _contest("Figure 12", joins, deep, joins, DEFAULT_ZIPF, DEFAULT_QUERIES, size)
-    for zipf in (0.0, 0.4, 0.8, 1.2, 1.6):
-        yield _contest("Figure 13", zipf, deep, DEFAULT_JOINS, zipf, DEFAULT_QUERIES, size)
+        yield Setting("Figure 11", queries, deep, DEFAULT_JOINS, DEFAULT_ZIPF, queries)
+    for joins in size.joins:
+        yield Setting("Figure 12", joins, deep, joins, DEFAULT_ZIPF, DEFAULT_QUERIES)
+    for zipf in size.zipf:
+        yield Setting("Figure 13", zipf, deep, DEFAULT_JOINS, zipf, DEFAULT_QUERIES)
 
 
-def _views(size: Size) -> Iterator[Point]:
-    for figure, schema, most in (
-        ("Figure 14", Schema.flat(DEFAULT_LEAVES), DEFAULT_LEAVES),
-        ("Figure 15", Schema.three_levels(), DEFAULT_JOINS),
-    ):
-        yield _contest(figure, size.many, schema, most, DEFAULT_ZIPF, size.many, size, tuple(VIEWS), rival=False)
-        subscriptions = Drawn(schema, most, DEFAULT_ZIPF).subscriptions(size.many)
-        times, bindings = pairs_of_documents(schema, list(subscriptions.chains), 10 * size.pairs)
-        parts = split(subscriptions, times, bindings)
-        shown = ", ".join(f"{name} {1e6 * seconds / len(times):,.2f} us" for name, seconds in parts.items())
-        harness.say(f"{figure}  shared views, the kernel alone: {shown}")
+def _measure_synthetic(settings: Iterator[Setting], size: Size, schema: Schema, most: int) -> Iterator[Point]:
+    choice = SqlChoice()
+    if size.sql_queries is None:
+        subscriptions = Drawn(schema, most, DEFAULT_ZIPF).subscriptions(DEFAULT_QUERIES)
+        parts = _parts(schema, subscriptions)
+        due = join_parts(subscriptions, VIEWS["shared views"], parts).due[PART:]
+        kind = "two levels" if most == DEFAULT_LEAVES else "three levels"
+        choice = _choose_sql(kind, subscriptions, parts[:1], parts[1:], due)
+    for setting in settings:
+        point = _measure(setting, size, choice)
+        harness.say(_line(point))
+        harness.progress(f"{point.figure} at {point.x:,g}")
+        yield point
 
 
-def _contest(
-    figure: str, x: float, schema: Schema, most: int, zipf: float, queries: int, size: Size,
-    views: Sequence[str] = ("cached views",), rival: bool = True,
-) -> Point:  # fmt: skip
-    """The second document of each pair, after the first."""
-    drawn = Drawn(schema, most, zipf)
-    subscriptions = drawn.subscriptions(queries)
-    times, bindings = pairs_of_documents(schema, list(subscriptions.chains), size.pairs)
-    seconds, found = {}, set()
-    for name in views:
-        taken = []
-        for turn in range(ROUNDS + 1):
-            joiner = Joiner(subscriptions, VIEWS[name])
-            joiner.index = subscriptions.compiled()
-            start = time.perf_counter()
-            joined = joiner.add(times, bindings)
-            taken += [time.perf_counter() - start] if turn else []
-            found.add(int(joined.rows[:, y.O_COUNT].sum()))
-        seconds[name] = statistics.median(taken) / len(times)
-    if rival:
-        taken_by_rival, due = _sequentially(subscriptions, [(times, bindings)], [])
-        seconds["Sequential"] = taken_by_rival / len(times)
-        found.add(due)
-    if len(found) != 1:
-        raise AssertionError(f"{figure} at {x}: they found {found}")
-    return Point(figure, x, seconds, drawn.distinct, len(subscriptions.templates), found.pop())
+def _parts(schema: Schema, subscriptions: Subscriptions) -> list[Part]:
+    """A part that warms up, then the parts that are timed."""
+    chains = list(subscriptions.chains)
+    return [pairs_of_documents(schema, chains, PART // 2, part * PART // 2) for part in range(1 + REPETITIONS)]
 
 
-def _sequentially(
-    subscriptions: Subscriptions,
-    timed: Sequence[tuple[np.ndarray, Bindings]],
-    before: Sequence[tuple[np.ndarray, Bindings]],
-) -> tuple[float, int]:
-    """The seconds that one query after the other takes for documents, those before not timed; and how much is due."""
-    joiner = Joiner(subscriptions, y.CACHED, view_bytes=1 << 34)
-    index = joiner.index = subscriptions.compiled()
-    rows = [row for _, row in subscriptions.numbers]
-    numbers = {template: i for i, template in enumerate(subscriptions.templates)}
-    of = np.array([numbers[row.template] for row in rows], np.int64)
-    paths = np.zeros((len(rows), 2 * max(len(row.asked) for row in rows)), np.int64)
-    for i, row in enumerate(rows):
-        for e, asked in enumerate(row.asked):
-            assert asked.older is not None
-            assert asked.newer is not None
-            paths[i, 2 * e : 2 * e + 2] = subscriptions.chain(asked.older), subscriptions.chain(asked.newer)
-    windows = np.full(len(rows), ENDLESS)
-    for times, bindings in before:
-        joiner.add(times, bindings)
-    seconds, due = 0.0, 0
-    sequential(index, joiner.store(), joiner.room(), of, paths, windows, 0, 0, 0)  # compiled before it is timed
-    for times, bindings in timed:
-        first = joiner.count
-        joiner.append(times, bindings)
-        store, room = joiner.store(), joiner.room()
-        list_rows(store, room, len(joiner.heads))
-        start = time.perf_counter()
-        due += sequential(index, store, room, of, paths, windows, first, joiner.count, len(rows))
-        seconds += time.perf_counter() - start
-    return seconds, due
+def _measure(setting: Setting, size: Size, choice: SqlChoice) -> Point:
+    drawn = Drawn(setting.schema, setting.most, setting.zipf)
+    subscriptions = drawn.subscriptions(setting.queries)
+    parts = _parts(setting.schema, subscriptions)
+    times: dict[str, Timing | None] = {}
+    dues, load_s = [], 0.0
+    for name, views in VIEWS.items():
+        timing = Timing()
+        for _ in range(size.passes):
+            joined = join_parts(subscriptions, views, parts)
+            for seconds in joined.join_s[1:]:
+                timing.add(seconds, PART)
+            dues.append(joined.due)
+            # Later passes load texts that are in the dictionary.
+            load_s = load_s or sum(joined.load_s[1:]) / (REPETITIONS * PART)
+        times[name] = timing
+    due = _same(f"{setting.figure} at {setting.x}", dues)[PART:]
+    times[SEQUENTIAL] = time_sequential(subscriptions, parts[:1], parts[1:], due, size.sequential_s)
+    if size.sql_queries is None or (setting.figure in ("Figure 8", "Figure 11") and setting.x in size.sql_queries):
+        times |= time_sql(subscriptions, choice, parts[:1], parts[1:], due, size.sql_s, size.sql_repetitions)
+    return Point(setting.figure, setting.x, times, load_s, drawn.distinct, len(subscriptions.templates), int(due.sum()))
 
 
-def _feeds(size: Size, report: harness.Report) -> Iterator[Point]:
-    """Items of feeds: five leaves, windows without end, so that every item meets all before it."""
+def _same(where: str, dues: Sequence[np.ndarray]) -> np.ndarray:
+    if any(not np.array_equal(dues[0], other) for other in dues[1:]):
+        raise AssertionError(f"{where}: the notifications of the documents differ between views")
+    return dues[0]
+
+
+def _choose_sql(
+    kind: str, subscriptions: Subscriptions, before: Sequence[Part], timed: Sequence[Part], due: np.ndarray
+) -> SqlChoice:
+    """The fastest variants of SQL with the default number of queries."""
+    best: dict[int, tuple[float, tuple[str, bool]]] = {}
+    shown: dict[int, list[str]] = {1: [], PART: []}
+    for batch, variant, seconds in compare_sql_variants(subscriptions, before, timed, due):
+        name = f"{variant[0]}{' with indexes' if variant[1] else ''}"
+        shown[batch].append(f"{name} {'over limit' if seconds is None else f'{1e6 * seconds:,.0f} us'}")
+        if seconds is not None:
+            best[batch] = min(best.get(batch, (seconds, variant)), (seconds, variant))
+    sql, _ = open_sql(subscriptions, ("pairs", False), (), before)
+    overhead = sql.measure_overhead()
+    sql.close()
+    default = (0.0, ("pairs", False))
+    choice = SqlChoice(best.get(1, default)[1], best.get(PART, default)[1])
+    harness.say(
+        f"- SQL, {kind}, {DEFAULT_QUERIES:,} queries, per document: one document at a time {', '.join(shown[1])}; "
+        f"batches of {PART} {', '.join(shown[PART])}. A statement that reads no table takes {1e6 * overhead:,.0f} us."
+    )
+    return choice
+
+
+def _repeat_as(points: Sequence[Point], figure: str, other: str) -> Point:
+    """The last point of a figure as the one of Figure 14 or 15, which has the same parameters."""
+    return replace([point for point in points if point.figure == figure][-1], figure=other)
+
+
+def _split(figure: str, schema: Schema, most: int, size: Size) -> Mapping[str, float]:
+    subscriptions = Drawn(schema, most, DEFAULT_ZIPF).subscriptions(size.queries[-1])
+    times, bindings = pairs_of_documents(schema, list(subscriptions.chains), SPLIT_PAIRS)
+    parts = {name: seconds / len(times) for name, seconds in split(subscriptions, times, bindings).items()}
+    shown = ", ".join(f"{name} {1e6 * seconds:,.2f} us" for name, seconds in parts.items())
+    harness.say(f"- {figure}, shared views, the kernel alone, {len(times)} documents, medians of 9: {shown}")
+    return parts
+
+
+def _measure_feeds(size: Size, report: harness.Report) -> Iterator[Point]:
+    """Items of feeds: five leaves and infinite windows, so that every item meets all before it. The last 1,000 are timed."""
     bodies = list(items(size.items))
+    choice = SqlChoice()
     for queries in size.feed_queries:
         drawn = Drawn(Schema.flat(len(LEAVES)), len(LEAVES), DEFAULT_ZIPF)
         subscriptions = drawn.subscriptions(queries)
         parts, reading = _read(bodies, list(subscriptions.chains))
-        seconds, found = {}, set()
+        times: dict[str, Timing | None] = {}
+        dues, rates, load_s = [], [], 0.0
         for name, views in VIEWS.items():
-            joiner, due = Joiner(subscriptions, views), 0
-            start = time.perf_counter()
-            for times, bindings in parts:
-                due += int(joiner.add(times, bindings).rows[:, y.O_COUNT].sum())
-            seconds[name] = (time.perf_counter() - start) / len(bodies)
-            found.add(due)
-        few = -(-size.rival_items // PART)
-        mine, _ = _timed_last(subscriptions, parts, few)
-        taken, _ = _sequentially(subscriptions, parts[-few:], parts[:-few])
-        last = sum(len(times) for times, _ in parts[-few:])
-        seconds["cached views, last items"], seconds["Sequential"] = mine / last, taken / last
-        if len(found) != 1:
-            raise AssertionError(f"Figure 16 at {queries}: they found {found}")
-        report.add(f"feed.{queries}.items_per_second", 1 / seconds["cached views"])
-        yield Point("Figure 16", queries, seconds, drawn.distinct, len(subscriptions.templates), found.pop())
-        harness.progress(f"{queries:,} queries: {len(bodies) / reading:,.0f} items/s are read")
+            joined, timing = join_parts(subscriptions, views, parts), Timing()
+            for seconds in joined.join_s[-REPETITIONS:]:
+                timing.add(seconds, PART)
+            times[name] = timing
+            dues.append(joined.due)
+            load_s = load_s or sum(joined.load_s) / len(bodies)
+            rates.append(f"{name} {len(bodies) / sum(joined.join_s):,.0f}")
+            if name == "cached views":
+                report.add(f"feed.{queries}.items_per_second", len(bodies) / (sum(joined.join_s) + sum(joined.load_s)))
+        whole = _same(f"Figure 16 at {queries}", dues)
+        due = whole[-REPETITIONS * PART :]
+        before, timed = parts[:-REPETITIONS], parts[-REPETITIONS:]
+        times[SEQUENTIAL] = time_sequential(subscriptions, before, timed, due, size.sequential_s)
+        if size.sql_queries is None and queries == size.feed_queries[0]:
+            choice = _choose_sql_for_feeds(bodies)
+        if size.sql_queries is None or queries in size.sql_queries:
+            times |= time_sql(subscriptions, choice, before, timed, due, size.sql_s, size.sql_repetitions)
+        point = Point("Figure 16", queries, times, load_s, drawn.distinct, len(subscriptions.templates), int(due.sum()))
+        harness.say(_line(point))
+        harness.say(
+            f"- Figure 16, {queries:,} queries, all {len(bodies):,} items: {', '.join(rates)} items/s joined, "
+            f"{len(bodies) / reading:,.0f} items/s read, {int(whole.sum()):,} notifications"
+        )
+        harness.progress(f"Figure 16 at {queries:,}")
+        yield point
 
 
-PART = 200
-"""Items that come together."""
+def _choose_sql_for_feeds(bodies: Sequence[bytes]) -> SqlChoice:
+    subscriptions = Drawn(Schema.flat(len(LEAVES)), len(LEAVES), DEFAULT_ZIPF).subscriptions(DEFAULT_QUERIES)
+    parts, _ = _read(bodies, list(subscriptions.chains))
+    due = join_parts(subscriptions, VIEWS["shared views"], parts).due[-REPETITIONS * PART :]
+    return _choose_sql("feeds", subscriptions, parts[:-REPETITIONS], parts[-REPETITIONS:], due)
 
 
-def _read(bodies: Sequence[bytes], chains: Sequence[Chain]) -> tuple[list[tuple[np.ndarray, Bindings]], float]:
+def _read(bodies: Sequence[bytes], chains: Sequence[Chain]) -> tuple[list[Part], float]:
+    """The items as parts, and the seconds that the tree matcher takes to read them."""
     named = [Chain(chain.stream, _with_names(chain.tree), chain.height) for chain in chains]
     reader = ChainReader(named)
     parts, start = [], time.perf_counter()
@@ -244,15 +367,3 @@ def _with_names(tree: str) -> str:
     for number, name in enumerate(LEAVES):
         tree = tree.replace(f"n_{number}", name)
     return tree
-
-
-def _timed_last(
-    subscriptions: Subscriptions, parts: Sequence[tuple[np.ndarray, Bindings]], few: int
-) -> tuple[float, int]:
-    joiner, due = Joiner(subscriptions, y.CACHED), 0
-    for times, bindings in parts[:-few]:
-        joiner.add(times, bindings)
-    start = time.perf_counter()
-    for times, bindings in parts[-few:]:
-        due += int(joiner.add(times, bindings).rows[:, y.O_COUNT].sum())
-    return time.perf_counter() - start, due

@@ -89,20 +89,22 @@ class Drawn:
         return len(self._rows)
 
 
-def pairs_of_documents(schema: Schema, chains: Sequence[Chain], count: int) -> tuple[np.ndarray, Bindings]:
-    """So many pairs: the leaves of both at one place have one text, and no other leaf has it."""
+def pairs_of_documents(
+    schema: Schema, chains: Sequence[Chain], count: int, first: int = 0
+) -> tuple[np.ndarray, Bindings]:
+    """``count`` pairs from pair number ``first`` on: corresponding leaves of a pair have one text, which no other leaf has."""
     ends = [_leaf_of(schema, chain) for chain in chains]
     documents, numbers, texts, nodes, at = [], [], [], [], []
     for document in range(2 * count):
         for number, (leaf, chain) in enumerate(zip(ends, chains, strict=True)):
             documents.append(document)
             numbers.append(number)
-            texts.append(f"{document // 2}.{leaf}")
+            texts.append(f"{first + document // 2}.{leaf}")
             at.append(len(nodes))
             way = schema.leaves[leaf]
             nodes += [_node(schema, way[:depth]) for depth in _depths(chain, len(way))]
     bindings = Bindings(np.array(documents), np.array(numbers), texts, np.array(at), np.array(nodes))
-    return np.arange(2 * count, dtype=np.int64), bindings
+    return np.arange(2 * first, 2 * (first + count), dtype=np.int64), bindings
 
 
 def _leaf_of(schema: Schema, chain: Chain) -> int:
