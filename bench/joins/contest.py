@@ -42,7 +42,6 @@ PARTS = ("flat", "deep", "feed", "million")
 """Names for ``--only``: Figures 8 to 10 and 14; 11 to 13 and 15; 16; a million subscriptions."""
 LEAVES = ("item_url", "channel_url", "title", "timestamp", "description")
 DEFAULT_QUERIES, DEFAULT_LEAVES, DEFAULT_ZIPF, DEFAULT_JOINS = 1_000, 6, 0.8, 4
-SPLIT_PAIRS = 400
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,8 @@ class Size:
     """Seconds in statements for each way to use SQL at a point."""
     sql_repetitions: int
     """Repetitions that SQL has at least, however long they take."""
+    split_pairs: int = 400
+    """Pairs of documents that the kernel's parts are timed over."""
     sql_queries: tuple[int, ...] | None = None
     """The points of Figures 8, 11 and 16 that have SQL; None: all points of all figures."""
 
@@ -73,7 +74,7 @@ _STANDARD = Size(
 )  # fmt: skip
 SIZES = {
     "quick": Size(
-        (10, 1_000, 10_000), (4, 12), (0.0, 1.6), (2, 5), 3_000, (100, 10_000), 1, 0.3, 0.1, 1, sql_queries=(10, 100)
+        (10, 1_000), (4, 12), (0.0, 1.6), (2, 5), 3_000, (100, 10_000), 1, 0.3, 0.1, 1, 50, sql_queries=(10, 100)
     ),
     "standard": _STANDARD,
     "full": replace(_STANDARD, items=225_000),
@@ -299,7 +300,7 @@ def _repeat_as(points: Sequence[Point], figure: str, other: str) -> Point:
 
 def _split(figure: str, schema: Schema, most: int, size: Size) -> Mapping[str, float]:
     subscriptions = Drawn(schema, most, DEFAULT_ZIPF).subscriptions(size.queries[-1])
-    times, bindings = pairs_of_documents(schema, list(subscriptions.chains), SPLIT_PAIRS)
+    times, bindings = pairs_of_documents(schema, list(subscriptions.chains), size.split_pairs)
     parts = {name: seconds / len(times) for name, seconds in split(subscriptions, times, bindings).items()}
     shown = ", ".join(f"{name} {1e6 * seconds:,.2f} us" for name, seconds in parts.items())
     harness.say(f"- {figure}, shared views, the kernel alone, {len(times)} documents, medians of 9: {shown}")

@@ -31,7 +31,7 @@ SEQUENTIAL_LIMIT_S = 15.0
 """Where 1,000 documents take longer, fewer are timed."""
 STATEMENTS_LIMIT_S = 20.0
 """Where the statements of one batch take longer, there is no time."""
-COMPARISON_LIMIT_S = 5.0
+COMPARISON_LIMIT_S = 3.0
 """The same where variants of SQL are compared."""
 
 Part = tuple[Any, Bindings]
