@@ -103,14 +103,15 @@ def run(size: str, out: Path | None, only: Sequence[str] | None = None) -> harne
     report, chosen, wanted = harness.Report("joins", size), SIZES[size], only or PARTS
     points: list[Point] = []
     splits: dict[str, Mapping[str, float]] = {}
+    largest: dict[str, Subscriptions] = {}
     if "flat" in wanted:
-        points += _measure_synthetic(_two_levels(chosen), chosen, Schema.flat(DEFAULT_LEAVES), DEFAULT_LEAVES)
+        points += _measure_synthetic(_two_levels(chosen), chosen, Schema.flat(DEFAULT_LEAVES), DEFAULT_LEAVES, largest)
         points.append(_repeat_as(points, "Figure 8", "Figure 14"))
-        splits["14"] = _split("Figure 14", Schema.flat(DEFAULT_LEAVES), DEFAULT_LEAVES, chosen)
+        splits["14"] = _split("Figure 14", Schema.flat(DEFAULT_LEAVES), largest.pop("Figure 8"), chosen)
     if "deep" in wanted:
-        points += _measure_synthetic(_three_levels(chosen), chosen, Schema.three_levels(), DEFAULT_JOINS)
+        points += _measure_synthetic(_three_levels(chosen), chosen, Schema.three_levels(), DEFAULT_JOINS, largest)
         points.append(_repeat_as(points, "Figure 11", "Figure 15"))
-        splits["15"] = _split("Figure 15", Schema.three_levels(), DEFAULT_JOINS, chosen)
+        splits["15"] = _split("Figure 15", Schema.three_levels(), largest.pop("Figure 11"), chosen)
     if "feed" in wanted:
         points += _measure_feeds(chosen, report)
     if points:
@@ -220,7 +221,10 @@ def _three_levels(size: Size) -> Iterator[Setting]:
         yield Setting("Figure 13", zipf, deep, DEFAULT_JOINS, zipf, DEFAULT_QUERIES)
 
 
-def _measure_synthetic(settings: Iterator[Setting], size: Size, schema: Schema, most: int) -> Iterator[Point]:
+def _measure_synthetic(
+    settings: Iterator[Setting], size: Size, schema: Schema, most: int, largest: dict[str, Subscriptions]
+) -> Iterator[Point]:
+    """The points of some figures; ``largest`` receives the queries of the last point of Figures 8 and 11."""
     choice = SqlChoice()
     if size.sql_queries is None:
         subscriptions = Drawn(schema, most, DEFAULT_ZIPF).subscriptions(DEFAULT_QUERIES)
@@ -229,7 +233,7 @@ def _measure_synthetic(settings: Iterator[Setting], size: Size, schema: Schema, 
         kind = "two levels" if most == DEFAULT_LEAVES else "three levels"
         choice = _choose_sql(kind, subscriptions, parts[:1], parts[1:], due)
     for setting in settings:
-        point = _measure(setting, size, choice)
+        point = _measure(setting, size, choice, largest)
         harness.say(_line(point))
         harness.progress(f"{point.figure} at {point.x:,g}")
         yield point
@@ -241,9 +245,11 @@ def _parts(schema: Schema, subscriptions: Subscriptions) -> list[Part]:
     return [pairs_of_documents(schema, chains, PART // 2, part * PART // 2) for part in range(1 + REPETITIONS)]
 
 
-def _measure(setting: Setting, size: Size, choice: SqlChoice) -> Point:
+def _measure(setting: Setting, size: Size, choice: SqlChoice, largest: dict[str, Subscriptions]) -> Point:
     drawn = Drawn(setting.schema, setting.most, setting.zipf)
     subscriptions = drawn.subscriptions(setting.queries)
+    if setting.figure in ("Figure 8", "Figure 11") and setting.queries == size.queries[-1]:
+        largest[setting.figure] = subscriptions
     parts = _parts(setting.schema, subscriptions)
     times: dict[str, Timing | None] = {}
     dues, load_s = [], 0.0
@@ -298,8 +304,7 @@ def _repeat_as(points: Sequence[Point], figure: str, other: str) -> Point:
     return replace([point for point in points if point.figure == figure][-1], figure=other)
 
 
-def _split(figure: str, schema: Schema, most: int, size: Size) -> Mapping[str, float]:
-    subscriptions = Drawn(schema, most, DEFAULT_ZIPF).subscriptions(size.queries[-1])
+def _split(figure: str, schema: Schema, subscriptions: Subscriptions, size: Size) -> Mapping[str, float]:
     times, bindings = pairs_of_documents(schema, list(subscriptions.chains), size.split_pairs)
     parts = {name: seconds / len(times) for name, seconds in split(subscriptions, times, bindings).items()}
     shown = ", ".join(f"{name} {1e6 * seconds:,.2f} us" for name, seconds in parts.items())

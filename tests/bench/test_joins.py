@@ -19,7 +19,7 @@ from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Bindings, Joiner, notified
 
 SCHEMAS = {"flat": (Schema.flat(4), 4), "deep": (Schema.three_levels(), 3)}
-PAIRS_OF_DOCUMENTS = 8
+PAIRS_OF_DOCUMENTS = 5
 
 
 def random_documents(schema: Schema, subscriptions: Subscriptions, seed: int) -> tuple[object, Bindings]:
@@ -35,13 +35,12 @@ def random_documents(schema: Schema, subscriptions: Subscriptions, seed: int) ->
     return times, Bindings(given.documents, given.chains, texts, given.at, given.nodes)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_sql_per_template_emits_the_notifications_of_the_joiner(variant: str, schema: str, seed: int) -> None:
+def test_sql_per_template_emits_the_notifications_of_the_joiner(variant: str, schema: str) -> None:
     documents, most = SCHEMAS[schema]
-    subscriptions = Drawn(documents, most, 0.8, seed).subscriptions(60)
-    times, bindings = random_documents(documents, subscriptions, seed)
+    subscriptions = Drawn(documents, most, 0.8).subscriptions(60)
+    times, bindings = random_documents(documents, subscriptions, 1)
     joined = Joiner(subscriptions, y.CACHED).add(times, bindings)
     expected = sorted(
         (owner, older, newer, tuple(nodes)) for (owner, _), older, newer, nodes in notified(joined, subscriptions)
