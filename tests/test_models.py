@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -145,6 +146,140 @@ def test_what_does_not_fit_is_told() -> None:
         assert matched("toleration", rows) == []
     reasons = [why for *_, why in ps.model(rows, ps.metamodel(CPS)).refused()]
     assert [why.split()[0] for why in reasons] == ["'h1'", "There", "'much'"]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (
+            at(1, "add", "h2", kind="Host"),
+            "There is no change called 'add'. Changes are: create, delete, set, link, unlink.",
+        ),
+        (at(1, "create", "h2", kind="Hst"), "There is no node type called 'Hst'."),
+        (at(1, "link", "h1", kind="runs", target="h1"), "There is no edge called 'runs'."),
+        (at(1, "set", "h1", attribute="cpu", value=1), "There is no attribute of Host called 'cpu'."),
+    ],
+)
+def test_unknown_words_are_counted_and_noted_on_the_result(row: dict[str, Any], reason: str) -> None:
+    cps = ps.metamodel(CPS)
+    model = ps.model([*host(0, "h1"), row, row], cps)
+    with pytest.warns(ps.PerseidWarning, match="2 changes do not fit the model"):
+        found = ps.patterns(cps)["toleration"].match(model)
+    assert found.bad == 2
+    assert found.notes[-1] == f"2 changes do not fit the model and were left out; the first: {reason}"
+    assert f"note: {found.notes[-1]}" in repr(found)
+    for read in (model.matches, model.live, model.events):
+        with pytest.warns(ps.PerseidWarning, match="2 changes do not fit the model"):
+            read()
+
+
+def test_rejected_changes_are_counted_once_for_several_patterns() -> None:
+    cps = ps.metamodel(CPS)
+    with pytest.warns(ps.PerseidWarning, match="1 change does not fit the model and was left out"):
+        found = ps.patterns(cps).match(ps.model([*host(0, "h1"), at(1, "add", "h2", kind="Host")], cps))
+    assert found.bad == 1
+    assert len([note for note in found.notes if "does not fit" in note]) == 1
+
+
+def test_changes_that_fit_leave_no_note() -> None:
+    cps = ps.metamodel(CPS)
+    found = ps.patterns(cps)["toleration"].match(ps.model(host(0, "h1", available_cpu=9, total_cpu=8), cps))
+    assert found.bad == 0
+    assert not [note for note in found.notes if "fit the model" in note]
+
+
+class FrameOfSpark:
+    """Stands for a Spark DataFrame, which has this method."""
+
+    def mapInArrow(self) -> None: ...
+
+
+@pytest.mark.parametrize("method", ["events", "matches", "refused", "live"])
+def test_reading_a_model_of_spark_locally_is_a_typed_error(method: str) -> None:
+    model = ps.model(FrameOfSpark(), ps.metamodel(CPS))
+    with pytest.raises(ps.UnsupportedError, match=rf"model\.{method}\(\) reads changes of this process") as caught:
+        getattr(model, method)()
+    assert "detect(model)" in str(caught.value)
+
+
+LOADS = """
+model cps
+node Host (load bigint)
+edge near Host -> Host
+query q(h) find h: Host
+query known(h) find h: Host where h.load is not null
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ([], ["updated q a", "updated q b", "lost known a", "updated known b"]),
+        (["set"], ["updated q a", "updated q b", "updated known a", "updated known b"]),
+        (["set", "link"], ["updated q a", "updated known a"]),
+    ],
+)
+def test_node_deleted_and_created_in_one_transaction_is_updated(changes: list[str], wanted: list[str]) -> None:
+    """The table of docs/semantics.md: a and b have the load 2, and a is linked to b."""
+    link = {"kind": "near", "target": "b"}
+    rows = [row for name in "ab" for row in (at(0, "create", name, kind="Host"), *given(0, name, load=2))]
+    rows += [at(0, "link", "a", **link), at(1, "delete", "a"), at(1, "create", "a", kind="Host")]
+    rows += given(1, "a", load=2) if "set" in changes else []
+    rows += [at(1, "link", "a", **link)] if "link" in changes else []
+    told = ps.model(rows, ps.metamodel(LOADS)).events().to_pylist()
+    assert [f"{row['_type']} {row['h']}" for row in told if row["_time"] > START] == wanted
+
+
+def test_node_created_and_deleted_in_one_transaction_is_no_event() -> None:
+    rows = [{**row, "n": n} for n, row in enumerate((at(1, "create", "c", kind="Host"), at(1, "delete", "c")))]
+    assert ps.model(rows, ps.metamodel(LOADS), order_by="n").events().num_rows == 0
+
+
+def test_node_created_again_has_an_empty_moving_window() -> None:
+    text = "model m node Host (load bigint) query q(h, n) find h: Host let n = moving_count(h.load, 5)"
+    rows = [at(0, "create", "a", kind="Host"), *given(0, "a", load=2), *given(1, "a", load=2)]
+    rows += [at(2, "delete", "a"), at(2, "create", "a", kind="Host"), *given(2, "a", load=2)]
+    told = ps.model(rows, ps.metamodel(text)).events().to_pylist()
+    assert [(row["_type"], row["n"]) for row in told] == [
+        ("found q", 1),
+        ("lost q", 1),
+        ("found q", 2),
+        ("lost q", 2),
+        ("found q", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("top", "gone", "wanted"),
+    [
+        ("top 1 by h.load", "", "a"),
+        ("top 2 by h.load", "", "abc"),
+        ("top 3 by h.load", "", "abc"),
+        ("top 1 by h.load ascending", "", "e"),
+        ("top 2 by h.load", "a", "bc"),
+    ],
+)
+def test_top_keeps_ties(top: str, gone: str, wanted: str) -> None:
+    """The table of docs/semantics.md: loads are 3, 2, 2, 1 and null."""
+    text = f"model m node Host (load bigint) query q(h) find h: Host {top}"
+    rows = [at(0, "create", name, kind="Host") for name in "abcde"]
+    rows += [row for name, load in zip("abcd", (3, 2, 2, 1), strict=True) for row in given(0, name, load=load)]
+    rows += [at(1, "delete", name) for name in gone]
+    assert "".join(h for (h,) in ps.model(rows, ps.metamodel(text)).matches()[()]["q"]) == wanted
+
+
+def test_starved_host_of_the_tour_compares_the_old_and_the_new_value() -> None:
+    tour = (Path(__file__).parent.parent / "examples/patterns/models.perseid").read_text("utf-8")
+    pattern = tour[tour.index("pattern starved_host") :]
+    text = """
+    model m
+    node Host (cpu bigint, load bigint)
+    query Overloaded(host, load) find host: Host let load = host.load where load > 10
+    """
+    site = ps.metamodel(text + pattern)
+    rows = [at(0, "create", "h", kind="Host"), *given(0, "h", cpu=8), *given(1, "h", cpu=4), *given(2, "h", load=20)]
+    (found,) = ps.patterns(site)["starved_host"].match(ps.model(rows, site)).to_dicts()
+    assert (found["host"], found["before"], found["now"], found["load"]) == ("h", 8, 4, 20)
 
 
 def test_matches_stand_by_model_and_query() -> None:

@@ -46,7 +46,7 @@ from perseid.lang.tree_patterns import TreePattern
 from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents, asked_of, check_variables
 from perseid.local.matches import together
-from perseid.local.models import Models
+from perseid.local.models import Models, describe_rejected
 from perseid.local.rows import Events, is_spark
 from perseid.model_api import Metamodel, beside_of_model, detect_changes, events_of, explain_model
 from perseid.semantics.binding import bind
@@ -162,7 +162,7 @@ class PatternSet:
         """The patterns, and the stream of events they are asked of: results of tree patterns, where it is of documents."""
         whole = (*self._tree.patterns, *self._producers)
         if isinstance(stream, Models):
-            found = self._of_models(stream)
+            found, _ = self._of_models(stream)
             if len(found) > 1:
                 raise UnsupportedError(
                     "These patterns are asked of different events of the model.",
@@ -195,10 +195,11 @@ class PatternSet:
                 found.append((PatternSet(ast.PatternFile(own), self._source, rest), group))
         return found
 
-    def _of_models(self, stream: Models) -> list[tuple[PatternSet, Events]]:
-        """The same, with these events."""
+    def _of_models(self, stream: Models) -> tuple[list[tuple[PatternSet, Events]], list[str]]:
+        """The same, with these events, and the reason for each change that the model rejected."""
         found = self._apart(stream)
-        return list(zip([one for one, _ in found], events_of([group for _, group in found], stream), strict=True))
+        events_, rejected = events_of([group for _, group in found], stream)
+        return list(zip([one for one, _ in found], events_, strict=True)), rejected
 
     def _lowered(self, patterns: tuple[ast.Pattern, ...], events_: Events) -> tuple[PatternSet, Events]:
         """The set with its patterns, and those beside them, as they are asked of events."""
@@ -301,8 +302,11 @@ class PatternSet:
             return self._located(lambda: match_beliefs(self._cores(), stream, tables_of(relations), tell))
         refuse_spark("match", stream)
         if isinstance(stream, Models):
-            found = self._of_models(stream)
-            return together([over.match(own, relations=relations, horizon=horizon) for over, own in found])
+            found, bad = self._of_models(stream)
+            done = together([over.match(own, relations=relations, horizon=horizon) for over, own in found])
+            if bad:
+                done.add_rejected(len(bad), describe_rejected(bad))
+            return done
         over, declared = self._over(stream)
         tables = tables_of(relations)
         plan = over._plan_for(declared)

@@ -370,8 +370,8 @@ def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def events_of(groups: Sequence[Group], stream: Models) -> list[Events]:
-    """The events of a model that each group of patterns is asked of."""
+def events_of(groups: Sequence[Group], stream: Models) -> tuple[list[Events], list[str]]:
+    """The events of a model for each group of patterns, and the reason for each rejected change."""
     require_here("match", stream.data)
     return events_here(stream, [group.watched for group in groups])
 

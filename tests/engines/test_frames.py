@@ -165,7 +165,7 @@ def test_all_ways_agree(seed: int) -> None:
     usual = frame_events.BLOCK
     frame_events.BLOCK = choice.choice([1, 2, 5, usual])
     try:
-        at_once = plain(frames.event_tables([watched])[0])
+        at_once = plain(frames.event_tables([watched])[0][0])
     finally:
         frame_events.BLOCK = usual
     assert at_once == from_scratch(frames, watched), text
@@ -225,14 +225,14 @@ def test_what_goes_frame_by_frame_says_why(text: str, because: str) -> None:
     frames = stream(text, rows_of(random.Random(1), 12))
     watched = Watched(("q",), ())
     assert because in str(frames.why_one_by_one(watched))
-    assert plain(frames.event_tables([watched])[0]) == from_scratch(frames, watched)
+    assert plain(frames.event_tables([watched])[0][0]) == from_scratch(frames, watched)
 
 
 def test_columns_that_do_not_fit_go_frame_by_frame() -> None:
     rows = [{"ts": 0, "who": "ann", **dict.fromkeys(COLUMNS), "hn": 1.5, "hx": "2.5"}]
     frames = stream("query q(a) find a: Hand where a.x > 1 or a.n > 1", rows)
     assert "hx, which has string" in str(frames.why_one_by_one(Watched(("q",), ())))
-    with pytest.warns(ps.PerseidWarning, match="1 changes do not fit the model"):
+    with pytest.warns(ps.PerseidWarning, match="1 change does not fit the model"):
         assert [e["_type"] for e in plain(frames.events("q"))] == ["found q"]
 
 

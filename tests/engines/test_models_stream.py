@@ -153,6 +153,19 @@ def test_in_one_process_as_in_a_shard(seed: int) -> None:
     assert sorted(m["match_id"] for m in found) == [match_id for match_id, _, _ in whole(rows)]
 
 
+def test_unknown_words_are_counted_as_bad() -> None:
+    rows = [
+        (0, {"site": "n", "change": "add", "element": "h", "kind": "Host"}),
+        (0, {"site": "n", "change": "create", "element": "h", "kind": "Hst"}),
+        (0, {"site": "n", "change": "create", "element": "h", "kind": "Host"}),
+        (1, {"site": "n", "change": "set", "element": "h", "attribute": "lod", "value": "1"}),
+    ]
+    plan = plan_of()
+    first = step(plan, rows_of(rows), None, Clock())
+    second = step(plan, rows_of([]), first.state, Clock(None, 5_000_000))
+    assert first.counters["bad"] + second.counters["bad"] == 3
+
+
 def test_changes_behind_the_watermark_are_late() -> None:
     plan = plan_of()
     first = step(plan, rows_of([(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]), None, Clock())

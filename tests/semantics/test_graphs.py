@@ -86,7 +86,7 @@ def snapshot(made: Graph) -> tuple[Any, ...]:
         (Change("unlink", "b", "near", target="a"), "There is no 'b' -near-> 'a' to take away."),
         (Change("unlink", "a", "near"), "There is no 'a' -near-> None to take away."),
         (Change("unlink", "a", "neer", target="b"), "There is no edge called 'neer'."),
-        (Change("rename", "a"), "There is no change called 'rename'."),  # type: ignore[arg-type]
+        (Change("rename", "a"), "There is no change called 'rename'. Changes are: create, delete, set, link, unlink."),  # type: ignore[arg-type]
     ],
 )
 def test_what_does_not_fit_is_refused_and_leaves_no_trace(change: Change, reason: str) -> None:

@@ -67,6 +67,19 @@ def test_a_batch_finds_what_is_found_here(spark: SparkSession) -> None:
     assert counted.get["bad"] > 0
 
 
+def test_unknown_words_are_counted_as_bad(spark: SparkSession) -> None:
+    wrong: list[Row] = [
+        ("north", BEGIN, "add", "h1", "Host", None, None, None),
+        ("north", BEGIN, "create", "h1", "Hst", None, None, None),
+    ]
+    counted = Observation()
+    found = ps.patterns(SITE).detect(
+        ps.model(spark.createDataFrame(wrong, SCHEMA), SITE, key="site"), observation=counted
+    )
+    assert found.collect() == []
+    assert counted.get["bad"] == 2
+
+
 @pytest.mark.parametrize("shards", [4])
 def test_a_stream_finds_what_is_found_here(spark: SparkSession, tmp_path: Path, shards: int) -> None:
     rows = sorted(changes(), key=lambda row: (row[1], row[0]))
@@ -92,6 +105,8 @@ def test_what_cannot_be(spark: SparkSession) -> None:
         ps.patterns(SITE).detect(ps.model(frame, SITE, key="site"), rejected=True)
     with pytest.raises(EventDataError, match="Use detect"):
         ps.patterns(SITE).match(ps.model(frame, SITE, key="site"))
+    with pytest.raises(UnsupportedError, match=r"model\.events\(\) reads changes of this process"):
+        ps.model(frame, SITE, key="site").events()
     with pytest.raises(EventDataError, match="no column 'node'"):
         ps.patterns(SITE).detect(ps.model(frame, SITE, key="site", element="node"))
     with pytest.raises(EventDataError, match="'place'"):

@@ -55,8 +55,8 @@ class Frames(Models):
                 self.shape.changes(values, frame, first[frame] == frame),
             )
 
-    def event_tables(self, watched: Sequence[Watched]) -> list[pa.Table]:
-        """The events, for each that watches them: of all frames at once where that can be, else frame by frame."""
+    def event_tables(self, watched: Sequence[Watched]) -> tuple[list[pa.Table], list[str]]:
+        """Tables of events and rejected changes: of all frames at once where that can be, else frame by frame."""
         found: list[pa.Table | None] = []
         for one in watched:
             try:
@@ -64,8 +64,9 @@ class Frames(Models):
             except NoArrays:
                 found.append(None)
         rest = [one for one, table in zip(watched, found, strict=True) if table is None]
-        left = iter(super().event_tables(rest) if rest else ())
-        return [next(left) if table is None else table for table in found]
+        tables, rejected = super().event_tables(rest) if rest else ([], [])
+        left = iter(tables)
+        return [next(left) if table is None else table for table in found], rejected
 
     def name_types(self) -> tuple[Any, list[Any]]:
         table = self._table(set())

@@ -42,6 +42,13 @@ class Matches(Sequence[Match]):
         """How many contributing events an evidence limit left out."""
         self.capped = counters.get("capped", 0)
         """How many attempts were given up: too many open without a bound, or too many matches of one start."""
+        self.bad = counters.get("bad", 0)
+        """How many input rows were rejected: changes that do not fit their model."""
+
+    def add_rejected(self, count: int, note: str) -> None:
+        """Add rejected input rows to the ``bad`` counter and to the notes."""
+        self.bad += count
+        self.notes = (*self.notes, note)
 
     @overload
     def __getitem__(self, index: int) -> Match: ...
@@ -135,7 +142,9 @@ def together(found: Sequence[Matches]) -> Matches:
     if len(found) == 1:
         return found[0]
     matches = sorted((match for one in found for match in one), key=lambda match: (match.end, match.start))
-    counted = {name: sum(getattr(one, name) for one in found) for name in ("suppressed", "evidence_dropped", "capped")}
+    counted = {
+        name: sum(getattr(one, name) for one in found) for name in ("suppressed", "evidence_dropped", "capped", "bad")
+    }
     columns = dict.fromkeys(name for one in found for name in one._columns)
     return Matches(matches, counted, None, list(columns), [note for one in found for note in one.notes])
 

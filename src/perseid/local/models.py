@@ -14,9 +14,9 @@ from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES
 from perseid.engines.models.transactions import Waiting, transactions
-from perseid.errors import EventDataError, missing_column, warn
+from perseid.errors import EventDataError, UnsupportedError, missing_column, warn
 from perseid.local.narrow import column_types
-from perseid.local.rows import Events, read_events
+from perseid.local.rows import Events, is_spark, read_events
 from perseid.local.tables import Table, read_table, time_column
 from perseid.semantics import types as t
 from perseid.semantics.graphs import Change, Happening
@@ -97,22 +97,23 @@ class Models:
 
     def events(self, *queries: str) -> pa.Table:
         """What the named queries found, updated and lost, or all of them: a row for each, in the order of time."""
+        self._require_local("events")
         watched = Watched(queries or tuple(self.queries.queries), ())
-        return events_here(self, [watched])[0].data
+        tables, rejected = self.event_tables([watched])
+        warn_of_rejected(rejected)
+        return tables[0]
 
-    def event_tables(self, watched: Sequence[Watched]) -> list[pa.Table]:
-        """The events, for each that watches them; the changes are gone through once."""
+    def event_tables(self, watched: Sequence[Watched]) -> tuple[list[pa.Table], list[str]]:
+        """One table of events for each watcher, and the reason for each rejected change; reads the changes once."""
         rows = [EventRows(self.queries, one, self.key) for one in watched]
-        refused: list[str] = []
+        rejected: list[str] = []
         queries = dict.fromkeys(name for one in watched for name in one.queries)
         for key, time, told in self.told(queries):
             for one in rows:
                 one.add(key, time, told)
-            refused += [why for _, why in told.refused]
-        if refused:
-            warn(f"{len(refused)} changes do not fit the model and were left out; the first: {refused[0]}")
+            rejected += [why for _, why in told.refused]
         element, keys = self.name_types()
-        return [one.table(element, keys) for one in rows]
+        return [one.table(element, keys) for one in rows], rejected
 
     def name_types(self) -> tuple[Any, list[Any]]:
         """The types of names of nodes, and of the columns that tell models apart."""
@@ -121,19 +122,35 @@ class Models:
 
     def matches(self) -> dict[tuple[Any, ...], dict[str, list[Match]]]:
         """By model and query, the matches there are after the last change."""
+        self._require_local("matches")
         return standing_matches(self.live())
 
     def refused(self) -> list[tuple[tuple[Any, ...], int, Change, str]]:
         """Changes that do not fit the model as it stood: of which model, when, what, and why."""
+        self._require_local("refused")
         return [(key, time, *one) for key, time, told in self.told() for one in told.refused]
 
     def live(self, until: int | None = None) -> dict[tuple[Any, ...], LiveModel]:
         """The models after the last change, or after those up to a time, by their keys."""
+        self._require_local("live")
         live: dict[tuple[Any, ...], LiveModel] = {}
+        rejected: list[str] = []
         for key, time, changes in self.transactions():
             if until is None or time <= until:
-                live.setdefault(key, LiveModel(self.queries)).transact(time, changes)
+                if key not in live:
+                    live[key] = LiveModel(self.queries)
+                rejected += [why for _, why in live[key].transact(time, changes).refused]
+        warn_of_rejected(rejected)
         return live
+
+    def _require_local(self, method: str) -> None:
+        """Reject data of Spark, which only patterns and rules read."""
+        if is_spark(self.data):
+            raise UnsupportedError(
+                f"model.{method}() reads changes of this process, and this model is over a Spark DataFrame.",
+                hint="On Spark name the query in a pattern, match found q a, and run it: ps.patterns(metamodel).detect(model)."
+                f" For few changes collect them first: ps.model(changes.toPandas(), metamodel).{method}().",
+            )
 
     def _require(self, table: Table, role: str) -> None:
         name = self.columns[role]
@@ -146,10 +163,27 @@ class Models:
         return f"<model {self.queries.kinds.metamodel.name}: changes by {', '.join(self.key) or 'one model'}>"
 
 
-def events_here(models: Models, watched: Sequence[Watched]) -> list[Events]:
-    """The events of models in this process, for each that watches them."""
-    tables = models.event_tables(watched)
-    return [event_stream(table, models, one) for table, one in zip(tables, watched, strict=True)]
+def events_here(models: Models, watched: Sequence[Watched]) -> tuple[list[Events], list[str]]:
+    """The events of models in this process, for each that watches them, and the reason for each rejected change."""
+    tables, rejected = models.event_tables(watched)
+    warn_of_rejected(rejected)
+    return [event_stream(table, models, one) for table, one in zip(tables, watched, strict=True)], rejected
+
+
+def describe_rejected(rejected: Sequence[str]) -> str:
+    """A sentence with the number of rejected changes and the first reason."""
+    count = (
+        "1 change does not fit the model and was"
+        if len(rejected) == 1
+        else f"{len(rejected)} changes do not fit the model and were"
+    )
+    return f"{count} left out; the first: {rejected[0]}"
+
+
+def warn_of_rejected(rejected: Sequence[str]) -> None:
+    """Warn where changes were rejected."""
+    if rejected:
+        warn(describe_rejected(rejected))
 
 
 def beside_of(events: Events, types: Mapping[str, t.Type]) -> Beside:

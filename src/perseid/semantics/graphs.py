@@ -21,6 +21,7 @@ from perseid.semantics.values import Value
 Element: TypeAlias = "str | int"
 """What a node is called: unique in its model, all of one model texts or all numbers."""
 Action = Choice["create", "delete", "set", "link", "unlink"]
+ACTIONS: tuple[Action, ...] = ("create", "delete", "set", "link", "unlink")
 RANK: dict[str, int] = {"unlink": 0, "delete": 1, "create": 2, "set": 3, "link": 4}
 """The order of changes of one moment that nothing else puts in order: so an element can be replaced, an edge moved."""
 NAN = float("nan")
@@ -114,7 +115,7 @@ class Graph:
                 return self._link(change)
             case "unlink":
                 return self._unlink(change)
-        raise ChangeError(f"There is no change called {change.action!r}.")
+        raise ChangeError(f"There is no change called {change.action!r}. Changes are: {', '.join(ACTIONS)}.")
 
     def value(self, element: Element, attribute: str) -> Value:
         return self.values.get((element, attribute))
