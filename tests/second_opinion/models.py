@@ -4,7 +4,7 @@ The evaluator follows docs/semantics.md (Live models) and docs/guides/models.md 
 applies each transaction to a graph of its own, recomputes every query from scratch, and derives *found*, *updated* and
 *lost* from two consecutive results. Queries have a form of their own here, with a printer to the text of the language.
 
-Where the documentation is silent, a constant below names the reading.
+A constant below names each reading that the documentation left open when this evaluator was written.
 """
 
 from __future__ import annotations
