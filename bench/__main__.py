@@ -66,7 +66,7 @@ def _joins_stream(args: argparse.Namespace, data: Path) -> harness.Report:
 def _trees(args: argparse.Namespace, data: Path) -> harness.Report:
     from bench.trees.contest import run
 
-    return run(args.size, data, args.out)
+    return run(args.size, data, args.out, args.part)
 
 
 def _joins(args: argparse.Namespace, data: Path) -> harness.Report:
@@ -190,6 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="Q1n,Q3",
         help="only these queries, or these parts of joins (flat,deep,feed,million); the others' targets are not checked",
     )
+    parser.add_argument("--part", choices=["esma"], default=None, help="of trees: only this part; no target applies")
     parser.add_argument("--kills", type=int, default=None, metavar="N", help="of crash: how often the job is hurt")
     parser.add_argument("--seed", type=int, default=None, help="of crash: when, and in which order")
     parser.add_argument("--data", type=Path, default=None, help="folder to keep generated data in (default: temporary)")
@@ -203,6 +204,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.name is None:
         parser.error("say which benchmark, or --list")
     _check_names(parser, args.only or (), JOINS_PARTS if args.name == "joins" else tuple(QUERIES))
+    if args.part is not None and args.name != "trees":
+        parser.error("--part is an option of trees")
     with tempfile.TemporaryDirectory(prefix="perseid-bench-") as scratch:
         data = args.data or Path(scratch)
         data.mkdir(parents=True, exist_ok=True)
@@ -214,6 +217,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         targets = harness.targets_of(args.name, args.size)
         if args.only:
             targets = {name: least for name, least in targets.items() if name.split(".")[0] in args.only}
+        if args.part is not None:
+            targets = {}
         if args.kills is not None and "harms" in targets:
             targets["harms"] = args.kills
         return harness.conclude(report, args.out, targets)

@@ -218,6 +218,17 @@ class Report:
             lines.append(f"{name:<{width}}  {value:>10}  {aim:>7}  {verdict}".rstrip())
         return "\n".join(lines)
 
+    def target_table(self, targets: Mapping[str, float]) -> str:
+        """Every target with its figure and whether it is met, as a Markdown table."""
+        lines = ["| figure | target | measured | met |", "|---|--:|--:|---|"]
+        for name, target in targets.items():
+            figure = self.figures.get(name)
+            if figure is None:
+                lines.append(f"| `{name}` | {target:g} | - | no: {self.reasons.get(name, 'not measured')} |")
+            else:
+                lines.append(f"| `{name}` | {target:g} | {figure:.3g} | {'no' if figure < target else 'yes'} |")
+        return "\n".join(lines)
+
     def times(self, count: int) -> str:
         """For people: what everybody took for so many events, whatever the ratios."""
         width = max((len(name) for name in self.records), default=0)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.harness import Clock, Contestant, Record, Report, contest, paired_ratio, progress, say
-from bench.trees import rivals
+from bench.harness import Clock, Contestant, Record, Report, contest, paired_ratio, progress, say, targets_of
+from bench.trees import interpreted, rivals
 from bench.trees.dblp import dblp
 from bench.trees.figures import Measurement, beside_printed, draw, table
 from bench.trees.many import many_patterns
@@ -56,9 +56,12 @@ def ours(matcher: Matcher, path: Path, trusted: bool) -> tuple[int, ...]:
     return tuple(counts.tolist())
 
 
-def run(size: str, data: Path, out: Path | None) -> Report:
-    """Measure at a size, with generated documents kept in a folder."""
-    clock, report = Clock(*LIMITS[size]), Report("trees", size)
+def run(size: str, data: Path, out: Path | None, part: str | None = None) -> Report:
+    """Measure at a size, with generated documents kept in a folder. ``part="esma"`` runs the paper's algorithm only."""
+    clock, report = Clock(*LIMITS[size]), Report("trees" if part is None else f"trees-{part}", size)
+    if part == "esma":
+        say(interpreted.measure(size, clock, report, data, matcher_of, ours))
+        return report
     documents = dict(_documents(size, data))
     measured: list[Measurement] = []
     for (kind, number), path in documents.items():
@@ -68,12 +71,14 @@ def run(size: str, data: Path, out: Path | None) -> Report:
     _judged(size, clock, report, documents["xmark", 0], data)
     _many(size, clock, report, documents["xmark", 0 if size == "quick" else 2])
     _memory(report, [path for (kind, _), path in documents.items() if kind == "xmark"])
+    compared = interpreted.measure(size, clock, report, data, matcher_of, ours)
     if size != "quick":
         from bench.trees.on_spark import measure
 
         measured += measure(size, clock, report, data, documents)
     say(table(measured))
     say(beside_printed(measured, "safe"))
+    say(f"\n{compared}\n\n{report.target_table(targets_of('trees', size))}\n")
     for path in draw(measured, out, f"trees-{size}", ("safe", "trusted")) if out is not None else ():
         say(f"written: {path}")
     return report

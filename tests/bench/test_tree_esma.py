@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from bench.trees import esma
+from bench import harness
+from bench.__main__ import main
+from bench.trees import esma, interpreted
 from bench.trees.contest import matcher_of, ours
 from bench.trees.dblp import dblp
 from bench.trees.queries import QUERIES
@@ -125,3 +127,44 @@ def test_esma_returns_what_the_oracle_returns_at_random(block: int) -> None:
             assert plain_esma(given, list(root.walk())) == expected, (tp.print_tree(pattern), body)
             matched += oracle is not None
             runs += has_run(expected)
+
+
+def test_plain_python_matcher_is_measured_and_a_wrong_count_is_not(paths: dict[str, list[Path]]) -> None:
+    path = paths["dblp"][1]
+    right = ours(matcher_of([QUERIES["Q1.3"].text]), path, trusted=False)[0]
+    rows = [
+        interpreted.InterpretedRow(QUERIES["Q1.3"], path, right, {}),
+        interpreted.InterpretedRow(QUERIES["Q1.4"], path, 99, {}),
+    ]
+    interpreted.run_plain(rows, 60.0)
+    assert rows[0].records["plain"].seconds
+    assert rows[0].records["plain scan"].seconds
+    assert "right is 99" in (rows[1].records["plain"].failure or "")
+    assert rows[1].rate("plain") is None
+    lines = interpreted.format_table([rows[0]], ["plain"]).splitlines()
+    assert lines[2].startswith(f"| Q1.3 | DBLP, 0.00 MB | {right} |")
+
+
+def test_plain_python_matcher_without_time_has_a_reason(paths: dict[str, list[Path]]) -> None:
+    rows = [interpreted.InterpretedRow(QUERIES["Q1.3"], paths["dblp"][1], 1, {})]
+    interpreted.run_plain(rows, 0.0)
+    assert rows[0].records["plain"].failure == "the run's time was up"
+
+
+def test_target_table_names_missed_and_unmeasured_targets() -> None:
+    report = harness.Report("trees", "standard")
+    report.add("fast", 3.0)
+    report.add("slow", 1.0)
+    report.add("failed", None, "ours: not done")
+    assert report.target_table({"fast": 2.0, "slow": 2.0, "failed": 1.0, "absent": 1.0}).splitlines()[2:] == [
+        "| `fast` | 2 | 3 | yes |",
+        "| `slow` | 2 | 1 | no |",
+        "| `failed` | 1 | - | no: ours: not done |",
+        "| `absent` | 1 | - | no: not measured |",
+    ]
+
+
+def test_part_is_rejected_for_other_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["joins", "--part", "esma"])
+    assert "--part is an option of trees" in capsys.readouterr().err
