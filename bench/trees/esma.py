@@ -550,22 +550,22 @@ class RunCandidate:
 class SiblingRuns(list[ResultNode | None]):
     """The result of a SiblingFA on the children of one element: the leftmost longest runs (T3-1, fixed)."""
 
-    __slots__ = ("candidates", "count", "table")
+    __slots__ = ("candidates", "siblings", "table")
 
     def __init__(self, table: SiblingTable) -> None:
         super().__init__()
-        self.table, self.count = table, 0
+        self.table, self.siblings = table, 0
         self.candidates: list[RunCandidate] = []
 
     def advance(self, mask: int, values: Mapping[int, Sequence[ResultNode | None]], number: int) -> None:
-        self.count += 1
+        self.siblings += 1
         begins = mask and self.table.step(0, mask)
         if not begins and not self.candidates:
             return
         if begins:
-            self.candidates.append(RunCandidate(number, self.count - 1))
+            self.candidates.append(RunCandidate(number, self.siblings - 1))
         for candidate in self.candidates:
-            candidate.advance(self.table, mask, values, self.count)
+            candidate.advance(self.table, mask, values, self.siblings)
         while self.candidates and not self.candidates[0].threads:
             self._emit_first()
 
