@@ -46,8 +46,13 @@ class Question:
     @property
     def due(self) -> set[tuple[str, int, int]]:
         """As the oracle has it: who, and the two documents."""
+        return set(self.due_counts)
+
+    @property
+    def due_counts(self) -> Counter[tuple[str, int, int]]:
+        """How many notifications of the oracle each owner has of each pair of documents."""
         given = {name: parse_subscription(text) for name, text in self.texts.items()}
-        return {(one.subscription, one.left, one.right) for one in notifications(given, self.documents)}
+        return Counter((one.subscription, one.left, one.right) for one in notifications(given, self.documents))
 
 
 def ask(seed: int) -> Question:

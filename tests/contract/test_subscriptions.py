@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,9 +48,13 @@ def test_equals_the_oracle() -> None:
     found = 0
     for seed in SEEDS:
         question = ask(seed)
-        told = whole(question).told
-        assert {one[:3] for one in told} == question.due, f"seed {seed}"
-        found += len(told)
+        for expand in (True, False):
+            told = whole(question, expand=expand).told
+            counts: Counter[tuple[str, int, int]] = Counter()
+            for one, many in told.items():
+                counts[one[0], one[1], one[2]] += many
+            assert counts == question.due_counts, f"seed {seed}"
+        found += sum(counts.values())
     assert found > 80 or not FAST
 
 
@@ -310,7 +315,9 @@ def test_the_part_of_a_group_is_what_it_was() -> None:
 PARTS = {
     "plain": [7320495552700011090],
     "constant": [6453999644272738786, 2115496204498692564],
-    "either": [2168313447775795505, 6102568578230991892],
+    # Alternatives go to the part of the first. A file that was written before names both parts, which is no harm:
+    # a share that finds nothing of its own in a text drops it.
+    "either": [2168313447775795505, 2168313447775795505],
 }
 KEYS = [
     2903583055092505217,

@@ -93,3 +93,35 @@ def test_what_they_share_is_told() -> None:
     assert "1,000 subscriptions, 2,000 ways round" in told
     assert "templates: 1 of equalities alone, 2 with constants" in told
     assert "F//item->n0/by->n1" in told
+
+
+EITHER = {
+    "constants": "F//item[/by->x] FOLLOWED BY{x = y AND (x = 'ann' OR y = 'ann'), forever} F//item[/by->y]",
+    "names": "F//item[/by->x2][/by->x3] FOLLOWED BY{x2 = y OR x3 = y, forever} F//item[/by->y]",
+    "plain": "F//item[/by->x] FOLLOWED BY{x = y, forever} F//item[/by->y]",
+}
+
+
+def test_or_is_notified_once_for_each_pair() -> None:
+    """With rows of their own for subscriptions with OR, and all variables of the alternatives that hold."""
+    both = documents((0, "ann", "x"), (5, "ann", "x"))
+    rows = ps.subscriptions(EITHER).match(both).to_pylist()
+    assert sorted(who for row in rows for who in row["subscriptions"]) == ["constants", "names", "plain"]
+    assert all((row["left"]["n"], row["right"]["n"]) == (0, 1) for row in rows)
+    each = ps.subscriptions(EITHER).match(both, expand=True).to_pylist()
+    values = {row["subscription"]: dict(row["values"]) for row in each}
+    assert len(each) == 3
+    assert values["constants"] == {"x": "ann", "y": "ann"}
+    assert values["names"] == {"x2": "ann", "x3": "ann", "y": "ann"}
+
+
+def test_or_makes_one_result_of_a_pair() -> None:
+    text = "SELECT <m>{x2}{x3}</m> FROM " + EITHER["names"]
+    rows = ps.subscriptions(text).match(documents((0, "ann", "x"), (5, "ann", "x"))).to_pylist()
+    assert [row["result"] for row in rows] == ["<m><by>ann</by><by>ann</by></m>"]
+
+
+def test_subscribers_with_the_same_or_have_one_row() -> None:
+    texts = {f"reader {i}": EITHER["constants"].replace("forever", f"{i} seconds") for i in range(1, 11)}
+    (row,) = ps.subscriptions(texts).match(documents((0, "ann", "x"), (5, "ann", "x"))).to_pylist()
+    assert sorted(row["subscriptions"]) == sorted(f"reader {i}" for i in range(5, 11))

@@ -105,6 +105,12 @@ class RandomSubscription:
         predicate = " AND ".join(parts)
         if chance.random() < 0.1:
             predicate = predicate.replace(" AND ", " OR ", 1)
+        # Alternatives that often hold together: what they find has to be one notification.
+        if " OR " not in predicate and chance.random() < 0.2:
+            either = (f"{chance.choice(self.names)} {chance.choice(['contains', '!='])} '{text}'" for text in "1z")
+            predicate += f" AND ({' OR '.join(either)})"
+        if chance.random() < 0.1:
+            predicate = f"({predicate}) OR {chance.choice(mine)} = {chance.choice(other)}"
         window = chance.choice(["forever", "forever", "0 seconds", "2 seconds", "5 seconds"])
         relation = chance.choice(["JOIN", "FOLLOWED BY"])
         return f"{chance.choice('SSST')}{left} {relation}{{{predicate}, {window}}} {chance.choice('SSST')}{right}"

@@ -98,6 +98,28 @@ def test_what_is_counted(spark: SparkSession) -> None:
     assert {name: seen.get[name] for name in ("events", "bad", "matches")} == {"events": 4, "bad": 2, "matches": 1}
 
 
+EITHER = {
+    "constants": "S//a->x FOLLOWED BY{x = y AND (x = '1' OR y = '1'), 1 day} S//a->y",
+    "names": "S//r[/a->x2][/a->x3] FOLLOWED BY{x2 = y OR x3 = y, 1 day} S//r[/a->y]",
+    "different nodes": "S//r[/a->x][/b->z] FOLLOWED BY{x = y OR z = y, 1 day} S//r[/a->y]",
+}
+
+
+@pytest.mark.parametrize("expand", [False, True])
+def test_or_is_notified_once_in_any_number_of_shares(spark: SparkSession, streams: Streams, expand: bool) -> None:
+    rows = [{"ts": at(i), "n": i, "kind": "S", "xml": "<r><a>1</a><b>1</b></r>"} for i in range(3)]
+    asked = ps.subscriptions(EITHER)
+    here = told(asked.match(declared(pa.Table.from_pylist(rows, schema=ARROW)), expand=expand).to_pylist())
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    assert here == Counter({(who, *pair): 1 + (who == "different nodes") for who in EITHER for pair in pairs})
+    for shares in (1, 3):
+        assert told(rows_of(asked.detect(declared(batch_of(spark, rows)), shares=shares, expand=expand))) == here
+    ends = [{"ts": at(FAR + i), "n": -1 - i, "kind": "S", "xml": "<z/>"} for i in range(2)]
+    streams.add("input", ARROW, rows[:1], rows[1:], *([one] for one in ends))
+    run = streams.run(asked.detect(declared(streams.read("input", ARROW)), shares=3, expand=expand))
+    assert told(run.rows) == here
+
+
 def test_a_stream_in_pieces_and_again(streams: Streams) -> None:
     """Any cut, and a restart in the middle; a document that comes late and one that cannot be read are rows of their own."""
     texts, rows = random_feed(2, 10)

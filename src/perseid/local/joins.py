@@ -12,7 +12,7 @@ import pyarrow as pa
 from perseid.engines.joins.construction import constructed, nodes_by_side
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Joined, Joiner, notified, pairs
+from perseid.engines.joins.joiner import Joined, Joiner, merged_entries, notified, pairs
 from perseid.engines.joins.output import values_of
 from perseid.engines.joins.reading import ChainReader
 from perseid.engines.trees.formats import Lot, together
@@ -165,27 +165,33 @@ class _Maker:
 
 def _compact(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:
     """A row for each pair and what is made of it; subscriptions whose left block is the newer document's have their own."""
+    merged, (_, entry) = merged_entries(joined, joiner.subscriptions)
+    groups = None if merged is None else joiner.subscriptions.alternatives.groups(entry).tolist()
+    at = 0
     for group, count, older, newer, nodes in pairs(joined):
         owners = joiner.subscriptions.whose(group, count, joined.index)
+        # Subscriptions with OR have rows of their own, by what they ask for; those of others have the number 0.
+        numbered = [(0, one) for one in owners]
+        if merged is not None and groups is not None:
+            numbered = [(groups[at + i], one) for i, one in enumerate(owners) if merged.kept[at + i]]
+        at += count
         for swapped in (False, True):
             left, right = (int(numbers[one]) for one in ((newer, older) if swapped else (older, newer)))
-            own = [(name, row) for name, row in owners if row.swapped is swapped]
-            whose: dict[str | None, list[Any]] = {}
-            if maker is None and own:
-                whose[None] = [name for name, _ in own]
-            elif maker is not None:
-                for name, row in own:
-                    whose.setdefault(maker.result(name, row, left, right, nodes), []).append(name)
-            for made, names in whose.items():
+            whose: dict[tuple[int, str | None], list[Any]] = {}
+            for number, (name, row) in numbered:
+                if row.swapped is swapped:
+                    made = None if maker is None else maker.result(name, row, left, right, nodes)
+                    whose.setdefault((number, made), []).append(name)
+            for (_, made), names in whose.items():
                 yield {"subscriptions": names, "left": left, "right": right, "result": made}
 
 
 def _expanded(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:
-    for (name, row), older, newer, nodes in notified(joined, joiner.subscriptions):
-        left, right = (int(numbers[one]) for one in ((newer, older) if row.swapped else (older, newer)))
-        values = list(values_of(row, joiner, older, newer, nodes))
-        made = None if maker is None else maker.result(name, row, left, right, nodes)
-        yield {"subscription": name, "left": left, "right": right, "values": values, "result": made}
+    for one in notified(joined, joiner.subscriptions):
+        left, right = (int(numbers[n]) for n in ((one.newer, one.older) if one.row.swapped else (one.older, one.newer)))
+        values = values_of(((one.row, one.nodes), *one.also), joiner, one.older, one.newer)
+        made = None if maker is None else maker.result(one.owner, one.row, left, right, one.nodes)
+        yield {"subscription": one.owner, "left": left, "right": right, "values": values, "result": made}
 
 
 def _table(rows: list[dict[str, Any]], given: _Given, expand: bool, made: bool, published: bool) -> Any:

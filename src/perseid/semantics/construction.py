@@ -29,7 +29,7 @@ def built(
     subscription: Subscription,
     left: Element,
     right: Element,
-    nodes: Sequence[int],
+    nodes: tuple[Sequence[int], Sequence[int]],
     namespaces: Mapping[str, str] | None = None,
 ) -> str:
     """The XML that SELECT makes of a pair of documents and a notification's nodes, as ``joins`` numbers them."""
@@ -40,7 +40,7 @@ def bound(
     subscription: Subscription,
     left: Element,
     right: Element,
-    nodes: Sequence[int],
+    nodes: tuple[Sequence[int], Sequence[int]],
     namespaces: Mapping[str, str] | None = None,
 ) -> dict[str, list[Found]]:
     """By variable: every node that it can be, in document order."""
@@ -50,10 +50,9 @@ def bound(
     found: tuple[dict[str, set[Found]], dict[str, set[Found]]] = ({}, {})
     for related in _normal_forms(subscription):
         shown = [kept(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
-        own = len(shown[LEFT])
-        if own + len(shown[RIGHT]) != len(nodes):
+        if any(len(shown[side]) != len(nodes[side]) for side in (LEFT, RIGHT)):
             continue
-        there = [[named[LEFT].get(one) for one in nodes[:own]], [named[RIGHT].get(one) for one in nodes[own:]]]
+        there = [[named[side].get(one) for one in nodes[side]] for side in (LEFT, RIGHT)]
         given = [
             {step: {one} for step, one in zip(shown[side], there[side], strict=True) if one is not None}
             for side in (LEFT, RIGHT)

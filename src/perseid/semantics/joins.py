@@ -44,8 +44,11 @@ class Notification:
     subscription: str
     left: int
     right: int
-    nodes: tuple[int, ...]
-    """The nodes of the left document, then those of the right one, by :func:`numbers`."""
+    nodes: tuple[tuple[int, ...], tuple[int, ...]]
+    """The nodes of the left document and those of the right one, by :func:`numbers`, each in the order of the block's steps.
+
+    Neither variables nor alternatives are named: what several alternatives of an OR find in the same nodes is one.
+    """
 
 
 def notifications(
@@ -111,7 +114,10 @@ def _of_one(
             if all(one[a].text == other[b].text for a, b in related.pairs) and all(
                 ordered(one[a].text, op, other[b].text) for a, op, b in related.ordered
             ):
-                nodes = (*(numbered[i][one[n]] for n in shown[LEFT]), *(numbered[j][other[n]] for n in shown[RIGHT]))
+                nodes = (
+                    tuple(numbered[i][one[n]] for n in shown[LEFT]),
+                    tuple(numbered[j][other[n]] for n in shown[RIGHT]),
+                )
                 yield Notification(name, left.id, right.id, nodes), (one, other)
 
 

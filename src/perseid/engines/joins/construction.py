@@ -31,7 +31,7 @@ def constructed(
     counts, so this runs anywhere; what was read last is kept.
     """
     read = _subscription(subscription) if isinstance(subscription, str) else subscription
-    return built(read, element_of(left), element_of(right), (*left_nodes, *right_nodes), dict(namespaces))
+    return built(read, element_of(left), element_of(right), (tuple(left_nodes), tuple(right_nodes)), dict(namespaces))
 
 
 class Maker:

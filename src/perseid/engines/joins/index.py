@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from perseid.engines.joins import layout as y
+from perseid.engines.joins.alternatives import Alternatives
 from perseid.engines.joins.entries import Entries
 from perseid.engines.joins.graph import Asked, Chain, Edge, Kind, Row, Template
 from perseid.engines.joins.kernel import put_again, put_all, put_paths
@@ -35,6 +36,7 @@ class Subscriptions:
     roots: list[int] = field(default_factory=list)
     numbers: Entries = field(default_factory=Entries)
     """By entry: whose it is, and what it asks for."""
+    alternatives: Alternatives = field(default_factory=Alternatives)
     prefixes: int = 0
     _ends: list[Any] = field(default_factory=list)
     _windows: list[Any] = field(default_factory=list)
@@ -51,7 +53,7 @@ class Subscriptions:
         """Their windows in that order, and how many entries there were."""
 
     def add(self, given: Iterable[tuple[Any, Row]]) -> None:
-        """Add rows, each with whose it is."""
+        """Add rows, each with whose it is; several of one owner and one order of the documents are alternatives."""
         rows = list(given)
         width = max((len(row.asked) for _, row in rows), default=1)
         paths = np.zeros((len(rows), 2 * width), np.int64)
@@ -64,11 +66,18 @@ class Subscriptions:
             windows[i] = ENDLESS if row.window is None else row.window
             for e, (edge, asked) in enumerate(zip(row.template.edges, row.asked, strict=True)):
                 paths[i, 2 * e : 2 * e + 2] = self.choice(edge, asked)
+        first = len(self.numbers)
         self.numbers.extend([whose for whose, _ in rows], [row for _, row in rows])
-        self.add_paths(roots, paths, lengths, windows)
+        ends = self.add_paths(roots, paths, lengths, windows)
+        families: dict[tuple[Any, bool], list[int]] = {}
+        for i, (whose, row) in enumerate(rows):
+            families.setdefault((whose, row.swapped), []).append(i)
+        for places in families.values():
+            if len(places) > 1:
+                self.alternatives.add(np.array([places]) + first, ends[places].reshape(1, -1))
 
-    def add_paths(self, roots: Any, paths: Any, lengths: Any, windows: Any) -> None:
-        """Add subscriptions as choices; whose they are is in ``numbers`` already."""
+    def add_paths(self, roots: Any, paths: Any, lengths: Any, windows: Any) -> Any:
+        """Add subscriptions as choices, and return the prefix that each ends at; whose they are is in ``numbers`` already."""
         ends = np.zeros(len(roots), np.int64)
         at = np.array([len(roots), 0, self.prefixes], np.int64)
         while at[1] < at[0]:
@@ -78,6 +87,7 @@ class Subscriptions:
         self.prefixes = int(at[2])
         self._ends.append(ends.astype(np.int32))
         self._windows.append(windows)
+        return ends
 
     def remove(self, whose: Collection[object]) -> int:
         """Take out all that belongs to somebody; how many entries that was."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from perseid.engines.joins import layout as y
+from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.kernel import join_documents, list_documents
@@ -242,14 +243,43 @@ def pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:
             yield group, count, older, newer, nodes[at - first : end]
 
 
-def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[tuple[tuple[Any, Row], int, int, list[int]]]:
-    """Every notification: whose, the older document, the newer, and the nodes; a pair that many are due is told of often."""
+class Notified(NamedTuple):
+    """One notification as the engine finds it."""
+
+    owner: Any
+    row: Row
+    older: int
+    newer: int
+    nodes: list[int]
+    also: tuple[tuple[Row, list[int]], ...] = ()
+    """Other alternatives of the subscription that find it, and their nodes in the order of their rows."""
+
+
+def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[Notified]:
+    """Every notification once, whatever number of alternatives find it."""
+    begin, merged, due = 0, *merged_entries(joined, subscriptions)
     for part in _blocks(joined):
         owners, at = subscriptions.numbers.at(subscriptions.due(part.rows, part.index)), 0
         for _, count, older, newer, nodes in pairs(part):
-            for whose in owners[at : at + count]:
-                yield whose, older, newer, nodes
+            for place in range(at, at + count):
+                if merged is None:
+                    yield Notified(*owners[place], older, newer, nodes)
+                elif merged.kept[begin + place]:
+                    others = merged.also.get(begin + place, ())
+                    also = tuple((subscriptions.numbers.row(due[1][i]), nodes_of(joined, due[0][i])) for i in others)
+                    yield Notified(*owners[place], older, newer, nodes, also)
             at += count
+        begin += at
+
+
+def merged_entries(joined: Joined, subscriptions: Subscriptions) -> tuple[Merged | None, tuple[Any, Any]]:
+    """All entries that are due, merged: None where no subscription has alternatives; and their rows and numbers."""
+    none = np.zeros(0, np.int64)
+    if not subscriptions.alternatives or not len(joined.rows):
+        return None, (none, none)
+    entry = subscriptions.due(joined.rows, joined.index)
+    pair = np.repeat(np.arange(len(joined.rows)), joined.rows[:, y.O_COUNT])
+    return merge_alternatives(joined, subscriptions, pair, entry), (pair, entry)
 
 
 def _blocks(joined: Joined) -> Iterator[Joined]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from perseid.engines.joins import layout as y
+from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
 from perseid.engines.joins.construction import Maker, constructed, nodes_by_side
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
@@ -41,14 +42,25 @@ class Told:
         pair, entry = pair[alive], entry[alive]
         if not len(pair):
             return
+        merged = merge_alternatives(joined, self.index, pair, entry)
+        values: list[list[tuple[str, str]]] = []
+        if self.plan.expand:
+            values = list(self._values(joined, joiner, pair, entry, merged))
+        if merged is not None:
+            pair, entry = pair[merged.kept], entry[merged.kept]
         swapped = self.index.numbers.swapped(entry)
         left, right = np.where(swapped, newer[pair], older[pair]), np.where(swapped, older[pair], newer[pair])
         results = self._results(joined, documents, pair, entry, left, right) if self.plan.results else None
         if self.plan.expand:
-            values = pa.array(list(self._values(joined, joiner, pair, entry)), VALUES.type)
-            table = self._table(documents, self.index.numbers.names(entry), left, right, values, results)
+            texts = pa.array(values, VALUES.type)
+            table = self._table(documents, self.index.numbers.names(entry), left, right, texts, results)
         else:
-            table = self._compact(documents, 2 * pair + swapped, entry, left, right, results)
+            by = 2 * pair + swapped
+            if merged is not None:
+                # Alternatives of one subscription may be due by different rows: those with OR have rows of their own.
+                groups, number = np.unique(self.index.alternatives.groups(entry), return_inverse=True)
+                by = by * len(groups) + number
+            table = self._compact(documents, by, entry, left, right, results)
         self._parts.append(table)
         self.rows += table.num_rows
 
@@ -66,10 +78,16 @@ class Told:
         some = None if results is None else results.take(pa.array(first))
         return self._table(documents, whose, left[first], right[first], None, some)
 
-    def _values(self, joined: Joined, joiner: Joiner, pair: Any, entry: Any) -> Iterator[list[tuple[str, str]]]:
-        for i, number in zip(pair.tolist(), entry.tolist(), strict=True):
-            older, newer = int(joined.rows[i, y.O_OLDER]), int(joined.rows[i, y.O_NEWER])
-            yield list(values_of(self.index.numbers.row(number), joiner, older, newer, _nodes(joined, i)))
+    def _values(
+        self, joined: Joined, joiner: Joiner, pair: Any, entry: Any, merged: Merged | None
+    ) -> Iterator[list[tuple[str, str]]]:
+        """By entry that is kept: the variables that it compares, and those of the other alternatives that hold."""
+        for place, i in enumerate(pair.tolist()):
+            if merged is not None and not merged.kept[place]:
+                continue
+            places = (place, *(() if merged is None else merged.also.get(place, ())))
+            ways = [(self.index.numbers.row(int(entry[at])), nodes_of(joined, int(pair[at]))) for at in places]
+            yield values_of(ways, joiner, int(joined.rows[i, y.O_OLDER]), int(joined.rows[i, y.O_NEWER]))
 
     def _results(self, joined: Joined, documents: Any, pair: Any, entry: Any, left: Any, right: Any) -> Any:
         """What is made of each; the same of the same pair, subscriptions that make the same have it from one."""
@@ -84,7 +102,7 @@ class Told:
             if asked is None:
                 made.append(None)
                 continue
-            sides = nodes_by_side(self.index.numbers.row(number), _nodes(joined, i))
+            sides = nodes_by_side(self.index.numbers.row(number), nodes_of(joined, i))
             key = (id(asked), a, b, *sides)
             if key not in known:
                 known[key] = constructed(asked, bodies[a].as_py(), bodies[b].as_py(), *sides, self.plan.namespaces)
@@ -109,12 +127,16 @@ class Told:
         return pa.concat_tables([self.plan.schema.empty_table(), *self._parts])
 
 
-def _nodes(joined: Joined, pair: int) -> list[int]:
-    end = joined.rows[pair + 1, y.O_AT] if pair + 1 < len(joined.rows) else len(joined.nodes)
-    return joined.nodes[joined.rows[pair, y.O_AT] : end].tolist()  # type: ignore[no-any-return]
+def values_of(ways: Iterable[tuple[Row, list[int]]], joiner: Joiner, older: int, newer: int) -> list[tuple[str, str]]:
+    """The texts of a notification's variables, of all alternatives that find it; where two differ, of the first."""
+    found: dict[str, str] = {}
+    for row, nodes in ways:
+        for name, text in _texts(row, joiner, older, newer, nodes):
+            found.setdefault(name, text)
+    return list(found.items())
 
 
-def values_of(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
+def _texts(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
     """The variables of a notification that are compared, with their texts: those of the left block first.
 
     Nodes above those are not: whether their texts are known depends on what others ask for.

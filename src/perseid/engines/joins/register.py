@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from perseid.engines.joins.alternatives import same_order
 from perseid.engines.joins.graph import Chain, Row, rows_of
 from perseid.engines.joins.index import ENDLESS, Subscriptions
 from perseid.lang.tree_patterns import Constant
@@ -78,19 +79,25 @@ class Register:
         whole = [
             (whose, row)
             for whose, rows in found.whole
-            for row in rows
-            if share is None or share.has(next(_parts(row, [()])))
+            for lead, row in _led(rows)
+            if share is None or share.has(next(_parts(lead, [()])))
         ]
         if whole:
             self.subscriptions.add(whole)
         for shape, given in found.alike.items():
-            for row in self._shapes[shape]:
-                own = given if share is None else given.some([share.has(part) for part in given.parts(row)])
-                if own.whose:
-                    self._add(row, own)
+            rows = self._shapes[shape]
+            for places in same_order(rows):
+                lead = rows[places[0]]
+                own = given if share is None else given.some([share.has(part) for part in given.parts(lead)])
+                if not own.whose:
+                    continue
+                added = [self._add(rows[place], own) for place in places]
+                if len(added) > 1:
+                    entries, prefixes = (np.stack(each, axis=1) for each in zip(*added, strict=True))
+                    self.subscriptions.alternatives.add(entries, prefixes)
 
-    def _add(self, row: Row, given: _Alike) -> None:
-        """One row for each of the subscriptions of a shape."""
+    def _add(self, row: Row, given: _Alike) -> tuple[Any, Any]:
+        """Add one row for each of the subscriptions of a shape: their entries, and the prefixes they end at."""
         index = self.subscriptions
         marks = _marks(row)
         edges = row.template.edges
@@ -100,26 +107,29 @@ class Register:
         for e, place in marks.items():
             paths[:, 2 * e : 2 * e + 2] = index.choices(edges[e], row.asked[e], given.constants[place])
         roots = np.full(many, index.root(row.template), np.int64)
+        first = len(index.numbers)
         index.numbers.extend(given.whose, [row] * many)
-        index.add_paths(roots, paths, np.full(many, len(edges), np.int64), np.array(given.windows, np.int64))
+        windows = np.array(given.windows, np.int64)
+        return first + np.arange(many), index.add_paths(roots, paths, np.full(many, len(edges), np.int64), windows)
 
 
 def parts_of(texts: Mapping[Any, str]) -> tuple[dict[Any, list[int]], tuple[Chain, ...]]:
     """By subscription: the parts that its rows belong to; and the chains that all of them ask for.
 
     Rows of one group are of one part, so that what is told together is found in one place however many places there are.
+    Alternatives of one subscription are of the part of the first: what several of them find is one notification.
     """
     shapes: dict[str, tuple[Row, ...]] = {}
     found = _sorted(texts, shapes)
     parts: dict[Any, list[int]] = {whose: [] for whose in texts}
     chains: dict[Chain, None] = {}
     for whose, rows in found.whole:
-        parts[whose] += (part for row in rows for part in _parts(row, [()]))
+        parts[whose] += (part for lead, _ in _led(rows) for part in _parts(lead, [()]))
         chains |= dict.fromkeys(chain for row in rows for chain in _chains(row))
     for shape, given in found.alike.items():
-        for row in shapes[shape]:
+        for lead, row in _led(shapes[shape]):
             chains |= dict.fromkeys(_chains(row))
-            for whose, part in zip(given.whose, given.parts(row), strict=True):
+            for whose, part in zip(given.whose, given.parts(lead), strict=True):
                 parts[whose].append(part)
     return parts, tuple(chains)
 
@@ -149,6 +159,12 @@ def _sorted(texts: Mapping[Any, str], shapes: dict[str, tuple[Row, ...]]) -> _So
 
 def _rows(text: str) -> tuple[Row, ...]:
     return tuple(row for related in normal_forms(parse_subscription(text)) for row in rows_of(related))
+
+
+def _led(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+    """Every row behind the one whose part it goes to: itself, or the first of its alternatives."""
+    first = {place: places[0] for places in same_order(rows) for place in places}
+    return ((rows[first[place]], row) for place, row in enumerate(rows))
 
 
 def _chains(row: Row) -> Iterator[Chain]:

@@ -1,0 +1,112 @@
+"""Subscriptions with OR: several entries of one owner, and one notification for what more than one of them finds.
+
+The kernel evaluates each alternative of a predicate by itself, so a pair of documents may be found once for each of them.
+A notification is a subscription, its two documents and their nodes; here the entries that find the same one are merged.
+Subscriptions without OR have no place in these tables, and an index without OR skips all of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perseid.engines.joins import layout as y
+from perseid.engines.joins.construction import nodes_by_side
+
+if TYPE_CHECKING:
+    from perseid.engines.joins.graph import Row
+    from perseid.engines.joins.index import Subscriptions
+    from perseid.engines.joins.joiner import Joined
+
+
+class Alternatives:
+    """Entries that are alternatives of one subscription in one order of its documents: a *family*."""
+
+    def __init__(self) -> None:
+        self._entries = np.zeros(0, np.int64)
+        self._families = np.zeros(0, np.int64)
+        """By place in ``_entries``, which rise: the family."""
+        self._groups = np.zeros(0, np.int64)
+        """By family: the number of its alternatives' prefixes; families with one number ask for the same."""
+        self._known: dict[tuple[int, ...], int] = {}
+
+    def __bool__(self) -> bool:
+        return len(self._entries) > 0
+
+    def add(self, entries: Any, prefixes: Any) -> None:
+        """Add families: a row of entries each, in the order of the alternatives, and the prefix each of them ends at."""
+        numbers = len(self._groups) + np.repeat(np.arange(len(entries)), entries.shape[1])
+        self._entries = np.concatenate([self._entries, entries.ravel()])
+        self._families = np.concatenate([self._families, numbers])
+        order = np.argsort(self._entries, kind="stable")
+        self._entries, self._families = self._entries[order], self._families[order]
+        groups = [self._known.setdefault(tuple(row), len(self._known)) for row in prefixes.tolist()]
+        self._groups = np.concatenate([self._groups, np.array(groups, np.int64)])
+
+    def families(self, entries: Any) -> Any:
+        """By entry: its family, or -1."""
+        if not self:
+            return np.full(len(entries), -1, np.int64)
+        at = np.minimum(np.searchsorted(self._entries, entries), len(self._entries) - 1)
+        return np.where(self._entries[at] == entries, self._families[at], -1)
+
+    def groups(self, entries: Any) -> Any:
+        """By entry: the number of what its family asks for, from 1; 0 where it has none."""
+        families = self.families(entries)
+        if not self:
+            return np.zeros(len(entries), np.int64)
+        return np.where(families < 0, 0, self._groups[families] + 1)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Which of the entries that were found are notifications of their own."""
+
+    kept: Any
+    """By place: True for the first alternative that finds a notification, and for all that have no alternatives."""
+    also: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """By place of one that is kept: the places of other alternatives that find the same."""
+
+
+def merge_alternatives(joined: Joined, subscriptions: Subscriptions, pair: Any, entry: Any) -> Merged | None:
+    """Merge alternatives that find the same pair of documents and the same nodes; None where nothing has alternatives.
+
+    ``pair`` and ``entry`` are the rows that were found and the entries they are due to, one beside the other.
+    """
+    if not subscriptions.alternatives:
+        return None
+    families = subscriptions.alternatives.families(entry)
+    places = np.flatnonzero(families >= 0)
+    if not len(places):
+        return None
+    found: dict[tuple[Any, ...], list[int]] = {}
+    # Entries rise in the order in which the alternatives are written: the first of them is the one that is kept.
+    for place in places[np.argsort(entry[places], kind="stable")].tolist():
+        row = joined.rows[pair[place]]
+        sides = nodes_by_side(subscriptions.numbers.row(int(entry[place])), nodes_of(joined, int(pair[place])))
+        key = (int(families[place]), int(row[y.O_OLDER]), int(row[y.O_NEWER]), *sides)
+        found.setdefault(key, []).append(place)
+    kept = np.ones(len(entry), np.bool_)
+    also: dict[int, Sequence[int]] = {}
+    for first, *others in found.values():
+        if others:
+            kept[others] = False
+            also[first] = others
+    return Merged(kept, also)
+
+
+def nodes_of(joined: Joined, pair: int) -> list[int]:
+    """The nodes that a row of what was found names."""
+    end = joined.rows[pair + 1, y.O_AT] if pair + 1 < len(joined.rows) else len(joined.nodes)
+    return joined.nodes[joined.rows[pair, y.O_AT] : end].tolist()  # type: ignore[no-any-return]
+
+
+def same_order(rows: Sequence[Row]) -> list[list[int]]:
+    """The places of rows by the order of the documents they ask for; those of one list are alternatives."""
+    by_order: dict[bool, list[int]] = {}
+    for place, row in enumerate(rows):
+        by_order.setdefault(row.swapped, []).append(place)
+    return list(by_order.values())
