@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import perseid as ps
-from perseid.errors import DocumentError, PerseidWarning, UnknownNameError
+from perseid.errors import DocumentError, EventDataError, PerseidWarning, UnknownNameError
 from perseid.local import namespaces
 
 ATOM = "http://www.w3.org/2005/Atom"
@@ -117,3 +118,42 @@ def test_no_document_at_all() -> None:
     table = ps.trees("//a->x").match(none)
     assert (table.num_rows, table.column_names) == (0, ["ts", "pattern", "place", "x", "nodes", "error"])
     assert len(ps.pattern("pattern p match D << //a->x >> o return o.x").match(none)) == 0
+
+
+NO_DOCUMENT = {"what": "There is no document", "line": None, "column": None}
+NULL_BODIES = {
+    "dicts": [{"ts": 1, "s": "S", "xml": None}],
+    "Arrow": pa.table({"ts": [1], "s": ["S"], "xml": pa.nulls(1)}),
+    "pandas, None": pd.DataFrame({"ts": [1], "s": ["S"], "xml": [None]}),
+    "pandas, NaN": pd.DataFrame({"ts": [1], "s": ["S"], "xml": [float("nan")]}),
+}
+SEQUENCE = ps.pattern("pattern p match S << //a->x >> o return o.x")
+PAIRS = ps.subscriptions("S//a->x FOLLOWED BY{x = y, 1 hour} S//a->y")
+
+
+@pytest.mark.parametrize("format", ["xml", "json"])
+@pytest.mark.parametrize("given", NULL_BODIES)
+def test_bodies_that_are_null_throughout_are_bad_documents(given: str, format: str) -> None:
+    data = NULL_BODIES[given]
+    (row,) = ps.trees("//a->x").match(ps.documents(data, body="xml", format=format)).to_pylist()
+    assert (row["ts"], row["pattern"], row["error"]) == (1, None, NO_DOCUMENT)
+    declared = ps.documents(data, body="xml", type="s", time="ts", format=format)
+    for match in (SEQUENCE.match, PAIRS.match):
+        with pytest.raises(DocumentError, match="Row 1: There is no document"):
+            match(declared)
+
+
+@pytest.mark.parametrize("format", ["xml", "json"])
+@pytest.mark.parametrize("data", [[], pa.table({"ts": pa.nulls(0), "s": pa.nulls(0), "xml": pa.nulls(0)})], ids=type)
+def test_no_rows_of_no_type_are_no_documents(data: Any, format: str) -> None:
+    declared = ps.documents(data, body="xml", type="s", time="ts", format=format)
+    assert ps.trees("//a->x").match(declared).num_rows == 0
+    assert len(SEQUENCE.match(declared)) == 0
+    assert PAIRS.match(declared).num_rows == 0
+
+
+def test_rows_without_the_body_column_are_an_error_that_names_it() -> None:
+    declared = ps.documents([{"ts": 1, "s": "S", "xmk": "<a/>"}], body="xml", type="s", time="ts")
+    for match in (ps.trees("//a->x").match, SEQUENCE.match, PAIRS.match):
+        with pytest.raises(EventDataError, match=r"no column 'xml', .*Did you mean 'xmk'"):
+            match(declared)

@@ -125,3 +125,12 @@ def test_subscribers_with_the_same_or_have_one_row() -> None:
     texts = {f"reader {i}": EITHER["constants"].replace("forever", f"{i} seconds") for i in range(1, 11)}
     (row,) = ps.subscriptions(texts).match(documents((0, "ann", "x"), (5, "ann", "x"))).to_pylist()
     assert sorted(row["subscriptions"]) == sorted(f"reader {i}" for i in range(5, 11))
+
+
+def test_a_bad_document_stops_match_and_names_its_row() -> None:
+    same = ps.subscriptions(EITHER["plain"])
+    for body, what in ((None, "There is no document"), ("<item>", "No element found")):
+        rows = [{"ts": 0, "feed": "F", "xml": "<item/>"}, {"ts": 1, "feed": "F", "xml": body}]
+        with pytest.raises(ps.DocumentError, match=f"Row 2: {what}") as found:
+            same.match(ps.documents(rows, body="xml", type="feed", time="ts"))
+        assert "ps.trees(…).match(…)" in (found.value.hint or "")

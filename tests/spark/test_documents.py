@@ -97,6 +97,21 @@ def test_counts_what_cannot_be_read(spark: SparkSession) -> None:
     assert counted.get["bad"] == 1
 
 
+def test_bodies_that_are_null_throughout_are_counted_as_bad(spark: SparkSession) -> None:
+    """Also where the column has no type but that of null."""
+    subscriptions = ps.subscriptions("Orders//order->a FOLLOWED BY{a = b, 1 day} Orders//order->b")
+    for null in ("null", "cast(null as string)", "cast(null as binary)"):
+        frame = spark.range(3).selectExpr("id", "timestamp_seconds(id) as ts", "'Orders' as kind", f"{null} as xml")
+        errors = [row.error.what for row in ps.trees("//order->x").detect(declared(frame)).collect()]
+        assert errors == ["There is no document"] * 3
+        for detect in (UNPAID.detect, subscriptions.detect):
+            counted = Observation()
+            assert detect(declared(frame), observation=counted).collect() == []
+            assert counted.get["bad"] == 3
+    with pytest.raises(EventDataError, match="no column 'body'"):
+        ps.trees("//order->x").detect(ps.documents(frame, body="body"))
+
+
 def test_results_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     """Tree patterns on their own, batch and stream: the same rows, and what cannot be read beside them."""
     trees = ps.trees(

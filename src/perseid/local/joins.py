@@ -19,8 +19,8 @@ from perseid.engines.trees.formats import Lot, together
 from perseid.errors import DocumentError, EventDataError
 from perseid.local.documents import Documents
 from perseid.local.publication import Publication
-from perseid.local.tables import read_table, time_column
-from perseid.local.trees import bodies_of, whole_array
+from perseid.local.tables import time_column
+from perseid.local.trees import bodies_of, read_documents, whole_array
 
 PART = 4_096
 """Documents that are read and joined together."""
@@ -91,7 +91,7 @@ class _Given:
         tables, bodies, times, streams = [], [], [], list[str]()
         documents.require_streams()
         for event_type, data in documents.inputs():
-            table = read_table(data, None)
+            table = read_documents(documents, data)
             documents.require(list(table.columns), event_type)
             documents.require_time(list(table.columns))
             tables.append({n: whole_array(c) for n, c in table.columns.items() if n != documents.body})

@@ -66,7 +66,7 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
     """What tree patterns find in documents of this process, as an Arrow table; also what cannot be read."""
     fields, pieces, bodies = result_fields(trees), [], []
     for event_type, data in documents.inputs():
-        table = read_table(data, None)
+        table = read_documents(documents, data)
         documents.require(list(table.columns), event_type)
         documents.refuse_returned((field.name for field in fields), list(table.columns))
         kept = {name: whole_array(column) for name, column in table.columns.items() if name != documents.body}
@@ -87,11 +87,22 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
     return found
 
 
+def read_documents(documents: Documents, data: Any) -> Table:
+    """The table that documents lie in; a list without rows, which names no columns, has those that are declared."""
+    table = read_table(data, None)
+    if table.rows or table.columns:
+        return table
+    names = dict.fromkeys((documents.column, documents.type, documents.events.time))
+    return Table({name: pa.nulls(0, pa.string()) for name in names if name is not None}, 0)
+
+
 def bodies_of(documents: Documents, table: Table) -> Any:
     """The column that documents are read from; where rows are documents, one of all columns."""
     if documents.column is None:
         return _rows_of(table)
     given = table.columns[documents.column]
+    if hasattr(given, "type") and given.null_count == len(given):
+        return pa.nulls(len(given), pa.string())  # the column has no type of its own, or that of its missing values
     if documents.body is not None and (not hasattr(given, "type") or not _is_readable(given.type)):
         raise EventDataError(
             f"The column {documents.body!r}, which is to be the body of documents, has neither text nor bytes."
@@ -117,7 +128,7 @@ def textless(name: str, kind: str) -> EventDataError:
 
 def _is_readable(kind: Any) -> bool:
     is_ = pa.types
-    texts = (is_.is_string, is_.is_large_string, is_.is_binary, is_.is_large_binary, is_.is_null)
+    texts = (is_.is_string, is_.is_large_string, is_.is_binary, is_.is_large_binary)
     return any(one(kind) for one in texts)
 
 
@@ -125,7 +136,7 @@ def read_here(documents: Documents, asked: Asked) -> Events:
     """Documents that lie in tables of this process, as events; one that cannot be read is an error that names its row."""
     tables, bodies = [], []
     for event_type, data in documents.inputs():
-        table = read_table(data, None)
+        table = read_documents(documents, data)
         documents.require(list(table.columns), event_type)
         documents.require_time(list(table.columns))
         documents.refuse_returned(asked.variables, list(table.columns))

@@ -129,11 +129,11 @@ def has_texts(documents: Documents) -> bool:
     name = documents.column
     if name is None or documents.format != XML:
         return False
-    return all(isinstance(frame.schema[name].dataType, st.StringType) for frame in frames)
+    return all(isinstance(frame.schema[name].dataType, st.StringType | st.NullType) for frame in frames)
 
 
 def _require_readable(documents: Documents, name: str, column: st.DataType) -> None:
-    if not isinstance(column, st.StringType | st.BinaryType) or (
+    if not isinstance(column, st.StringType | st.BinaryType | st.NullType) or (
         documents.is_path and isinstance(column, st.BinaryType)
     ):
         role = "path" if documents.is_path else "body"
@@ -155,6 +155,8 @@ def _sent(documents: Documents, frame: Any, kept: Mapping[str, st.StructField], 
     body = ", ".join(map(quoted, names))
     # A row that is a document is written as XML where documents are read: the same text there as here.
     given = f"struct({body})" if documents.column is None else body
+    if documents.column is not None and isinstance(frame.schema[documents.column].dataType, st.NullType):
+        given = f"cast({body} as string)"  # null throughout: every row is a bad document
     return frame.selectExpr(*map(quoted, kept), f"{given} as {GIVEN}", *others)
 
 
