@@ -565,10 +565,22 @@ def explode_evidence(matches: Any) -> Any:
     return explode(matches)
 
 
+def counters(observation: Any) -> dict[str, int]:
+    """The counters of a batch, from the ``Observation`` given to ``detect``, after an action on its DataFrame.
+
+    Beside the names of the guide there is ``events of T`` for each event type T that a step names. Warns with
+    :class:`InputWarning` where rows cannot match: none of a type that a pattern requires, or none with a readable time.
+    """
+    from perseid.spark.input_counts import read_observation
+
+    return read_observation(observation)
+
+
 def progress(query: Any, pattern: str | None = None) -> Progress:
     """What a running, or ended, stream of matches has counted: rows read, filtered, late and bad, matches, state.
 
     Where a query holds several detections, ``pattern`` names a pattern of the one that is meant. Print what comes back.
+    Warns with :class:`InputWarning` of rows that cannot match, as :func:`counters` does.
     """
     from perseid.spark.progress import progress as read
 

@@ -176,6 +176,10 @@ class PerseidWarning(UserWarning):
     """Something that works, and works badly: the text says what to set."""
 
 
+class InputWarning(PerseidWarning):
+    """Rows were read, and a pattern cannot match them: none has a type that it requires, or none has a readable time."""
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate most like ``name``, if one is like it at all."""
     pool = sorted(set(candidates))
@@ -204,9 +208,9 @@ def type_name(value: object) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}.{kind.__name__}"
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[PerseidWarning] = PerseidWarning) -> None:
     """Warn of something at the line that called us, however many functions of ours lie between."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("perseid."):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, PerseidWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

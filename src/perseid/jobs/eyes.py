@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from perseid.engines.counters import COUNTERS, GAUGES
 from perseid.jobs.folders import Folder
 from perseid.settings import SettingsError
+from perseid.spark.input_counts import read_types
 from perseid.spark.progress import batch_counts, by_shard
 
 STATUS = "status.json"
@@ -165,6 +166,7 @@ class Eyes:
             "dead_letters": written.dead_letters,
             "dropped": written.dropped,
             **{name: int(counted[name] or 0) for name in COUNTERS if name in counted and name != "shards"},
+            "types": read_types([counted])[0],
         }
         if self._log is not None:
             self._log.write(json.dumps(facts, ensure_ascii=False) + "\n")
@@ -177,6 +179,9 @@ class Eyes:
             totals[name] = totals.get(name, 0) + int(facts.get(name) or 0)
         for name, count in facts["answers"].items():
             self._status["answers"][name] = self._status["answers"].get(name, 0) + count
+        types = self._status.setdefault("types", {})
+        for name, count in facts["types"].items():
+            types[name] = types.get(name, 0) + count
         levels = [sum(total) for total in zip(*self._held.values(), strict=True)]
         self._status |= {"since": self._since, "last": dict(facts), "levels": dict(zip(GAUGES, levels, strict=False))}
         self._keep()

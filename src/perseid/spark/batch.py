@@ -6,14 +6,16 @@ everything is said in DataFrame calls and in SQL printed from our own tree, so S
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perseid.compile.plan import Plan
 from perseid.engines.counters import OF_A_BATCH
 from perseid.local.rows import Events
+from perseid.spark.input_counts import remember
 from perseid.spark.inputs import quoted, time_text
 from perseid.spark.projection import project, routed, shielded, spark_schema
+from perseid.spark.type_counts import OF_TYPE
 from perseid.spark.worker import HITS
 
 
@@ -47,13 +49,19 @@ def detect(
     else:
         shaped = shaped.repartition(1)
     matches = shaped.mapInArrow(job, spark_schema(job.schema))
-    return projection.shown(matches if observation is None else observed(matches, observation))
+    if observation is None:
+        return projection.shown(matches)
+    remember(observation, plan)
+    return projection.shown(observed(matches, observation, job.types))
 
 
-def observed(matches: Any, observation: Any) -> Any:
+def observed(matches: Any, observation: Any, types: Sequence[str] = ()) -> Any:
     """Sum up, for somebody who asked, the rows that say what was counted; they are no matches."""
     from pyspark.sql import functions as f
 
     counted = f.col(quoted(HITS))
     sums = [f.coalesce(f.sum(counted[name]), f.lit(0)).alias(name) for name in OF_A_BATCH]
+    sums += [
+        f.coalesce(f.sum(counted[f"{OF_TYPE}{i}"]), f.lit(0)).alias(f"{OF_TYPE}{name}") for i, name in enumerate(types)
+    ]
     return matches.observe(observation, *sums).where(counted.isNull())

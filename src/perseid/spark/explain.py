@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 from perseid.compile.plan import PatternPlan, Plan, Predicate
 from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer
-from perseid.errors import UnsupportedError
+from perseid.errors import UnsupportedError, did_you_mean
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr
 from perseid.local.narrow import Key
@@ -23,6 +23,7 @@ from perseid.semantics.detection import expressions_of
 from perseid.semantics.events import Event
 from perseid.spark.arrow import to_arrow
 from perseid.spark.expressions import predicate_text
+from perseid.spark.input_counts import named_types
 from perseid.spark.inputs import Input, delay_of, field_type, inputs_of, key_text, quoted, time_text, types_of
 from perseid.spark.projection import MAX_HITS, Projection, columns_seen, project
 from perseid.spark.worker import ROUTE
@@ -33,12 +34,22 @@ _LONGEST = 40
 _SAMPLE = 1_000
 
 
+_TIMES: Mapping[type, str] = {
+    st.StringType: ", read as ISO 8601; other texts are bad rows",
+    st.LongType: ", seconds since 1970",
+    st.IntegerType: ", seconds since 1970",
+    st.DoubleType: ", seconds since 1970",
+}
+"""How a time column is read that is no timestamp."""
+
+
 def explain_detection(plan: Plan, stream: Events) -> str:
     """How a detection on Spark would run, in words."""
     projection = project(plan, stream, _no_rows(plan), counted=False)
     types, _ = types_of(projection.inputs)
     rows: list[Row] = [
         *(("input", _input(one)) for one in projection.inputs),
+        *_types(plan, projection),
         *(("engine", text) for text in engines(plan)),
         *fed(plan, "in the same query, where the key is"),
         *_catalyst(plan, projection),
@@ -116,8 +127,22 @@ def _input(one: Input) -> str:
     kind = f"all of type {one.event_type}" if one.event_type is not None else f"type from {one.type}"
     ids = ", ".join(one.id) or "all columns"
     ranks = f", equal times by {', '.join(one.order_by)}" if one.order_by else ""
-    time = f"{one.time} ({one.columns[one.time].simpleString()})"
+    read_as = _TIMES.get(type(one.columns[one.time]), "")
+    time = f"{one.time} ({one.columns[one.time].simpleString()}{read_as})"
     return f"{len(one.own)} columns; time from {time}, {kind}, identity from {ids}{ranks}"
+
+
+def _types(plan: Plan, projection: Projection) -> list[Row]:
+    """The event types that steps name; where inputs are given by type, those of them that no input is of."""
+    named = named_types(plan)
+    if not named:
+        return []
+    rows: list[Row] = [("event types", f"{', '.join(named)}: rows of each are counted as 'events of …'")]
+    given = [one.event_type for one in projection.inputs if one.event_type is not None]
+    for name in named if len(given) == len(projection.inputs) else ():
+        if name not in given:
+            rows.append(("no input", f"is of type {name}.{did_you_mean(name, given)} Inputs: {', '.join(given)}"))
+    return rows
 
 
 def _short(sql: str) -> str:

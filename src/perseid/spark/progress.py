@@ -8,6 +8,7 @@ from typing import Any
 
 from perseid.engines.counters import COUNTERS, GAUGES
 from perseid.errors import EventDataError
+from perseid.spark.input_counts import read_types, warn_of_input
 from perseid.spark.stream import COUNTED, OBSERVED
 from perseid.spark.stream_worker import BY_SHARD
 
@@ -25,6 +26,8 @@ class Progress:
     """Rows no step wants: Spark dropped them before they were moved."""
     events: int
     """Rows that were taken."""
+    by_type: Mapping[str, int]
+    """Rows that reached the patterns, late ones too, by each event type that a step names."""
     late: int
     bad: int
     matches: int
@@ -53,8 +56,7 @@ class Progress:
     def __str__(self) -> str:
         said = [(f.name.replace("_", " "), getattr(self, f.name)) for f in fields(self)]
         width = max(len(name) for name, _ in said)
-        lines = [f"{name:<{width}}  {value if value is None or isinstance(value, str) else format(value, ',')}"
-                 for name, value in said]  # fmt: skip
+        lines = [f"{name:<{width}}  {_shown(value)}" for name, value in said]
         if not self.matches and not self.timed_out:
             lines.append(self._silence())
         return "\n".join(lines)
@@ -70,8 +72,14 @@ class Progress:
         return "no output: nothing is decided up to the watermark; pattern.why_not(…) on the same rows says how far they got"
 
 
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {many:,}" for name, many in value.items()) or "none"
+    return str(value) if value is None or isinstance(value, str) else format(value, ",")
+
+
 def progress(query: Any, pattern: str | None = None) -> Progress:
-    """What a running, or ended, stream has counted.
+    """What a running, or ended, stream has counted; warns of rows that were read and cannot match.
 
     Where a query holds several detections, ``pattern`` names a pattern of the one that is meant.
     """
@@ -100,11 +108,14 @@ def progress(query: Any, pattern: str | None = None) -> Progress:
     sums |= dict(zip(GAUGES, totals, strict=True))
     rows = [_rows(one) for one in recent]
     read = None if None in rows else sum(n for n in rows if n is not None)
+    by_type, required = read_types(counted)
+    warn_of_input(required, by_type, sums["bad"], read or 0)
     times = [one["eventTime"].get("watermark") for one in recent]
     return Progress(
         batches=len(recent),
         watermark=next((time for time in reversed(times) if time and not time.startswith("1970-01-01T00:00:00")), None),
         read=read,
+        by_type=by_type,
         filtered=None if read is None else max(0, read - sums["events"] - sums["late"] - sums["bad"]),
         **sums,
     )

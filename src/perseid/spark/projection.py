@@ -25,6 +25,7 @@ from perseid.semantics import types as t
 from perseid.semantics.detection import check_relations, expressions_of
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.expressions import predicate_text, sql_text
+from perseid.spark.input_counts import named_types
 from perseid.spark.inputs import (
     Input,
     column_text,
@@ -40,6 +41,7 @@ from perseid.spark.inputs import (
     type_column_text,
     types_of,
 )
+from perseid.spark.type_counts import OF_TYPE
 from perseid.spark.worker import HITS, IDENTITY, KIND, OURS, ROUTE, TIME, Job
 
 MAX_HITS = 60
@@ -128,12 +130,13 @@ def project(
         predicates=tuple(chosen),
         made={text: f"{OURS}made{i}" for i, text in enumerate(made)},
         columns=columns,
-        schema=carried_schema(numbered.schema, counted),
+        schema=carried_schema(numbered.schema, counted, len(types_named := named_types(plan))),
         counted=counted,
         dedupe=stream.dedupe,
         one_kind=len(inputs) == 1 and wanted[0] is not None and kind_names is not None and len(kind_names) == 1,
         identity=_identity(inputs, columns),
         relations=relations,
+        types=types_named,
     )
     lost = sorted(asked_for - set(arrow) - _evidence_only(numbered, asked_for))
     if lost:
@@ -522,10 +525,11 @@ def _crossing(output: pa.Schema, constants: Iterable[str], hidden: bool) -> pa.S
     return pa.schema([ids if field.name == "match_id" else field for field in fields])
 
 
-def carried_schema(schema: pa.Schema, counted: bool) -> pa.Schema:
+def carried_schema(schema: pa.Schema, counted: bool, types: int = 0) -> pa.Schema:
     """The same under names of ours, which no two columns share whatever case they are written in; and what is counted."""
     fields = [field.with_name(f"{OURS}out{i}") for i, field in enumerate(schema)]
-    counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in OF_A_BATCH]))] if counted else []
+    names = [*OF_A_BATCH, *(f"{OF_TYPE}{i}" for i in range(types))]
+    counters = [pa.field(HITS, pa.struct([(name, pa.int64()) for name in names]))] if counted else []
     return pa.schema([*fields, *counters])
 
 

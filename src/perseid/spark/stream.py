@@ -22,7 +22,18 @@ from perseid.engines.disorder.strategy import OF_ALL, OF_KEY, Conservative
 from perseid.errors import EventDataError, UnsupportedError, warn
 from perseid.local.rows import Events
 from perseid.spark.arrow import to_arrow, to_spark
-from perseid.spark.inputs import DELAY, Input, delay_of, longest_delay, of_type_text, quoted, time_field, time_text
+from perseid.spark.input_counts import BY_TYPE, REQUIRED, types_as_text
+from perseid.spark.inputs import (
+    DELAY,
+    Input,
+    delay_of,
+    literal,
+    longest_delay,
+    of_type_text,
+    quoted,
+    time_field,
+    time_text,
+)
 from perseid.spark.inspection import states
 from perseid.spark.projection import Projection, project, routed, shielded, spark_schema
 from perseid.spark.shards import labels
@@ -102,10 +113,13 @@ def detect_stream(
         flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
     )
     name = ", ".join(pattern.name for pattern in plan.patterns)
-    return projection.shown(operated(job, shaped, _shard(projection, stream.shards), stream, name, checkpoint))
+    shard, types = _shard(projection, stream.shards), types_as_text(plan)
+    return projection.shown(operated(job, shaped, shard, stream, name, checkpoint, types))
 
 
-def operated(job: StreamJob, shaped: Any, shard: str | None, stream: Events, name: str, checkpoint: str | None) -> Any:
+def operated(
+    job: StreamJob, shaped: Any, shard: str | None, stream: Events, name: str, checkpoint: str | None, types: str = "{}"
+) -> Any:
     """Rows through the one stateful operator, and what it tells as rows; ``shard`` is where a row goes, as SQL."""
     from pyspark.sql import functions as f
 
@@ -134,7 +148,7 @@ def operated(job: StreamJob, shaped: Any, shard: str | None, stream: Events, nam
     stepped = crossed.groupBy(LABEL).applyInPandasWithState(
         job.step, _stepped(job), _STATE, "append", "EventTimeTimeout"
     )
-    counted = stepped.observe(f"{OBSERVED} {name}", f.expr(_counted()).alias(COUNTED))
+    counted = stepped.observe(f"{OBSERVED} {name}", f.expr(_counted(types)).alias(COUNTED))
     # Taken apart, or filtered, before anything else: what comes out of the operator cannot be shuffled as it is.
     if job.flat:
         # In what Spark zips, columns have their names and all else the number of its place.
@@ -148,13 +162,18 @@ def operated(job: StreamJob, shaped: Any, shard: str | None, stream: Events, nam
     return matches
 
 
-def _counted() -> str:
-    """What the calls of all shards counted, as one struct: every aggregate would be compiled anew in every task."""
+def _counted(types: str) -> str:
+    """What the calls of all shards counted, as one struct: every aggregate would be compiled anew in every task.
+
+    ``types`` are the event types that patterns name, as JSON: whoever reads the progress of a query has no pattern.
+    """
     sums = ", ".join(
         f"'{name}', aggregate(calls, 0L, (sum, call) -> sum + cast(call[{i}] as bigint))"
         for i, name in enumerate(COUNTERS)
     )
     held = f"'{BY_SHARD}', concat_ws(' ', transform(calls, call -> call[{len(COUNTERS)}]))"
+    held += f", '{BY_TYPE}', concat_ws(' ', transform(calls, call -> call[{len(COUNTERS) + 1}]))"
+    held += f", '{REQUIRED}', {literal(types)}"
     calls = f"collect_list(split({COUNTS}, ','))"
     return f"transform(array({calls}), calls -> named_struct({sums}, {held}))[0]"
 

@@ -152,7 +152,7 @@ class StreamJob(Sent):
         now = max(watermark * 1000, reached)
         body = None if held is None else held[0]
         share = labels(self.shards).index(int(key[0])) if self.everywhere else 0
-        done, counters, rejected = self._stepped(table, body, now if now > 0 else None, watermark * 1000, share)
+        done, counters, many, rejected = self._stepped(table, body, now if now > 0 else None, watermark * 1000, share)
         if done.state is not None:
             state.update((done.state, mark, since, reached))
             if done.wake is not None:
@@ -166,7 +166,8 @@ class StreamJob(Sent):
         settle()
         counts = ",".join(str(counters[name]) for name in COUNTERS)
         held_now = ":".join(str(counters[name]) for name in GAUGES)
-        counts = f"{counts},{key[0]}:{held_now}"
+        by_type = ":".join(map(str, many))
+        counts = f"{counts},{key[0]}:{held_now},{by_type}"
         if not self.flat:
             packet = arrow_stream(out.combine_chunks().to_batches()[0]).to_pybytes() if out.num_rows else None
             yield pd.DataFrame({PACKET: [packet], COUNTS: [counts]}, dtype=object)
@@ -201,7 +202,7 @@ class StreamJob(Sent):
 
     def _stepped(
         self, table: pa.Table, state: bytes | None, now: int | None, watermark: int, share: int = 0
-    ) -> tuple[Step, Mapping[str, int], list[pa.Table]]:
+    ) -> tuple[Step, Mapping[str, int], list[int], list[pa.Table]]:
         bad = late = table.slice(0, 0)
         promising = CONTROL in table.column_names
         if table[TIME].null_count or promising:
@@ -232,7 +233,8 @@ class StreamJob(Sent):
         if share:  # what comes to all shares is counted, and told, in the first
             counters |= dict.fromkeys(("events", "late", "bad", "promises"), 0)
         left_out = (("late", late), ("bad", bad)) if self.rejected and not share else ()
-        return done, counters, [self._rejected(some, kind) for kind, some in left_out if some.num_rows]
+        by_type = [0] * len(self.job.types) if share else self.job.by_type(rows, table)
+        return done, counters, by_type, [self._rejected(some, kind) for kind, some in left_out if some.num_rows]
 
     def _rejected(self, table: pa.Table, kind: str) -> pa.Table:
         """Rows that were not taken, as rows of the output: what they are, their time, their key, why, and the rest as JSON."""

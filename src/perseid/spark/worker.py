@@ -22,6 +22,7 @@ from perseid.engines.hashing import identities
 from perseid.errors import VersionMismatchError
 from perseid.local.tables import read_table, type_codes
 from perseid.semantics.values import Relation
+from perseid.spark.type_counts import OF_TYPE, count_by_type
 
 OURS = "__perseid_"
 """What our own columns begin with, between Catalyst and the executors."""
@@ -93,6 +94,8 @@ class Job(Sent):
     identity: str | None = None
     """The column of the data that is the identity too; None where identity is a column of its own."""
     relations: Mapping[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    types: tuple[str, ...] = ()
+    """Event types whose rows are counted."""
     version: str = __version__
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -121,7 +124,8 @@ class Job(Sent):
             return named.cast(self.schema)
         if share:  # what comes to all shares is counted in the first
             table, bad = table.slice(0, 0), 0
-        return self._counted(named, done.counters, table, bad)
+        by_type = [0] * len(self.types) if share else self.by_type(rows, table)
+        return self._counted(named, done.counters, table, bad, by_type)
 
     def named(self, rows: pa.Table) -> pa.Table:
         """Matches under the names the driver gave them: in order, the columns are the engine's."""
@@ -130,6 +134,11 @@ class Job(Sent):
     def once(self, table: pa.Table) -> pa.Table:
         """Rows that are events: one that goes several ways is one event."""
         return table if len(self.keys) <= 1 else table.filter(pc.equal(table[ROUTE], min(self.keys)))
+
+    def by_type(self, rows: Rows, table: pa.Table) -> list[int]:
+        """How many rows there are of each type that is counted."""
+        once = None if len(self.keys) <= 1 else np.asarray(_whole(table[ROUTE])) == min(self.keys)
+        return count_by_type(rows, self.types, once)
 
     def rows(self, table: pa.Table) -> Rows:
         """A shard's table as an engine knows rows."""
@@ -166,11 +175,14 @@ class Job(Sent):
             dedupe=self.dedupe,
         )
 
-    def _counted(self, rows: pa.Table, counters: Mapping[str, int], table: pa.Table, bad: int) -> pa.Table:
+    def _counted(
+        self, rows: pa.Table, counters: Mapping[str, int], table: pa.Table, bad: int, by_type: list[int]
+    ) -> pa.Table:
         """One more row that carries what was counted; the driver sums these rows up and takes them out."""
         counts = {**dict.fromkeys(OF_A_BATCH, 0), **counters, "bad": bad + counters.get("bad", 0)}
         counts["events"] = self.once(table).num_rows + bad
-        extra = pa.array([{name: counts[name] for name in OF_A_BATCH}], self.schema.field(HITS).type)
+        many = {f"{OF_TYPE}{i}": count for i, count in enumerate(by_type)}
+        extra = pa.array([{name: counts[name] for name in OF_A_BATCH} | many], self.schema.field(HITS).type)
         single = {f.name: pa.nulls(1, f.type) for f in self.schema if f.name != HITS}
         single[HITS] = extra
         whole = rows.append_column(HITS, pa.nulls(rows.num_rows, extra.type)).cast(self.schema)
