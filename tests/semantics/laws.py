@@ -176,9 +176,7 @@ def table() -> str:
         "",
         "## Composite operands",
         "",
-        "Here operands are patterns of one class: sequences `(A -> D)`, alternations `(A | D)`, conjunctions `(A & D)` or repetitions `(A{2})`.".replace(
-            "|", "\\|"
-        ),
+        "Here operands are patterns of one class: sequences `(A -> D)`, alternations `(A | D)`, conjunctions `(A & D)` or repetitions `(A{2})`.",
         f"For each law and class, one operand was replaced at a time, then all, then all over shared event types; each was tried on {COMPOSITE_STREAMS} random streams of up to six events, without a selection.",
         "*The same matches* and *a match exists* mean what they mean above. *no* gives the left side and a stream on which only one side finds a match.",
         "– means that the language rejects every pattern of the class there.",
