@@ -1,0 +1,77 @@
+"""Writes the tables of docs/refusals.md from the cases, and lists raise sites that no case reaches."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from types import TracebackType
+
+from tests.refusals import (
+    disorder,
+    jobs,
+    models,
+    sequence,
+    spark_batch,
+    spark_streaming,
+    subscriptions,
+    trees,
+    uncertain,
+)
+
+ENGINES = (sequence, disorder, trees, subscriptions, uncertain, models, spark_batch, spark_streaming, jobs)
+CASES = {f"{module.TITLE} {i}": case for module in ENGINES for i, case in enumerate(module.CASES, 1)}
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "refusals.md"
+BEGIN = "## Combinations that an engine does not support\n"
+UNSUPPORTED = {"UnsupportedError", "NotYetError"}
+
+
+def generated(uncovered: int, sites: int) -> str:
+    """The part of the page that is made of the cases."""
+    lines = [
+        BEGIN,
+        f"`tests/refusals` runs each row and writes these tables. The cases reach {sites - uncovered} of the {sites} places in the source that raise",
+        "`UnsupportedError` or `NotYetError`; `tests/refusals/test_refusals.py` lists the others. Names in the code, such as `df`, `stream` and `model(…)`, are those of",
+        '`tests/refusals/fixtures.py`; `pattern("match …")` stands for `ps.pattern("pattern p match …")`.',
+    ]
+    for module in ENGINES:
+        lines += ["", f"### {module.TITLE}", "", "| code | error | reason | instead |", "|---|---|---|---|"]
+        for case in module.CASES:
+            code = case.code.replace("|", "\\|")
+            lines.append(f"| ``{code}`` | `{case.error}` | {case.reason} | {case.instead} |")
+    return "\n".join(lines) + "\n"
+
+
+def page(uncovered: int, sites: int) -> str:
+    """The whole page: the first tables as they are, then what is generated."""
+    head = PAGE.read_text(encoding="utf-8").split(BEGIN)[0]
+    return head + generated(uncovered, sites)
+
+
+def raise_sites() -> dict[tuple[str, int, int], str]:
+    """Where the source raises an error of what is unsupported: file, first and last line; with the function's name."""
+    found: dict[tuple[str, int, int], str] = {}
+    for path in sorted((ROOT / "src" / "perseid").rglob("*.py")):
+        name = path.relative_to(ROOT / "src").as_posix()
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and _named(node.exc) in UNSUPPORTED:
+                    found[name, node.lineno, node.end_lineno or node.lineno] = function.name  # the innermost comes last
+    return found
+
+
+def _named(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def site_of(traceback: TracebackType | None, sites: dict[tuple[str, int, int], str]) -> tuple[str, int, int] | None:
+    """The site that an error was raised at."""
+    found = None
+    while traceback is not None:
+        path, line = Path(traceback.tb_frame.f_code.co_filename).as_posix(), traceback.tb_lineno
+        for site in sites:
+            if path.endswith(site[0]) and site[1] <= line <= site[2]:
+                found = site
+        traceback = traceback.tb_next
+    return found
