@@ -383,7 +383,7 @@ class Machine:
             case p.AcceptMatch():
                 yield Done(thread)
             case p.SetHop():
-                yield from self._follow(replace(after, hop=instruction.hop), seen)
+                yield from self._follow(replace(after, hop=instruction.hop, together=False), seen)
             case p.Split():
                 for target in instruction.targets:
                     yield from self._follow(replace(thread, pc=target), seen)

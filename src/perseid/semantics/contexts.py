@@ -131,7 +131,7 @@ class Simulation:
                 closing = self.judge.closing(option, start, False)
                 if closing is not None and closing < now:
                     late = closing if late is None else late
-                else:
+                elif now < END_OF_TIME:  # At the end of the stream no option waits any longer.
                     waiting = True
         if waiting:
             return None
@@ -222,8 +222,13 @@ class Simulation:
     def _immediate(self, position: int) -> bool:
         used = self._chronicle(position)
         if not used:
-            self.partials.clear()
+            self._end_all(position)
         return used
+
+    def _end_all(self, position: int) -> None:
+        """End all partial matches; those that the event completes, as one that ends a repetition does, are matches."""
+        self.settle(position + 1, self.judge.events[position].time)
+        self.partials.clear()
 
     def _strict_immediate(self, position: int) -> bool:
         for path in self.partials:
@@ -231,7 +236,7 @@ class Simulation:
             if option is not None:
                 self._go_on(path, option, position)
                 return True
-        self.partials.clear()
+        self._end_all(position)
         fresh = self._start(position)
         if fresh is not None:
             self.partials.append(fresh)
@@ -266,6 +271,12 @@ class Simulation:
             state = self.judge.state(path)
             states.pop(state, None)
             states[state] = path
+        moment = self.judge.events[position].time
+        for path in self.partials:
+            # A partial match that the event replaces may be complete with it, as where it ends a repetition.
+            verdict = None if path in states.values() else self._verdict(path, position + 1, moment)
+            if isinstance(verdict, Completed):
+                self.found.append(verdict)
         self.partials = list(states.values())
         self.went_on = [p for p in self.went_on if any(p is path for path in self.partials)]
         return bool(newer)

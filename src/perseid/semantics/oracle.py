@@ -313,7 +313,7 @@ class Judge:
             case c.Take():
                 yield Option(task.step, replace(path, todo=rest))
             case c.Hop():
-                yield from self.options(replace(path, todo=rest, hop=task))
+                yield from self.options(replace(path, todo=rest, hop=task, together=False))
             case c.Seq():
                 todo: Todo = rest
                 for item, hop in zip(reversed(task.items[1:]), reversed(task.hops), strict=True):

@@ -96,6 +96,16 @@ def _check_window(core: c.CorePattern, pattern: ast.Pattern) -> None:
             hint=f"Write not {_kind(core, waiting[0].body)} for 30 seconds, "
             "or give the pattern a window: within 10 minutes.",
         )
+    for zone in c.each(core.body):
+        if isinstance(zone, c.Zone) and isinstance(zone.within, ast.CountWindow):
+            trailing = [e for e in c.ends(zone.body) if isinstance(e, c.Absent) and e.duration is None]
+            if trailing:
+                raise MeaningError(
+                    "'not' at the end of a group with a window in events has no time at which it is decided.",
+                    span=_span(core, trailing[0].body),
+                    hint=f"Write not {_kind(core, trailing[0].body)} for 30 seconds, "
+                    "or give the group a window in time: within 10 seconds.",
+                )
     if core.within is None and core.context is None and not _bounded(core.body):
         raise _no_window(pattern)
     if core.within is None and core.context is not None and len(core.steps) > 1:

@@ -213,7 +213,7 @@ def verdict(M: Arrays, at: int, start: int, seen: int, end: int, now: int, horiz
             continue
         if w[o + CLOSING] != FOREVER and w[o + CLOSING] < now:
             late = w[o + CLOSING] if late == NONE else late
-        else:
+        elif now != FOREVER:  # At the end of the stream no option waits any longer.
             waiting = True
     w[C_TOP] = top
     if waiting:
@@ -384,10 +384,14 @@ def forget(M: Arrays, partials: int, k: int, count: int) -> None:
 
 
 @compiled
-def keep_newest(M: Arrays, partials: int, count: int, newer: int) -> int:
-    """Keep only the newest partial match of each state, in order of recency (recent); returns their number."""
-    w = M.space
+def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int, end: int, horizon: int) -> int:
+    """Keep only the newest partial match of each state, in order of recency (recent); returns their number, or FULL.
+
+    A partial match that the event replaces may be complete with it, as where the event ends a repetition.
+    """
+    t, e, w = M.tables, M.events, M.space
     total, kept = count + newer, 0
+    ends = t[S_CURRENT] > t[S_UNTILS]
     for k in range(total):
         at = w[partials + k]
         replaced = False
@@ -395,6 +399,9 @@ def keep_newest(M: Arrays, partials: int, count: int, newer: int) -> int:
             if same_state(M, at, w[partials + n]):
                 replaced = True
                 break
+        if replaced and ends and k < count:
+            if verdict(M, at, w[at + STARTED_AT], position + 1, end, e[E_TIME, position], horizon) < 0:
+                return FULL
         if not replaced:
             # The frames between are replaced ones; they stay behind those that are kept.
             w[partials + k] = w[partials + kept]
@@ -404,8 +411,30 @@ def keep_newest(M: Arrays, partials: int, count: int, newer: int) -> int:
 
 
 @compiled
+def end_all(M: Arrays, partials: int, count: int, position: int, end: int, horizon: int) -> int:
+    """End all partial matches; those that the event completes are matches. Returns 0, or FULL.
+
+    Only an `until` or an absence lets an event complete a match without taking it.
+    """
+    t, e = M.tables, M.events
+    if count and t[S_CURRENT] > t[S_UNTILS]:
+        if settle(M, partials, count, position + 1, end, e[E_TIME, position], horizon) < 0:
+            return FULL
+    return 0
+
+
+@compiled
 def use(
-    M: Arrays, partials: int, count: int, seed: int, ways: int, low: int, position: int, horizon: int, starts: bool
+    M: Arrays,
+    partials: int,
+    count: int,
+    seed: int,
+    ways: int,
+    low: int,
+    position: int,
+    end: int,
+    horizon: int,
+    starts: bool,
 ) -> int:
     """Offer an event to the partial matches as the context says; how many there are then, or FULL.
 
@@ -474,13 +503,17 @@ def use(
             return count
         if has_fresh:
             return count + 1
-        return 0 if context == IMMEDIATE else count
+        if context == IMMEDIATE:
+            count = end_all(M, partials, count, position, end, horizon)
+        return count
     if context == STRICT_IMMEDIATE:
         if used:
             return count
-        count = 0
+        count = end_all(M, partials, count, position, end, horizon)
+        if count < 0:
+            return FULL
     if context == RECENT:
-        return keep_newest(M, partials, count, newer)
+        return keep_newest(M, partials, count, newer, position, end, horizon)
     if starts:
         has_fresh = begin(M, seed, ways, low, position, w[partials + count], horizon)
         if has_fresh < 0:
@@ -646,7 +679,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 count = FULL
                 break
             starts = len(opens) == 0 or opens[position] != 0
-            count = use(M, partials, count, seed, ways, low, position, horizon, starts)
+            count = use(M, partials, count, seed, ways, low, position, end, horizon, starts)
             if count > t[S_MATCH_CAP]:
                 # What it decides is found before the next event, but for what would be forgotten here.
                 count = settle(M, partials, count, position + 1, end, now, horizon)

@@ -87,6 +87,7 @@ def options(M: Arrays, root: int, first: int) -> int:
             w[at + CONTIGUITY] = t[i + 1]
             w[at + AFTER] = t[i + 2]
             w[at + WITHIN] = t[i + 3]
+            w[at + TOGETHER] = 0
             i += OP_WIDTH
         elif op == JUMP:
             i = t[i + 1]
