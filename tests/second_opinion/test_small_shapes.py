@@ -28,7 +28,7 @@ from tests.second_opinion.pattern_tree import Event, Pattern
 
 SECOND_US = 1_000_000
 STREAMS_PER_PATTERN = 11
-SAMPLED_PATTERNS = int(os.environ.get("PERSEID_SMALL_SHAPES", "1500"))
+SAMPLED_PATTERNS = int(os.environ.get("PERSEID_SMALL_SHAPES", "600"))
 """Patterns of three and of four nodes in the ordinary suite."""
 DEEP_PATTERNS = 20_000
 BLOCKS = 10
