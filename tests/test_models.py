@@ -113,6 +113,90 @@ def test_one_moment_is_one_transaction_in_any_order_of_rows() -> None:
     assert ps.model(settled, cps).events("overcommitted").num_rows == 0
 
 
+TIED = """
+model m
+node A (x bigint, r double, s string)
+node B (x string)
+query q(a, x, r, s) find a: A let x = a.x, r = a.r, s = a.s
+query b(a, x) find a: B let x = a.x
+"""
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("ranked", [False, True])
+@pytest.mark.parametrize(
+    ("attribute", "values", "greatest"),
+    [
+        ("x", [9, 10], 10),
+        ("x", [-2, -1], -1),
+        ("x", [None, 3, -4], 3),
+        ("x", ["9", "10", None], 10),
+        ("r", [2.5, 10.0, 9.0], 10.0),
+        ("r", ["2.5", "-inf", "10"], 10.0),
+        ("s", ["9", "10", ""], "9"),
+        ("s", ["Z", "a", "é"], "é"),
+    ],
+)
+def test_greatest_of_several_values_for_one_attribute_counts(
+    attribute: str, values: list[Any], greatest: Any, ranked: bool, backwards: bool
+) -> None:
+    sets = [row for value in values for row in given(1, "a", **{attribute: value})]
+    rows = [at(0, "create", "a", kind="A"), *(reversed(sets) if backwards else sets)]
+    model = ps.model([{**row, "n": 1} for row in rows], ps.metamodel(TIED), order_by="n" if ranked else ())
+    ((_, *found),) = model.matches()[()]["q"]
+    assert found["xrs".index(attribute)] == greatest
+
+
+@pytest.mark.parametrize("values", [[float("nan"), 1e300], ["NaN", "inf", None]])
+def test_nan_is_the_greatest_of_several_values_for_one_attribute(values: list[Any]) -> None:
+    for ordered in (values, values[::-1]):
+        rows = [at(0, "create", "a", kind="A"), *(row for value in ordered for row in given(0, "a", r=value))]
+        ((_, _, found, _),) = ps.model(rows, ps.metamodel(TIED)).matches()[()]["q"]
+        assert found != found
+
+
+def test_values_for_one_attribute_compare_in_the_type_of_the_node() -> None:
+    """A.x is a number and B.x a text: 10 is above 9, and '9' is above '10'."""
+    rows = [at(0, "create", "a", kind="A"), at(0, "create", "b", kind="B")]
+    rows += [row for name in "ab" for value in ("9", "10") for row in given(0, name, x=value)]
+    found = ps.model(rows, ps.metamodel(TIED)).matches()[()]
+    assert (found["q"], found["b"]) == ([("a", 10, None, None)], [("b", "9")])
+
+
+def test_rank_decides_before_the_value() -> None:
+    sets = [*given(1, "a", x=10), *given(1, "a", x=9), *given(1, "a", x=8)]
+    rows = [{**row, "n": n} for row, n in zip([at(0, "create", "a", kind="A"), *sets], (0, 1, 2, 2), strict=True)]
+    for ordered in (rows, rows[::-1]):
+        model = ps.model(ordered, ps.metamodel(TIED), order_by="n")
+        assert model.matches()[()]["q"] == [("a", 9, None, None)]
+
+
+def test_value_that_does_not_fit_is_rejected_and_the_greatest_other_counts() -> None:
+    rows = [at(0, "create", "a", kind="A"), *(row for value in ("9", "many", "10") for row in given(0, "a", x=value))]
+    model = ps.model(rows, ps.metamodel(TIED))
+    with pytest.warns(ps.PerseidWarning, match="does not fit the model"):
+        assert model.matches()[()]["q"] == [("a", 10, None, None)]
+    assert [change.value for _, _, change, _ in model.refused()] == ["many"]
+
+
+def test_several_values_for_one_attribute_are_elementary_changes_in_order() -> None:
+    site = ps.metamodel(TIED + "pattern p match change set A.x c return c.old as old, c.new as new")
+    rows = [at(0, "create", "a", kind="A"), *(row for value in (10, None, 9) for row in given(0, "a", x=value))]
+    found = ps.patterns(site)["p"].match(ps.model(rows, site)).to_dicts()
+    assert sorted(((m["old"], m["new"]) for m in found), key=repr) == [(9, 10), (None, 9), (None, None)]
+
+
+def test_first_target_and_first_type_in_order_count() -> None:
+    """Of two edges where one is allowed, and of two creations, the second is rejected; 9 is before 10."""
+    text = "model m node A node B edge e A -> A one query q(a, b) find a -e-> b query b(a) find a: B"
+    rows = [at(0, "create", name, kind="A") for name in (1, 9, 10)] + [at(0, "create", 1, kind="B")]  # type: ignore[arg-type]
+    rows += [at(0, "link", 1, kind="e", target=name) for name in (10, 9)]  # type: ignore[arg-type]
+    for ordered in (rows, rows[::-1]):
+        model = ps.model(ordered, ps.metamodel(text))
+        with pytest.warns(ps.PerseidWarning, match="do not fit the model"):
+            assert model.matches()[()] == {"q": [(1, 9)], "b": []}
+
+
 def test_elementary_changes_are_events() -> None:
     text = (
         CPS

@@ -218,6 +218,26 @@ def test_attributes_of_one_name_and_different_types() -> None:
     assert third.rows.num_rows == 1
 
 
+@pytest.mark.parametrize("cut", [1, 2, 3])
+@pytest.mark.parametrize("values", [["9", "10", None], ["10", None, "9"], [None, "9", "10"]])
+def test_greatest_of_several_values_for_one_attribute_counts(values: list[str | None], cut: int) -> None:
+    """Texts are compared as what the attribute is, in one call or in two with a state between."""
+    plan = small_plan(
+        "model x node A (n bigint) node B (n string) query q(a) find a: A where a.n = 10 "
+        "query b(b) find b: B where b.n = '9' pattern p match found q pattern r match found b"
+    )
+    rows: list[Row] = [(0, {"site": "s", "change": "create", "element": name, "kind": name.upper()}) for name in "ab"]
+    sets: list[Row] = [
+        (1, {"site": "s", "change": "set", "element": name, "attribute": "n", "value": value})
+        for value in values
+        for name in "ab"
+    ]
+    first = step(plan, rows_of(rows + sets[:cut]), None, Clock())
+    shard._KEPT.clear()
+    second = step(plan, rows_of(sets[cut:]), first.state, Clock(None, None, ended=True))
+    assert sorted(second.rows["pattern"].to_pylist()) == ["p", "r"]
+
+
 def test_what_one_plan_left_is_not_taken_for_anothers() -> None:
     """Two sets of patterns over the same queries: their states are alike while no pattern keeps an event."""
     text = (

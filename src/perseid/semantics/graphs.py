@@ -16,6 +16,7 @@ from perseid.errors import PerseidError
 from perseid.semantics import values as v
 from perseid.semantics.evaluate import cast
 from perseid.semantics.metamodels import Kinds
+from perseid.semantics.types import Type
 from perseid.semantics.values import Value
 
 Element: TypeAlias = "str | int"
@@ -40,6 +41,8 @@ class Change:
     attribute: str | None = None
     value: object = None
     target: Element | None = None
+    tied: bool = field(default=False, compare=False, repr=False)
+    """True where nothing but the value orders this set behind the change before it, a set of the same attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,46 @@ class Done:
 
 
 def in_turn(rank: Iterable[object], change: Change | Happening) -> tuple[object, ...]:
-    """Where a change of one moment stands among the others: by what ranks it, by its kind, and by what it says."""
-    return (*((value is not None, value) for value in rank), RANK.get(change.action, len(RANK)), repr(change))
+    """Sort key of a change among those of its time: rank, action, then element, attribute, kind and target.
+
+    The value comes last and only as text, so that the order does not depend on the order of rows. Sets of one
+    attribute that are equal up to there are ordered by value where the type of the attribute is known.
+    """
+    if isinstance(change, Happening):
+        return (*map(_rank_key, rank), len(RANK), 1, repr(change))
+    names = (change.element, change.attribute, change.kind, change.target)
+    place = RANK.get(change.action, len(RANK))
+    return (*map(_rank_key, rank), place, 0, str(change.action), *map(_name_key, names), repr(change.value))
+
+
+def is_tied(before: Change | Happening, change: Change | Happening) -> bool:
+    """Are two changes of one time and rank sets of one attribute of one element?"""
+    if not isinstance(before, Change) or not isinstance(change, Change):
+        return False
+    if before.action != "set" or change.action != "set":
+        return False
+    return (before.element, before.attribute) == (change.element, change.attribute)
+
+
+def have_equal_ranks(left: Iterable[object], right: Iterable[object]) -> bool:
+    """Do two ranks leave the order open? NaN equals NaN, null equals null."""
+    return all(_rank_key(a) == _rank_key(b) for a, b in zip(left, right, strict=True))
+
+
+def _rank_key(value: object) -> tuple[object, ...]:
+    """Sort key of a value of one column: null least, NaN greatest."""
+    if value is None:
+        return (0,)
+    return (2,) if value != value else (1, value)
+
+
+def _name_key(name: object) -> tuple[object, ...]:
+    """Sort key of a name: null, numbers by size, texts by code point, anything else by its text."""
+    if name is None:
+        return (0,)
+    if isinstance(name, str):
+        return (2, name)
+    return (1, name) if isinstance(name, int) else (3, repr(name))
 
 
 class ChangeError(PerseidError):
@@ -117,6 +158,12 @@ class Graph:
                 return self._unlink(change)
         raise ChangeError(f"There is no change called {change.action!r}. Changes are: {', '.join(ACTIONS)}.")
 
+    def value_given(self, change: Change) -> Value:
+        """The value of a set in the type of its attribute; null where the set does not fit."""
+        kind = self.nodes.get(change.element)
+        type_ = None if kind is None else self.kinds.attributes(kind).get(str(change.attribute))
+        return None if type_ is None else _read_value(change.value, type_)
+
     def value(self, element: Element, attribute: str) -> Value:
         return self.values.get((element, attribute))
 
@@ -152,9 +199,7 @@ class Graph:
     def _set(self, change: Change) -> list[Done]:
         kind = self._kind_of(change.element)
         type_ = self.kinds.attribute_type(kind, change.attribute)
-        given = v.scalar(change.value)
-        # A text is read as what the attribute is: rows of changes have one column for values of all types.
-        new = canonical(cast(given, type_) if isinstance(given, str) else v.conform(given, type_))
+        new = _read_value(change.value, type_)
         if new is None and not v.is_null(change.value):
             raise ChangeError(f"{change.value!r} is no {type_} and cannot be {kind}.{change.attribute}.")
         place = (change.element, str(change.attribute))
@@ -207,6 +252,12 @@ class Graph:
             ends[one].discard(other)
             if not ends[one]:
                 del ends[one]
+
+
+def _read_value(value: object, type_: Type) -> Value:
+    """A value in the type of an attribute. A text is cast: rows of changes have one column for values of all types."""
+    given = v.scalar(value)
+    return canonical(cast(given, type_) if isinstance(given, str) else v.conform(given, type_))
 
 
 def _sorted(elements: Iterable[Element]) -> list[Element]:

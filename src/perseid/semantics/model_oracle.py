@@ -118,12 +118,30 @@ def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[Done], list[t
     """Every change that fits, done; those that do not, with the reason."""
     done: list[Done] = []
     refused: list[tuple[Change, str]] = []
-    for change in changes:
+    for change in _settle_ties(graph, changes):
         try:
             done.extend(graph.apply(change))
         except PerseidError as error:
             refused.append((change, error.message))
     return done, refused
+
+
+def _settle_ties(graph: Graph, changes: Iterable[Change]) -> Iterator[Change]:
+    """Changes in their order, and tied sets of one attribute by value: null first, NaN last.
+
+    A run is sorted after all changes before it are applied: these decide the type of the node.
+    """
+    run: list[Change] = []
+    for change in changes:
+        if run and not change.tied:
+            yield from _by_value(graph, run)
+            run = []
+        run.append(change)
+    yield from _by_value(graph, run)
+
+
+def _by_value(graph: Graph, run: list[Change]) -> list[Change]:
+    return run if len(run) < 2 else sorted(run, key=lambda change: _Ordered(graph.value_given(change)))
 
 
 def touched(done: Iterable[Done]) -> set[Element]:

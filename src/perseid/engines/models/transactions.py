@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from perseid.semantics.graphs import Change, Happening, in_turn
+from perseid.semantics.graphs import Change, Happening, have_equal_ranks, in_turn, is_tied
 
 Key: TypeAlias = "tuple[Any, ...]"
 
@@ -31,5 +31,16 @@ def transactions(waiting: Iterable[Waiting]) -> Iterator[tuple[Key, int, list[Ch
         start = 0
         for end in range(1, len(own) + 1):
             if end == len(own) or own[end].time != own[start].time:
-                yield key, own[start].time, [one.change for one in own[start:end]]
+                yield key, own[start].time, _mark_ties(own[start:end])
                 start = end
+
+
+def _mark_ties(own: list[Waiting]) -> list[Change | Happening]:
+    """The changes of one transaction in order; sets that their ranks do not order are marked as tied."""
+    found: list[Change | Happening] = []
+    for number, one in enumerate(own):
+        change, before = one.change, own[number - 1]
+        if number and is_tied(before.change, change) and have_equal_ranks(before.rank, one.rank):
+            change = replace(change, tied=True)  # type: ignore[arg-type]
+        found.append(change)
+    return found
