@@ -79,6 +79,32 @@ def test_the_same_value_again_is_no_change() -> None:
     assert matched("toleration", rows) == []
 
 
+def test_equal_value_is_an_elementary_change_and_no_update() -> None:
+    site = ps.metamodel(LOADS + "pattern p match change set Host.load c return c.old as old, c.new as new")
+    model = ps.model([at(0, "create", "a", kind="Host"), *given(0, "a", load=4), *given(1, "a", load=4)], site)
+    assert [row["_type"] for row in model.events("q").to_pylist()] == ["found q"]
+    found = ps.patterns(site)["p"].match(model).to_dicts()
+    assert [(m["start"].second, m["old"], m["new"]) for m in found] == [(0, None, 4), (1, 4, 4)]
+
+
+def test_edges_of_a_deleted_node_are_unlinked_in_order() -> None:
+    """By edge type; of each type those from the node by target, then those to it by source; a loop once."""
+    text = "model m node A edge f A -> A edge e A -> A query q(a) find a: A "
+    steps = " | ".join(f"change {change} c{n}" for n, change in enumerate(("unlink e", "unlink f", "delete A")))
+    site = ps.metamodel(text + f"pattern p match {steps}")
+    rows = [at(0, "create", name, kind="A") for name in "abc"]
+    edges = ("a f b", "c e a", "a e c", "b e a", "a e a", "a e b", "b f c")
+    for edge in edges:
+        source, kind, target = edge.split()
+        rows.append(at(0, "link", source, kind=kind, target=target))
+    found = ps.patterns(site)["p"].match(ps.model([*rows, at(1, "delete", "a")], site))
+    events = [event for match in found for bound in match.bindings.values() for event in bound]
+    events.sort(key=lambda event: event.attributes["_place"])
+    listed = [(e.attributes["element"], e.attributes["kind"], e.attributes["target"]) for e in events]
+    unlinked = ["a e a", "a e b", "a e c", "b e a", "c e a", "a f b"]
+    assert listed == [*(tuple(edge.split()) for edge in unlinked), ("a", "A", None)]
+
+
 def test_parameters_unify_with_elements() -> None:
     rows = host(0, "h1") + host(0, "h2") + [at(0, "create", "a", kind="App"), at(0, "create", "b", kind="App")]
     rows += [at(1, "link", "a", kind="runs_on", target="h1"), at(2, "link", "b", kind="runs_on", target="h2")]

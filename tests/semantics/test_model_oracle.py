@@ -411,3 +411,76 @@ def test_a_node_made_anew_has_changed() -> None:
 def test_a_match_lost_and_found_within_a_moment_is_neither() -> None:
     made = site("query q(x, y) find x -near-> y", HOSTS, "a near b")
     assert made.do("a no near b", "a near b") == []
+
+
+# behavior that docs/semantics.md states
+
+
+@pytest.mark.parametrize(
+    ("function", "without", "one", "two"),
+    [
+        ("moving_sum", None, 1.0, 3.0),
+        ("moving_avg", None, 1.0, 1.5),
+        ("moving_min", None, 1, 1),
+        ("moving_max", None, 1, 2),
+        ("moving_count", 0, 1, 2),
+    ],
+)
+def test_moving_aggregates_of_no_value_are_null_and_sums_are_doubles(
+    function: str, without: object, one: object, two: object
+) -> None:
+    """n is a bigint; the window has the last two values given, first none, then 1, 1 2, 2 null, null null."""
+    made = site(f"query q(a, v) find a: Host let v = {function}(a.n, 2)", "+ Host a")
+    assert made.matches() == {("a", without)}
+    for value, wanted in (("1", one), ("2", two)):
+        made.do(f"a.n = {value}")
+        ((_, found),) = made.matches()
+        assert (found, type(found)) == (wanted, type(wanted))
+    made.do("a.n = None")
+    assert made.matches() == {("a", 1 if function == "moving_count" else 2)}
+    made.do("a.n = None")
+    assert made.matches() == {("a", without)}
+
+
+def test_sum_of_no_match_is_zero_and_a_bigint() -> None:
+    made = site(
+        "query v(a, n) find a: Task let n = a.n query q(h, s) find h: Host let s = sum(n) of v(_, n)", "+ Host a"
+    )
+    ((_, found),) = made.matches()
+    assert (found, type(found)) == (0, int)
+
+
+def test_variable_of_two_calls_joins_null_with_null() -> None:
+    """a and b have no n, c has 1."""
+    queries = "query q(a, b) find v(a, n), v(b, n) query v(a, n) find a: Host let n = a.n"
+    assert site(queries, "+ Host a b c", "c.n = 1").told() == {"a a", "a b", "b a", "b b", "c c"}
+    compared = "query q(a, b) find v(a, n), v(b, m) where n = m query v(a, n) find a: Host let n = a.n"
+    assert site(compared, "+ Host a b c", "c.n = 1").told() == {"c c"}
+
+
+def test_star_relates_every_node_with_itself() -> None:
+    """near joins hosts; the task t is related with itself all the same, unless an end has a type."""
+    lines = ("+ Host a b", "+ Task t", "a near b")
+    assert site("query q(x, y) find x -near*-> y", *lines).told() == {"a a", "a b", "b b", "t t"}
+    assert site("query q(x, y) find x: Host -near*-> y", *lines).told() == {"a a", "a b", "b b"}
+    assert site("query q(x, y) find x -near+-> y", *lines).told() == {"a b"}
+
+
+def test_query_events_are_depth_first_over_calls_in_the_order_of_the_text() -> None:
+    """d calls c and then b; c calls b and then e: b, e, c, d, and then z, which nothing calls."""
+    queries = """
+    query d(a) find a: Host, c(a), b(a)
+    query z(a) find a: Host
+    query e(a) find a: Host
+    query b(a) find a: Host
+    query c(a) find a: Host, b(a) let n = count of e(a)
+    """
+    made = Site(queries)
+    assert made.do("+ Host a") == [f"found {name} a" for name in "becdz"]
+
+
+def test_components_over_nodes_have_their_least_member() -> None:
+    queries = "query e(x, y) find x -near-> y query all(x) find x: Host query q(x, least) components of e"
+    made = site(f"{queries} query o(x, least) components of e over all", HOSTS, "c near b")
+    assert made.told() == {"b b", "c b"}
+    assert made.told("o") == {"a a", "b b", "c b", "d d"}

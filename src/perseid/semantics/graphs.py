@@ -103,7 +103,7 @@ def _rank_key(value: object) -> tuple[object, ...]:
     """Sort key of a value of one column: null least, NaN greatest."""
     if value is None:
         return (0,)
-    return (2,) if value != value else (1, value)
+    return (2,) if isinstance(value, float) and math.isnan(value) else (1, value)
 
 
 def _name_key(name: object) -> tuple[object, ...]:
