@@ -24,7 +24,7 @@ NULL_JOINS_NULL = True
 EQUAL_SET_EMITS_CHANGE = True
 """`change set` is an event also where the attribute had the value before."""
 MOVING_SUM_OF_NOTHING: int | None = None
-"""The documentation gives the sum of nothing as 0; for a moving sum the product gives null."""
+"""The sum of nothing is 0; a moving sum of no value is null."""
 
 
 # metamodel
@@ -598,6 +598,12 @@ class Change:
 PHASES = ("unlink", "delete", "create", "set", "link")
 
 
+def phase_key(change: Change) -> tuple[Any, ...]:
+    """Order of changes that no rank orders: phase, element, attribute, type, target, and sets by value."""
+    details = (change.attribute, change.kind, change.target, change.value)
+    return (PHASES.index(change.action), change.element, sort_key(details))
+
+
 class Graph:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -620,7 +626,8 @@ class Graph:
         if change.action == "delete":
             if kind is None:
                 return None
-            gone = sorted((edge for edge in self.edges if element in edge[1:]), key=repr)
+            gone = [edge for edge in self.edges if element in edge[1:]]
+            gone.sort(key=lambda edge: (edge[0], edge[1] != element, edge[2] if edge[1] == element else edge[1]))
             self.edges.difference_update(gone)
             del self.kinds[element], self.attributes[element]
             for pair in [pair for pair in self.given if pair[0] == element]:
@@ -689,12 +696,15 @@ def order_queries(queries: Sequence[Query]) -> list[Query]:
 
 
 def run(schema: Schema, queries: Sequence[Query], changes: Sequence[tuple[int, int, Change]], ordered: bool) -> Log:
-    """Evaluate (time, number, change) rows of one model; ``ordered`` applies a transaction by number, else by phase."""
+    """Evaluate (time, number, change) rows of one model.
+
+    ``ordered`` applies a transaction by number and rows of equal numbers by phase, else all rows by phase.
+    """
     graph, log, ranked = Graph(schema), Log(), order_queries(queries)
     before: dict[str, set[tuple[Any, ...]]] = {query.name: set() for query in ranked}
     for now in sorted({time for time, _, _ in changes}):
         rows = [(number, change) for time, number, change in changes if time == now]
-        rows.sort(key=lambda row: row[0] if ordered else PHASES.index(row[1].action))
+        rows.sort(key=lambda row: (row[0] if ordered else 0, phase_key(row[1])))
         kinds, edges = dict(graph.kinds), set(graph.edges)
         attributes = {node: dict(values) for node, values in graph.attributes.items()}
         deleted = set()
