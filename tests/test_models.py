@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,14 @@ def test_rank_decides_before_the_value() -> None:
     for ordered in (rows, rows[::-1]):
         model = ps.model(ordered, ps.metamodel(TIED), order_by="n")
         assert model.matches()[()]["q"] == [("a", 9, None, None)]
+
+
+@pytest.mark.parametrize("rows", list(itertools.permutations([(None, 9), (1.0, 8), (2.0, 7), (float("nan"), 6)])))
+def test_null_is_the_first_rank_and_nan_the_last(rows: tuple[tuple[float | None, int], ...]) -> None:
+    created = {**at(0, "create", "a", kind="A"), "n": 0.0}
+    sets = [{**row, "n": rank} for rank, value in rows for row in given(1, "a", x=value)]
+    found = ps.model([created, *sets], ps.metamodel(TIED), order_by="n").matches()[()]
+    assert found["q"] == [("a", 6, None, None)]
 
 
 def test_value_that_does_not_fit_is_rejected_and_the_greatest_other_counts() -> None:
