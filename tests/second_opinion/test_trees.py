@@ -1,0 +1,193 @@
+"""Tree patterns of the product agree with the brute-force matcher over lxml."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+
+import perseid as ps
+from tests.second_opinion.trees import (
+    NAMESPACES,
+    PatternMaker,
+    Step,
+    match_rows,
+    print_step,
+    random_alphabet,
+    random_document,
+    read_document,
+    steps_of,
+)
+
+CASES = int(os.environ.get("PERSEID_SECOND_OPINION_CASES", "500"))
+DEEP_CASES = 50_000
+BLOCKS = 10
+BATCH_SEEDS = 10  # seeds that share documents and one call of the product
+DOCUMENTS_PER_BATCH = 4
+MIN_COMPARED_SHARE = 0.6
+MIN_NONEMPTY_SHARE = 0.25
+
+Rows = dict[int, list[tuple[Any, ...]]]
+
+
+@dataclass
+class Tally:
+    """Counts of a block."""
+
+    cases: int = 0
+    rejected: int = 0
+    nonempty: int = 0
+
+    def check(self) -> None:
+        """Require that enough cases were compared and enough of them have results."""
+        compared = self.cases - self.rejected
+        assert compared >= MIN_COMPARED_SHARE * self.cases, self
+        assert self.nonempty >= MIN_NONEMPTY_SHARE * compared, self
+
+
+def make_documents(seed: int) -> tuple[list[str], list[str]]:
+    """Alphabet and documents of the batch that a seed belongs to."""
+    random = Random(f"documents {seed // BATCH_SEEDS}")
+    alphabet = random_alphabet(random)
+    return alphabet, [random_document(random, alphabet) for _ in range(DOCUMENTS_PER_BATCH)]
+
+
+def make_pattern(seed: int, alphabet: list[str]) -> Step:
+    """Pattern of a seed."""
+    return PatternMaker(Random(f"pattern {seed}"), alphabet).make()
+
+
+def run_product(texts: dict[str, str], documents: list[str]) -> dict[str, Rows]:
+    """Rows of the product for each pattern and document."""
+    given = ps.documents(
+        [{"id": number, "xml": xml} for number, xml in enumerate(documents)], body="xml", namespaces=NAMESPACES
+    )
+    found: dict[str, Rows] = defaultdict(lambda: defaultdict(list))
+    for row in ps.trees(texts).match(given).to_pylist():
+        assert row["error"] is None, (row, documents[row["id"]])
+        nodes = [(node["variable"], node["level"], node["uri"], node["name"], node["text"]) for node in row["nodes"]]
+        columns = {name: texts_ for name, texts_ in row.items() if name[0] == "v" and texts_}
+        found[row["pattern"]][row["id"]].append((row["place"] if nodes else 0, nodes, columns))
+    return found
+
+
+def run_brute_force(pattern: Step, roots: list[Any]) -> Rows:
+    """Rows of the brute-force matcher for each document."""
+    found: Rows = {}
+    for number, root in enumerate(roots):
+        rows = []
+        for place, nodes in match_rows(pattern, root):
+            columns: dict[str, list[str]] = {}
+            for variable, _, _, _, text in nodes:
+                if variable is not None:
+                    columns.setdefault(variable, []).append(text)
+            rows.append((place, nodes, columns))
+        if rows:
+            found[number] = rows
+    return found
+
+
+def normalize(rows: Rows) -> dict[int, list[str]]:
+    """Rows of each document by place; rows of one place have no documented order."""
+    return {
+        number: [repr((place, nodes, sorted(columns.items()))) for place, nodes, columns in sorted(found, key=repr)]
+        for number, found in sorted(rows.items())
+        if found
+    }
+
+
+def compare_batch(seeds: list[int], tally: Tally) -> None:
+    """Compare all patterns of a batch with the product."""
+    alphabet, documents = make_documents(seeds[0])
+    roots = [read_document(xml) for xml in documents]
+    patterns = {seed: make_pattern(seed, alphabet) for seed in seeds}
+    texts = {f"s{seed}": print_step(pattern) for seed, pattern in patterns.items()}
+    tally.cases += len(seeds)
+    try:
+        found = run_product(texts, documents)
+    except ps.PerseidError:
+        found = {}
+        for name, text in list(texts.items()):
+            try:
+                found |= run_product({name: text}, documents)
+            except ps.PerseidError:
+                tally.rejected += 1
+                del texts[name]
+    for seed in seeds:
+        name = f"s{seed}"
+        if name not in texts:
+            continue
+        expected = normalize(run_brute_force(patterns[seed], roots))
+        actual = normalize(found.get(name, {}))
+        tally.nonempty += bool(expected)
+        if actual != expected:
+            pytest.fail(describe_difference(seed, texts[name], documents, expected, actual))
+
+
+def describe_difference(
+    seed: int, text: str, documents: list[str], expected: dict[int, list[str]], actual: dict[int, list[str]]
+) -> str:
+    """Seed, pattern, documents and both results of a case."""
+    lines = [f"seed {seed}", f"pattern  {text}"]
+    alone = normalize(run_product({f"s{seed}": text}, documents).get(f"s{seed}", {}))
+    lines.append(f"the product gives {'the same' if alone == actual else 'ANOTHER RESULT'} for the pattern alone")
+    for number, xml in enumerate(documents):
+        if expected.get(number) != actual.get(number):
+            lines.append(f"document {xml}")
+            lines.append("brute force")
+            lines.extend(f"  {row}" for row in expected.get(number, []))
+            lines.append("product")
+            lines.extend(f"  {row}" for row in actual.get(number, []))
+    return "\n".join(lines)
+
+
+def compare_block(first: int, last: int) -> Tally:
+    """Compare the seeds from first to before last."""
+    tally = Tally()
+    seeds = list(range(first, last))
+    batches: dict[int, list[int]] = defaultdict(list)
+    for seed in seeds:
+        batches[seed // BATCH_SEEDS].append(seed)
+    for batch in batches.values():
+        compare_batch(batch, tally)
+    return tally
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_tree_patterns_agree_with_brute_force(block: int) -> None:
+    tally = compare_block(CASES * block // BLOCKS, CASES * (block + 1) // BLOCKS)
+    if tally.cases >= 2 * BATCH_SEEDS:
+        tally.check()
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_many_tree_patterns_agree_with_brute_force(block: int) -> None:
+    compare_block(DEEP_CASES * block // BLOCKS, DEEP_CASES * (block + 1) // BLOCKS).check()
+
+
+@pytest.mark.parametrize(
+    ("kind", "fragment"),
+    [
+        ("attribute", "/@"),
+        ("gap", "::"),
+        ("either", " | "),
+        ("last", "[last()]"),
+        ("repetition", "{2,3}"),
+        ("prefix", "//p:"),
+        ("wildcard", "//*"),
+    ],
+)
+def test_random_patterns_cover_the_language(kind: str, fragment: str) -> None:
+    texts = [print_step(make_pattern(seed, ["a", "b", "c"])) for seed in range(500)]
+    assert sum(fragment in text for text in texts) >= 5, kind
+
+
+def test_random_patterns_exist_without_return_names() -> None:
+    patterns = [make_pattern(seed, ["a", "b", "c"]) for seed in range(200)]
+    assert any(all(step.name is None for step in steps_of(pattern)) for pattern in patterns)
