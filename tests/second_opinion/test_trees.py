@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from random import Random
@@ -27,7 +28,7 @@ CASES = int(os.environ.get("PERSEID_SECOND_OPINION_CASES", "500"))
 DEEP_CASES = 50_000
 BLOCKS = 10
 BATCH_SEEDS = 10  # seeds that share documents and one call of the product
-DOCUMENTS_PER_BATCH = 4
+DOCUMENTS_PER_BATCH = 6
 MIN_COMPARED_SHARE = 0.6
 MIN_NONEMPTY_SHARE = 0.25
 
@@ -49,11 +50,21 @@ class Tally:
         assert self.nonempty >= MIN_NONEMPTY_SHARE * compared, self
 
 
-def make_documents(seed: int) -> tuple[list[str], list[str]]:
-    """Alphabet and documents of the batch that a seed belongs to."""
+@dataclass
+class Batch:
+    """Alphabet, documents and namespaces that some seeds share."""
+
+    alphabet: list[str]
+    documents: list[str]
+    namespaces: dict[str, str]
+
+
+def make_batch(seed: int) -> Batch:
+    """The batch that a seed belongs to."""
     random = Random(f"documents {seed // BATCH_SEEDS}")
     alphabet = random_alphabet(random)
-    return alphabet, [random_document(random, alphabet) for _ in range(DOCUMENTS_PER_BATCH)]
+    documents = [random_document(random, alphabet) for _ in range(DOCUMENTS_PER_BATCH)]
+    return Batch(alphabet, documents, NAMESPACES | ({"": "urn:p"} if random.random() < 0.08 else {}))
 
 
 def make_pattern(seed: int, alphabet: list[str]) -> Step:
@@ -61,26 +72,31 @@ def make_pattern(seed: int, alphabet: list[str]) -> Step:
     return PatternMaker(Random(f"pattern {seed}"), alphabet).make()
 
 
-def run_product(texts: dict[str, str], documents: list[str]) -> dict[str, Rows]:
+def run_product(texts: dict[str, str], batch: Batch) -> dict[str, Rows]:
     """Rows of the product for each pattern and document."""
     given = ps.documents(
-        [{"id": number, "xml": xml} for number, xml in enumerate(documents)], body="xml", namespaces=NAMESPACES
+        [{"id": number, "xml": xml} for number, xml in enumerate(batch.documents)],
+        body="xml",
+        namespaces=batch.namespaces,
     )
     found: dict[str, Rows] = defaultdict(lambda: defaultdict(list))
-    for row in ps.trees(texts).match(given).to_pylist():
-        assert row["error"] is None, (row, documents[row["id"]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.PerseidWarning)  # nothing found, in documents of another namespace
+        table = ps.trees(texts).match(given)
+    for row in table.to_pylist():
+        assert row["error"] is None, (row, batch.documents[row["id"]])
         nodes = [(node["variable"], node["level"], node["uri"], node["name"], node["text"]) for node in row["nodes"]]
         columns = {name: texts_ for name, texts_ in row.items() if name[0] == "v" and texts_}
         found[row["pattern"]][row["id"]].append((row["place"] if nodes else 0, nodes, columns))
     return found
 
 
-def run_brute_force(pattern: Step, roots: list[Any]) -> Rows:
+def run_brute_force(pattern: Step, roots: list[Any], namespaces: dict[str, str]) -> Rows:
     """Rows of the brute-force matcher for each document."""
     found: Rows = {}
     for number, root in enumerate(roots):
         rows = []
-        for place, nodes in match_rows(pattern, root):
+        for place, nodes in match_rows(pattern, root, namespaces):
             columns: dict[str, list[str]] = {}
             for variable, _, _, _, text in nodes:
                 if variable is not None:
@@ -102,18 +118,18 @@ def normalize(rows: Rows) -> dict[int, list[str]]:
 
 def compare_batch(seeds: list[int], tally: Tally) -> None:
     """Compare all patterns of a batch with the product."""
-    alphabet, documents = make_documents(seeds[0])
-    roots = [read_document(xml) for xml in documents]
-    patterns = {seed: make_pattern(seed, alphabet) for seed in seeds}
+    batch = make_batch(seeds[0])
+    roots = [read_document(xml) for xml in batch.documents]
+    patterns = {seed: make_pattern(seed, batch.alphabet) for seed in seeds}
     texts = {f"s{seed}": print_step(pattern) for seed, pattern in patterns.items()}
     tally.cases += len(seeds)
     try:
-        found = run_product(texts, documents)
+        found = run_product(texts, batch)
     except ps.PerseidError:
         found = {}
         for name, text in list(texts.items()):
             try:
-                found |= run_product({name: text}, documents)
+                found |= run_product({name: text}, batch)
             except ps.PerseidError:
                 tally.rejected += 1
                 del texts[name]
@@ -121,21 +137,21 @@ def compare_batch(seeds: list[int], tally: Tally) -> None:
         name = f"s{seed}"
         if name not in texts:
             continue
-        expected = normalize(run_brute_force(patterns[seed], roots))
+        expected = normalize(run_brute_force(patterns[seed], roots, batch.namespaces))
         actual = normalize(found.get(name, {}))
         tally.nonempty += bool(expected)
         if actual != expected:
-            pytest.fail(describe_difference(seed, texts[name], documents, expected, actual))
+            pytest.fail(describe_difference(seed, texts[name], batch, expected, actual))
 
 
 def describe_difference(
-    seed: int, text: str, documents: list[str], expected: dict[int, list[str]], actual: dict[int, list[str]]
+    seed: int, text: str, batch: Batch, expected: dict[int, list[str]], actual: dict[int, list[str]]
 ) -> str:
     """Seed, pattern, documents and both results of a case."""
-    lines = [f"seed {seed}", f"pattern  {text}"]
-    alone = normalize(run_product({f"s{seed}": text}, documents).get(f"s{seed}", {}))
+    lines = [f"seed {seed}", f"pattern  {text}", f"namespaces {batch.namespaces}"]
+    alone = normalize(run_product({f"s{seed}": text}, batch).get(f"s{seed}", {}))
     lines.append(f"the product gives {'the same' if alone == actual else 'ANOTHER RESULT'} for the pattern alone")
-    for number, xml in enumerate(documents):
+    for number, xml in enumerate(batch.documents):
         if expected.get(number) != actual.get(number):
             lines.append(f"document {xml}")
             lines.append("brute force")
@@ -152,8 +168,8 @@ def compare_block(first: int, last: int) -> Tally:
     batches: dict[int, list[int]] = defaultdict(list)
     for seed in seeds:
         batches[seed // BATCH_SEEDS].append(seed)
-    for batch in batches.values():
-        compare_batch(batch, tally)
+    for members in batches.values():
+        compare_batch(members, tally)
     return tally
 
 
@@ -191,3 +207,10 @@ def test_random_patterns_cover_the_language(kind: str, fragment: str) -> None:
 def test_random_patterns_exist_without_return_names() -> None:
     patterns = [make_pattern(seed, ["a", "b", "c"]) for seed in range(200)]
     assert any(all(step.name is None for step in steps_of(pattern)) for pattern in patterns)
+
+
+@pytest.mark.xfail(reason="Results of ( ) come behind those of [ ] at the same node, whatever the pattern has first.")
+def test_run_written_before_a_predicate_comes_first_at_the_same_node() -> None:
+    given = ps.documents([{"id": 1, "xml": "<a><b>1</b></a>"}], body="xml")
+    (row,) = ps.trees("//a->x(/b->y)[/b->z]").match(given).to_pylist()
+    assert [node["variable"] for node in row["nodes"]] == ["x", None, "y", "z"]

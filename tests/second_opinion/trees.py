@@ -31,15 +31,17 @@ class XmlNode:
     parent: XmlNode | None = None
     children: list[XmlNode] = field(default_factory=list)
     attributes: list[XmlNode] = field(default_factory=list)
+    _subtree: list[XmlNode] = field(default_factory=list)
 
     @property
     def siblings(self) -> list[XmlNode]:
         return self.parent.children if self.parent is not None else [self]
 
-    def subtree(self) -> Iterator[XmlNode]:
-        yield self
-        for child in self.children:
-            yield from child.subtree()
+    def subtree(self) -> list[XmlNode]:
+        """The node and all nodes below it, in document order."""
+        if not self._subtree:
+            self._subtree = [self, *(node for child in self.children for node in child.subtree())]
+        return self._subtree
 
 
 def _split(tag: str) -> tuple[str, str]:
@@ -330,9 +332,11 @@ class _Way:
 class TreeMatcher:
     """Matches one pattern in one document."""
 
-    def __init__(self, pattern: Step, root: XmlNode) -> None:
+    def __init__(self, pattern: Step, root: XmlNode, namespaces: dict[str, str]) -> None:
         self.pattern = pattern
         self.root = root
+        self.namespaces = namespaces
+        self._holds: dict[tuple[int, tuple[int, int]], bool] = {}
         self._inside: dict[tuple[int, tuple[int, int], int], list[Result] | None] = {}
 
     def match(self) -> tuple[bool, list[Result]]:
@@ -350,7 +354,26 @@ class TreeMatcher:
             found = [node for tree in forest for node in tree.subtree()]
         else:
             found = forest
-        return (node for node in found if passes_test(step.test, node))
+        return (node for node in found if self.passes_test(step.test, node))
+
+    def passes_test(self, test: str, node: XmlNode) -> bool:
+        """Truth of a name test. An element name without a prefix is in the namespace of the empty prefix, if any."""
+        name = test.removeprefix("@")
+        if name == "*":
+            return True
+        prefix, colon, local = name.rpartition(":")
+        if node.name != local:
+            return False
+        if not colon and name is not test:
+            return node.uri == ""
+        return node.uri == self.namespaces.get(prefix, "")
+
+    def member_holds(self, path: Step, sibling: XmlNode) -> bool:
+        """Truth of a member's path at one sibling."""
+        key = (id(path), sibling.position)
+        if key not in self._holds:
+            self._holds[key] = self.find(path, [sibling], None, None)[0]
+        return self._holds[key]
 
     def find(
         self, step: Step, forest: list[XmlNode], owner: XmlNode | None, compare: Compare | None
@@ -385,7 +408,7 @@ class TreeMatcher:
                 if not compare_text(suffix, node.text):
                     return None
             elif isinstance(suffix, Position):
-                counted = [sibling for sibling in node.siblings if passes_test(step.test, sibling)]
+                counted = [sibling for sibling in node.siblings if self.passes_test(step.test, sibling)]
                 if suffix.index > len(counted) or counted[suffix.index - 1] is not node:
                     return None
             elif isinstance(suffix, Has):
@@ -441,7 +464,7 @@ class TreeMatcher:
                 last = way.members[-1][1]
                 places = range(last + 1, len(siblings) if way.gap else min(last + 2, len(siblings)))
             for place in places:
-                if self.find(expression.path, [siblings[place]], None, None)[0]:
+                if self.member_holds(expression.path, siblings[place]):
                     yield _Way((*way.members, (expression.path, place)), False)
         elif isinstance(expression, Either):
             for part in expression.parts:
@@ -474,15 +497,6 @@ class TreeMatcher:
             yield way
 
 
-def passes_test(test: str, node: XmlNode) -> bool:
-    """Truth of a name test. A name without a prefix is in no namespace."""
-    test = test.removeprefix("@")
-    if test == "*":
-        return True
-    prefix, colon, local = test.rpartition(":")
-    return node.name == local and node.uri == (NAMESPACES[prefix] if colon else "")
-
-
 def is_nullable(expression: Expression) -> bool:
     """Truth of: the expression can be empty."""
     if isinstance(expression, Member):
@@ -499,9 +513,9 @@ def arrange(results: list[Result]) -> list[Result]:
     return sorted({result.key: result for result in results}.values(), key=lambda each: (each.position, each.key[0]))
 
 
-def match_rows(pattern: Step, root: XmlNode) -> list[tuple[int, list[tuple[Any, ...]]]]:
+def match_rows(pattern: Step, root: XmlNode, namespaces: dict[str, str]) -> list[tuple[int, list[tuple[Any, ...]]]]:
     """Place and nodes of each row; a pattern without return names has one row without nodes, or none."""
-    holds, results = TreeMatcher(pattern, root).match()
+    holds, results = TreeMatcher(pattern, root, namespaces).match()
     if not any(step.name is not None for step in steps_of(pattern)):
         return [(0, [])] if holds else []
     return [(result.position[0], list(result.flatten())) for result in results]
@@ -573,6 +587,15 @@ def _random_text(random: Random, chance: float) -> str:
     return text
 
 
+def _stands_behind_group(suffix: Compare | Position | Has | Group) -> int:
+    """Sort key: positions and predicates that return nodes stand before a group, others anywhere.
+
+    The order of a run and of a node at the same place is tested by itself where a group stands first.
+    """
+    returns = isinstance(suffix, Has) and any(step.name for step in steps_of(suffix.path))
+    return 0 if returns or isinstance(suffix, Position) else 1
+
+
 class PatternMaker:
     """Random patterns that stay within the documented language."""
 
@@ -629,6 +652,7 @@ class PatternMaker:
         if depth < 3 and self.budget > 0 and random.random() < (0.15 if member else 0.4):
             step.suffixes.append(Group(self.expression(depth + 1, 0)))
         random.shuffle(step.suffixes)
+        step.suffixes.sort(key=_stands_behind_group)
         if depth < 3 and self.budget > 0 and random.random() < 0.25:
             step.rest = self.attribute() if random.random() < 0.2 else self.step(self.axis(), depth + 1)
         step.name_at = random.choice([0, 0, 1, 2])
