@@ -399,6 +399,10 @@ class TreeMatcher:
             self._inside[key] = self._compute_inside(step, node, compare)
         return self._inside[key]
 
+    def fits(self, suffixes: list[Compare | Position | Has | Group], test: str, node: XmlNode) -> bool:
+        """Truth of suffixes at a node that passed the test of its step."""
+        return self._compute_inside(Step("/", test, suffixes=suffixes), node, None) is not None
+
     def _compute_inside(self, step: Step, node: XmlNode, compare: Compare | None) -> list[Result] | None:
         results: list[Result] = []
         if step.rest is None and compare is not None and not compare_text(compare, node.text):
