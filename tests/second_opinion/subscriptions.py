@@ -387,7 +387,7 @@ WINDOWS = [
 def random_documents(random: Random) -> list[StreamDocument]:
     """Documents of two streams, some of them equal or at equal times."""
     documents: list[StreamDocument] = []
-    for number in range(random.randint(8, 11)):
+    for number in range(random.randint(9, 13)):
         xml = random.choice(documents).xml if documents and random.random() < 0.12 else _random_xml(random)
         documents.append(StreamDocument(number, random.choice("SSSST"), random.choice(TIMES_S), xml))
     return documents
@@ -431,7 +431,7 @@ class SubscriptionMaker:
 
     def pattern(self, side: str) -> Step:
         random = self.random
-        step = Step("//" if random.random() < 0.85 else "/", random.choice(["i"] * 14 + ["*", "*", "r"]))
+        step = Step("//" if random.random() < 0.85 else "/", random.choice(["i"] * 16 + ["*", "*", "r"]))
         step.arrow = random.choice(["->", "->", " AS "])
         if random.random() < 0.35:
             step.name = self.new_name(side)
@@ -485,7 +485,7 @@ class SubscriptionMaker:
         if random.random() < 0.5:
             spelling = random.choice(["1", "2", "5", "2.0"])
             return op, Constant(spelling, float(spelling))
-        text = random.choice(["A", "B", "2", "A&B", ""])
+        text = random.choice(["A", "A", "A", "B", "2", "A&B", ""])
         return op, Constant(f"'{text}'", text)
 
     def terms(self, block: Block) -> list[Term]:
@@ -515,15 +515,15 @@ class SubscriptionMaker:
                 return Relation(pair[0], random.choice(["<", "<=", ">", ">="]), pair[1])
             term = random.choice(left + right)
             if random.random() < 0.25:
-                text = random.choice(["A", "B", "2", "é"])
+                text = random.choice(["A", "A", "B", "2", "é"])
                 return Check(term, "contains", Constant(f"'{text}'", text))
             return Check(term, *self.op_and_constant())
 
         def conjunction() -> list[Predicate]:
             parts: list[Predicate] = [equality()]
-            if random.random() < 0.3:
+            if random.random() < 0.25:
                 parts.append(equality())
-            while random.random() < 0.3:
+            while random.random() < 0.22:
                 parts.append(check())
             random.shuffle(parts)
             return parts
