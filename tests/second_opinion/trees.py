@@ -538,6 +538,9 @@ def random_alphabet(random: Random) -> list[str]:
 
 def random_document(random: Random, names: list[str]) -> str:
     """Text of a small document with namespaces, comments, CDATA and mixed content."""
+    if random.random() < 0.35:
+        children = (random.choice(names[:3]) for _ in range(random.randint(3, 7)))
+        return "<r>" + "".join(f"<{name}>{number}</{name}>" for number, name in enumerate(children)) + "</r>"
     budget = [random.randint(3, 22)]
     spaces = random.random() < 0.25
     widths = random.choice([[0, 1, 2, 3], [0, 1, 2, 3, 4, 6], [0, 0, 0, 4, 7]])
@@ -608,14 +611,29 @@ class PatternMaker:
         self.alphabet = alphabet
         self.returns = random.choice([0.0, 0.3, 0.5, 0.8]) if returns is None else returns
         self.names = 0
+        self.plain = False
         self.budget = random.choice([3, 5, 7, 9])
 
     def make(self) -> Step:
         """A numbered pattern."""
+        if self.random.random() < 0.35:
+            return self.make_runs()
         step = self.step("//" if self.random.random() < 0.8 else "/", 0, top=True)
         if self.returns and not any(each.name for each in steps_of(step)):
             last = self.random.choice(list(steps_of(step)))
             last.name = self.new_name()
+        number_steps(step)
+        return step
+
+    def make_runs(self) -> Step:
+        """A numbered pattern that is one expression over plain siblings, with several ways to read them."""
+        self.plain = True
+        self.returns = 0.85
+        self.budget = 6
+        step = Step("//", self.random.choice(["r", "*"]))
+        step.suffixes.append(Group(self.expression(0, 0)))
+        if self.random.random() < 0.3:
+            step.name = self.new_name()
         number_steps(step)
         return step
 
@@ -691,17 +709,24 @@ class PatternMaker:
             return self.repeated(Member(self.member(depth)))
         if roll < 0.78:
             count = random.choice([2, 2, 2, 3])
+            joints = [":", "::"] if self.plain else [":", ":", ":", "::"]
             parts: list[Expression] = []
             for _ in range(count):
                 part = self.repeated(Member(self.member(depth)))
-                parts.append(self.repeated(self.expression(depth, nesting + 1)) if random.random() < 0.2 else part)
-            return self.repeated(
-                Sequence(parts, [random.choice([":", ":", ":", "::"]) for _ in range(count - 1)]), nested=True
-            )
+                parts.append(
+                    self.repeated(self.expression(depth, nesting + 1))
+                    if random.random() < (0.4 if self.plain else 0.2)
+                    else part
+                )
+            return self.repeated(Sequence(parts, [random.choice(joints) for _ in range(count - 1)]), nested=True)
         parts = [self.expression(depth, nesting + 1) for _ in range(2)]
         return self.repeated(Either(parts), nested=True)
 
     def member(self, depth: int) -> Step:
+        if self.plain:
+            self.budget -= 1
+            named = self.random.random() < self.returns
+            return Step("/", self.random.choice([*self.alphabet[:3], "*"]), self.new_name() if named else None)
         return self.step("//" if self.random.random() < 0.1 else "/", depth, member=True)
 
     def repeated(self, part: Expression, *, nested: bool = False) -> Expression:
