@@ -25,6 +25,7 @@ from tests.semantics.tree_documents import (
     RandomTrees,
     TreeCase,
     random_document,
+    random_siblings,
     read_tree_cases,
 )
 
@@ -302,6 +303,8 @@ def random_pairs(chance: random.Random, count: int) -> Iterator[tuple[tp.TreePat
             pattern = tp.TreePattern(tp.SiblingSequence((_ROOT, trees.expression(2, 3)), (tp.SiblingLink.ADJACENT,)))
         elif isinstance(pattern.root, tp.TreeNode):
             pattern = tp.TreePattern(replace(pattern.root, axis=tp.Axis.DESCENDANT))
+        if chance.random() < 0.25:
+            pattern, root = trees.ambiguous_runs(), Document.parse(random_siblings(chance)).root
         if find_trees(pattern, root, NAMESPACES) is not None or chance.random() < 0.1:
             count -= 1
             yield pattern, root

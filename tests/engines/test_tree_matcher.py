@@ -29,7 +29,15 @@ from perseid.semantics.trees import find_trees, number_of
 from tests.engines.tree_matching import Answer, matched, matcher_of, shown
 from tests.lang.test_tree_patterns import TABLE_6
 from tests.semantics.real_trees import DATA, dblp_document, icepahc_document, xmark_document
-from tests.semantics.tree_documents import NAMESPACES, Document, RandomTrees, lines, random_document, read_tree_cases
+from tests.semantics.tree_documents import (
+    NAMESPACES,
+    Document,
+    RandomTrees,
+    lines,
+    random_document,
+    random_siblings,
+    read_tree_cases,
+)
 
 CASES = read_tree_cases(Path(__file__).parent.parent / "semantics" / "tree_cases")
 PAIRS = 1000
@@ -56,9 +64,12 @@ BEHIND = b"<!-- so much that the document is not at its end where its last tags 
 
 
 def random_pairs(seeds: range) -> Iterator[tuple[list[tp.TreePattern], str]]:
-    """Some patterns, and a document that they often match."""
+    """Some patterns, and a document that they often match; every fourth time runs that can be read in several ways."""
     for seed in seeds:
         chance = random.Random(seed)
+        if seed % 4 == 3:
+            yield [RandomTrees(chance).ambiguous_runs() for _ in range(3)], random_siblings(chance)
+            continue
         patterns = [RandomTrees(chance).pattern() for _ in range(3)]
         yield patterns, random_document(chance, chance.choice([6, 14, 30]))
 

@@ -139,6 +139,12 @@ def random_document(chance: random.Random, size: int = 14) -> str:
     return "".join([*out, *(f"</{tag}>" for tag in reversed(stack))])
 
 
+def random_siblings(chance: random.Random) -> str:
+    """A root with a few children; names are few and every text is another one, so that each reading shows."""
+    names = chance.choices(TAGS, weights=(3, 3, 2), k=chance.randint(4, 9))
+    return "<r>" + "".join(f"<{name}>{number}</{name}>" for number, name in enumerate(names)) + "</r>"
+
+
 class RandomTrees:
     """Patterns that documents of :func:`random_document` often match."""
 
@@ -151,6 +157,32 @@ class RandomTrees:
         if self.names == 0 and self.chance.random() < 0.8:
             expr = _returning(expr)
         return tp.TreePattern(expr)
+
+    def ambiguous_runs(self) -> tp.TreePattern:
+        """Runs of plain siblings with many gaps, which documents of :func:`random_siblings` allow in several ways."""
+        self.names = 0
+        runs = self.ambiguous_sequence(1)
+        return tp.TreePattern(tp.TreeNode(tp.Axis.DESCENDANT, tp.NameTest("r"), siblings=runs))
+
+    def ambiguous_sequence(self, depth: int) -> tp.SiblingExpr:
+        """A member, then members and groups that mostly can be left out, most of them behind a gap."""
+        chance = self.chance
+        items: list[tp.SiblingExpr] = [self.plain_member()]
+        for _ in range(chance.randint(1, 3)):
+            item: tp.SiblingExpr = self.plain_member()
+            if depth and chance.random() < 0.3:
+                item = self.ambiguous_sequence(depth - 1)
+            elif chance.random() < 0.2:
+                item = tp.SiblingAlternation((item, self.plain_member()))
+            if chance.random() < 0.6:
+                item = tp.SiblingRepeat(item, *chance.choice([(0, None), (1, None), (0, 1), (0, 2), (1, 2)]))
+            items.append(item)
+        later, adjacent = tp.SiblingLink.LATER, tp.SiblingLink.ADJACENT
+        return tp.SiblingSequence(tuple(items), tuple(chance.choice([later, later, adjacent]) for _ in items[1:]))
+
+    def plain_member(self) -> tp.TreeNode:
+        self.names += 1
+        return tp.TreeNode(tp.Axis.CHILD, tp.NameTest(self.chance.choice("aaabbb*")), returns=f"x{self.names}")
 
     def path(self, depth: int) -> tp.TreeNode:
         chance = self.chance

@@ -77,11 +77,11 @@ class Place:
 class Way:
     """How siblings from some place on can be read: where the reading stands, what it took, what that returns."""
 
-    cursor: int
-    """Siblings up to here are behind it."""
     end: int
-    """After the last that it took."""
+    """Index behind the last member; before the first member, the index where the run has to begin."""
     taken: int = 0
+    gap: bool = False
+    """A ``::`` stands between the last member and the next one."""
     results: Results = ()
 
 
@@ -212,10 +212,10 @@ class Reading:
     def runs(self, expr: tp.SiblingExpr, place: Place) -> Results | None:
         """Runs from left to right, none over another; a run begins as early and takes as many siblings as can be."""
         found: list[Result] = []
-        holds = any(not way.taken for way in self.ways(expr, place.forest[:0], Way(0, 0)))
+        holds = any(not way.taken for way in self.ways(expr, place.forest[:0], Way(0)))
         at = 0
         while at < len(place.forest):
-            ways = [way for way in self.ways(expr, place.forest, Way(at, at)) if way.taken]
+            ways = [way for way in self.ways(expr, place.forest, Way(at)) if way.taken]
             if not ways:
                 at += 1
                 continue
@@ -230,11 +230,12 @@ class Reading:
         """Every way to go on from one with an expression, in order of preference."""
         match expr:
             case tp.TreeNode():
-                if way.cursor < len(forest):
-                    found = self.path(expr, Place((forest[way.cursor],)))
+                # Behind a gap the member is any later sibling, the nearest first.
+                last = len(forest) if way.gap else min(way.end + 1, len(forest))
+                for at in range(way.end, last):
+                    found = self.path(expr, Place((forest[at],)))
                     if found is not None:
-                        after = way.cursor + 1
-                        yield Way(after, after, way.taken + 1, way.results + found)
+                        yield Way(at + 1, way.taken + 1, results=way.results + found)
             case tp.SiblingAlternation():
                 for branch in expr.branches:
                     yield from self.ways(branch, forest, way)
@@ -248,10 +249,9 @@ class Reading:
             if item + 1 == len(expr.items):
                 yield one
                 continue
-            # Between two members, a later sibling may be any number of siblings on; the nearest is preferred.
-            later = expr.links[item] is tp.SiblingLink.LATER and one.taken
-            for cursor in range(one.cursor, len(forest) + 1 if later else one.cursor + 1):
-                yield from self._sequence(expr, item + 1, forest, replace(one, cursor=cursor))
+            # A gap lies between two members. It has no length of its own: the next member decides where it ends.
+            gap = one.gap or (expr.links[item] is tp.SiblingLink.LATER and one.taken > 0)
+            yield from self._sequence(expr, item + 1, forest, replace(one, gap=gap))
 
     def _rounds(self, expr: tp.SiblingRepeat, done: int, forest: Sequence[Element], way: Way) -> Iterator[Way]:
         """Another round before none; one that takes nothing stands for all that are still owed."""

@@ -3,6 +3,9 @@
 It reads the children of an element one by one; of each it is told which of the expression's items it is. A state has its
 edges in order of preference: take the child as an item, pass over it (between two members, where ``::`` allows it), or
 be over. Every way of ``semantics.trees`` through an expression is one path here, and in the same order.
+
+The choice of the next item comes before the length of a gap. So an edge that passes over a child leads to a state that
+waits for one item alone, and stands directly behind the edge that takes the child as this item.
 """
 
 from __future__ import annotations
@@ -61,11 +64,11 @@ _Task: TypeAlias = tp.SiblingExpr | tp.SiblingLink | _Round
 
 @dataclass(frozen=True)
 class _Still:
-    """A state: what is still to be done, whether anything was taken, and whether siblings were passed over since."""
+    """A state: what is still to be done, whether anything was taken, and whether a gap is open since the last member."""
 
     tasks: tuple[_Task, ...]
     taken: bool = False
-    passed: bool = False
+    gap: bool = False
 
 
 def sibling_automaton(expr: tp.SiblingExpr) -> SiblingFA:
@@ -84,7 +87,7 @@ def sibling_automaton(expr: tp.SiblingExpr) -> SiblingFA:
         for item, after in _ways(still):
             if after is None:
                 nullable = nullable or not still.taken
-                if still.taken and not still.passed:
+                if still.taken:
                     found[Edge(OVER, -1)] = None
                 continue
             if after not in known:
@@ -124,18 +127,19 @@ def _ways(still: _Still) -> Iterator[tuple[tp.TreeNode | None, _Still | None]]:
         case tp.TreeNode():
             marked = tuple(_Round(one.repeat, one.done, True) if isinstance(one, _Round) else one for one in rest)
             yield task, _Still(marked, taken=True)
+            if still.gap:
+                yield None, still
         case tp.SiblingAlternation():
             for branch in task.branches:
-                yield from _ways(_Still((branch, *rest), still.taken, still.passed))
+                yield from _ways(_Still((branch, *rest), still.taken, still.gap))
         case tp.SiblingSequence():
             tasks: list[_Task] = [task.items[0]]
             for link, item in zip(task.links, task.items[1:], strict=True):
                 tasks += [link, item]
-            yield from _ways(_Still((*tasks, *rest), still.taken, still.passed))
+            yield from _ways(_Still((*tasks, *rest), still.taken, still.gap))
         case tp.SiblingLink():
-            yield from _ways(_Still(rest, still.taken, still.passed))
-            if task is tp.SiblingLink.LATER and still.taken:
-                yield None, _Still(still.tasks, still.taken, passed=True)
+            gap = still.gap or (task is tp.SiblingLink.LATER and still.taken)
+            yield from _ways(_Still(rest, still.taken, gap))
         case tp.SiblingRepeat():
             yield from _rounds(task, 0, rest, still)
         case _Round():
@@ -144,7 +148,7 @@ def _ways(still: _Still) -> Iterator[tuple[tp.TreeNode | None, _Still | None]]:
                 yield from _rounds(task.repeat, task.done if unbounded else task.done + 1, rest, still)
             elif task.done < task.repeat.low:
                 # A round that takes nothing stands for all that are still owed.
-                yield from _ways(_Still(rest, still.taken, still.passed))
+                yield from _ways(_Still(rest, still.taken, still.gap))
 
 
 def _rounds(
@@ -152,9 +156,9 @@ def _rounds(
 ) -> Iterator[tuple[tp.TreeNode | None, _Still | None]]:
     if repeat.high is None or done < repeat.high:
         round_ = _Round(repeat, done, took=False)
-        yield from _ways(_Still((repeat.item, round_, *rest), still.taken, still.passed))
+        yield from _ways(_Still((repeat.item, round_, *rest), still.taken, still.gap))
     if done >= repeat.low:
-        yield from _ways(_Still(rest, still.taken, still.passed))
+        yield from _ways(_Still(rest, still.taken, still.gap))
 
 
 def _longest(states: tuple[tuple[Edge, ...], ...]) -> tuple[int, ...]:
