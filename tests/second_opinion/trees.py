@@ -223,9 +223,12 @@ def _is_single(step: Step) -> bool:
 
 
 def steps_of(step: Step) -> Iterator[Step]:
-    """All steps of a pattern in the order of its text."""
+    """All steps of a pattern: a step, those of its predicates, of its group, then the rest of its path.
+
+    A group comes behind the predicates of its step, also where it is written before them.
+    """
     yield step
-    for suffix in step.suffixes:
+    for suffix in sorted(step.suffixes, key=lambda suffix: isinstance(suffix, Group)):
         if isinstance(suffix, Has):
             yield from steps_of(suffix.path)
         elif isinstance(suffix, Group):
@@ -245,7 +248,7 @@ def _steps_of_expression(expression: Expression) -> Iterator[Step]:
 
 
 def number_steps(step: Step) -> None:
-    """Number steps and groups in the order of the text."""
+    """Number steps and groups in the order that decides between results at one node."""
     count = 0
     for each in steps_of(step):
         count += 100
@@ -594,13 +597,9 @@ def _random_text(random: Random, chance: float) -> str:
     return text
 
 
-def _stands_behind_group(suffix: Compare | Position | Has | Group) -> int:
-    """Sort key: positions and predicates that return nodes stand before a group, others anywhere.
-
-    The order of a run and of a node at the same place is tested by itself where a group stands first.
-    """
-    returns = isinstance(suffix, Has) and any(step.name for step in steps_of(suffix.path))
-    return 0 if returns or isinstance(suffix, Position) else 1
+def _stands_behind_positions(suffix: Compare | Position | Has | Group) -> bool:
+    """Sort key: a position stands before a group."""
+    return not isinstance(suffix, Position)
 
 
 class PatternMaker:
@@ -674,7 +673,7 @@ class PatternMaker:
         if depth < 3 and self.budget > 0 and random.random() < (0.15 if member else 0.4):
             step.suffixes.append(Group(self.expression(depth + 1, 0)))
         random.shuffle(step.suffixes)
-        step.suffixes.sort(key=_stands_behind_group)
+        step.suffixes.sort(key=_stands_behind_positions)
         if depth < 3 and self.budget > 0 and random.random() < 0.25:
             step.rest = self.attribute() if random.random() < 0.2 else self.step(self.axis(), depth + 1)
         step.name_at = random.choice([0, 0, 1, 2])
