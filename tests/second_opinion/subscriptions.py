@@ -185,6 +185,7 @@ class BlockMatcher:
         for one, other in combinations(sorted(self.equal_roles), 2):
             self.key_roles.add(self._common_step(one, other))
         self.wanted = self.key_roles | set(self.role_of.values())
+        self.ordered_key_roles = [role for role in self.parents if role in self.key_roles]
 
     def _attach(self, base: Step, term: Term) -> str:
         chain: Step | None = None
@@ -269,9 +270,6 @@ class Notifications:
     """Notifications of one subscription."""
 
     exact: Counter[tuple[int, int, tuple[tuple[str, str], ...]]] = field(default_factory=Counter)
-    admissible: dict[tuple[int, int], set[tuple[tuple[str, str], ...]]] = field(default_factory=dict)
-    is_exact: bool = True  # all disjuncts compare the same nodes, so the values of each notification are defined
-    is_ambiguous: bool = False
 
     def pairs(self) -> Counter[tuple[int, int]]:
         """Number of notifications of each pair."""
@@ -304,8 +302,6 @@ def find_notifications(subscription: Subscription, documents: list[StreamDocumen
             }
             sides.append((matcher, ways, mine))
         plans.append((atoms, equal_terms, sides))
-    role_sets = {(frozenset(sides[0][0].key_roles), frozenset(sides[1][0].key_roles)) for _, _, sides in plans}
-    result.is_exact = len(role_sets) == 1
     for left in documents:
         for right in documents:
             if left.number != right.number and in_window(subscription, left, right):
@@ -328,8 +324,8 @@ def in_window(subscription: Subscription, left: StreamDocument, right: StreamDoc
 def _match_pair(
     subscription: Subscription, plans: list, left: StreamDocument, right: StreamDocument, result: Notifications
 ) -> None:
-    # nodes of a notification -> roles -> assignments with their values
-    groups: dict[tuple, dict[tuple, dict[tuple, tuple[tuple[str, str], ...]]]] = defaultdict(lambda: defaultdict(dict))
+    # Nodes of each document in the order of the block's steps -> values. The first disjunct decides about a variable.
+    found: dict[tuple, dict[str, str]] = defaultdict(dict)
     for atoms, equal_terms, ((left_matcher, left_ways, left_terms), (right_matcher, right_ways, right_terms)) in plans:
         for left_way in left_ways[left.number]:
             for right_way in right_ways[right.number]:
@@ -338,20 +334,14 @@ def _match_pair(
                 }
                 if not all(atom_holds(atom, texts) for atom in atoms):
                     continue
-                key_left = tuple(sorted((role, left_way[role]) for role in left_matcher.key_roles))
-                key_right = tuple(sorted((role, right_way[role]) for role in right_matcher.key_roles))
-                nodes = (frozenset(at for _, at in key_left), frozenset(at for _, at in key_right))
-                roles = (tuple(role for role, _ in key_left), tuple(role for role, _ in key_right))
-                values = tuple(sorted({(term.variable, texts[term]) for term in equal_terms if not term.path}))
-                groups[nodes][roles][key_left, key_right] = values
-    for by_roles in groups.values():
-        most = max(by_roles.values(), key=len)
-        if len(by_roles) > 1 and (len(most) > 1 or len({(len(one), len(other)) for one, other in by_roles}) > 1):
-            result.is_ambiguous = True
-        for values in most.values():
-            result.exact[left.number, right.number, values] += 1
-        for assignments in by_roles.values():
-            result.admissible.setdefault((left.number, right.number), set()).update(assignments.values())
+                nodes = (
+                    tuple(left_way[role] for role in left_matcher.ordered_key_roles),
+                    tuple(right_way[role] for role in right_matcher.ordered_key_roles),
+                )
+                values = {term.variable: texts[term] for term in equal_terms if not term.path}
+                found[nodes] = values | found[nodes]
+    for values in found.values():
+        result.exact[left.number, right.number, tuple(sorted(values.items()))] += 1
 
 
 def atom_holds(atom: Relation | Check, texts: dict[Term, str]) -> bool:
