@@ -17,6 +17,7 @@ CASES = (
     Case('ps.repairs(model("repair r on busy(host) cost 1 do set host.cpu = 1", nodes="node Tagged (tags array<string>)"), objectives="busy")', "Tagged.tags is array", "single values"),
     Case('pattern("match change set Host.cpu a -> change set Host.name b within 1 hour").match(model())', "attributes of several types", "`change set Host.cpu`"),
     Case('pattern("pattern p match found busy b partition by host pattern q match p x -> p y within 1 hour partition by host").detect(model(data=past_changes, key="site"))', "runs in one process", "`match(…)`", spark=True),
+    Case('model(data=past_changes, key="site").events("busy")', "DataFrame", "`detect(…)` of a pattern", spark=True),
     Case('ps.react(model("rule r on found busy(host) do emit told(host)", data=changes, key="site"), until=START)', "time passes with its watermark", "leave `until` out", spark=True),
     Case('ps.react(model("rule r on found busy(host) do emit told(host)", data=changes, key="site"), observation=Observation())', "An Observation is for one action", "`ps.progress(query)`", spark=True),
 )  # fmt: skip

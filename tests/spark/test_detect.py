@@ -592,7 +592,9 @@ def test_counters(frame: DataFrame, spark: SparkSession) -> None:
     assert len(rows) == len(local)
     timed_out = sum(match.kind == "timed out" for match in local)
     wanted = TABLE.filter(pa.compute.is_in(TABLE["type"], pa.array(["A", "B", "C"]))).num_rows
+    types = TABLE["type"].to_pylist()
     assert counted == {
+        **{f"events of {name}": types.count(name) for name in "ABC"},
         "events": wanted + 5, "bad": 5, "matches": len(local) - timed_out, "timed_out": timed_out,
         "suppressed": local.suppressed, "evidence_dropped": local.evidence_dropped, "capped": 0, "duplicates": 0, "impossible": 0, "sampled": 0,
     }  # fmt: skip
