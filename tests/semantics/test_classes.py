@@ -323,6 +323,26 @@ def test_all_columns_of_certain_events_are_certain() -> None:
     assert ask(asked, Streams(parts)).classified.kind is EXTENDED
 
 
+@pytest.mark.parametrize(
+    ("match", "why"),
+    [
+        (
+            "R(k as x) a -> (R(k as x) b, R(k as x) c)",
+            "a comma asks for the very next event, also among those of other",
+        ),
+        ("(R(k as x) a, R(k as x) b) -> S c", "x is shared, but not by c"),
+        ("(R(k as x) a, S(k as x) b){2} -> T c", "x is shared, but not by c"),
+        ("R(k as x) a -> (S(k as x) b -> (R(k as x) c, S(k as x) d)) -> T e", "x is shared, but not by e"),
+    ],
+)
+@pytest.mark.parametrize("within", ["forever", "5 seconds"])
+def test_a_comma_inside_a_group_rules_a_safe_plan_out(match: str, why: str, within: str) -> None:
+    found = classified(match, f"within {within}")
+    assert found.kind is UNSAFE
+    assert found.why.startswith(why)
+    assert "no safe plan: with a comma events of all streams count" in found.why
+
+
 def test_with_a_comma_bindings_depend_on_one_another() -> None:
     """An event of another binding is in between, so bindings are no queries of their own."""
     assert classified("R(k as x), S(k as x)", "within forever").kind not in (EXTENDED, SAFE)

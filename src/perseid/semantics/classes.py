@@ -230,6 +230,8 @@ def _is_bounded_otherwise(pattern: c.CorePattern) -> bool:
 
 
 def _whole(pattern: c.CorePattern) -> str:
+    if is_strict(pattern):
+        return "with a comma events of all streams count, so no two parts of it are independent"
     if _is_bounded_otherwise(pattern):
         return "it has a window that is none of time"
     if pattern.holds_for is not None:
@@ -238,8 +240,11 @@ def _whole(pattern: c.CorePattern) -> str:
 
 
 def _items(pattern: c.CorePattern) -> list[c.Core] | None:
-    """The items of a plain sequence of single and repeated steps without bounds; None where it is something else."""
-    if _is_bounded_otherwise(pattern) or pattern.holds_for is not None:
+    """The items of a plain sequence of single and repeated steps without bounds; None where it is something else.
+
+    A comma rules a safe plan out wherever it stands, also inside a group or a repetition.
+    """
+    if is_strict(pattern) or _is_bounded_otherwise(pattern) or pattern.holds_for is not None:
         return None
     body = pattern.body
     if not isinstance(body, c.Seq):

@@ -97,6 +97,25 @@ def bound_everywhere(pattern: c.CorePattern, column: str = "k", variable: str = 
     return replace(pattern, steps=steps, unified=frozenset({variable}))
 
 
+def bound_before_last(pattern: c.CorePattern, column: str = "k", variable: str = "u") -> c.CorePattern:
+    """The pattern with a variable that every step but those of its last item has on one column, where it is a sequence."""
+    if not isinstance(pattern.body, c.Seq):
+        return bound_everywhere(pattern, column, variable)
+    last = c.takes(pattern.body.items[-1])
+    whole = bound_everywhere(pattern, column, variable)
+    steps = tuple(replace(step, unify=()) if step.id in last else step for step in whole.steps)
+    return replace(whole, steps=steps)
+
+
+def with_key_constants(pattern: c.CorePattern, constants: Sequence[int], column: str = "k") -> c.CorePattern:
+    """The pattern with a condition on the key for each step: the column equals that constant."""
+    steps = []
+    for step, constant in zip(pattern.steps, constants, strict=True):
+        equals = c.Condition(ex.Binary("=", ex.Ref((column,)), ex.Literal("integer", constant)))
+        steps.append(replace(step, choose=(*step.choose, equals)))
+    return replace(pattern, steps=tuple(steps))
+
+
 def has_comma(pattern: c.CorePattern) -> bool:
     """Does a step ask for the very next event?"""
     hops = [
@@ -110,7 +129,10 @@ def has_comma(pattern: c.CorePattern) -> bool:
 
 
 def make_askable(seed: int, bound: int = 35) -> c.CorePattern:
-    """A random pattern that uncertain streams answer; ``bound`` of 100 have a variable in every step."""
+    """A random pattern that uncertain streams answer; ``bound`` of 100 have a variable in every step, or in all but the last.
+
+    Some of these have a comma, and some have constants in the columns of keys.
+    """
     chooser = SeededChooser(seed)
     everywhere = chooser.chance(bound)
     while True:
@@ -125,8 +147,26 @@ def make_askable(seed: int, bound: int = 35) -> c.CorePattern:
         if not everywhere:
             return pattern
         named = all(isinstance(step.kind, ast.EventType) for step in pattern.steps)
-        if named and len(pattern.steps) > 1 and not has_comma(pattern):
+        if not named or len(pattern.steps) < 2 or (has_comma(pattern) and not chooser.chance(30)):
+            continue
+        if not chooser.chance(40):
             return bound_everywhere(pattern)
+        last = c.takes(pattern.body.items[-1]) if isinstance(pattern.body, c.Seq) else ()
+        if chooser.chance(50):
+            return bound_before_last(_with_other_type(pattern, last))
+        first = chooser.number(0, 1)
+        constants = [1 - first if step.id in last else first for step in pattern.steps]
+        return bound_before_last(with_key_constants(pattern, constants), "l")
+
+
+def _with_other_type(pattern: c.CorePattern, last: Sequence[int]) -> c.CorePattern:
+    """The pattern whose last steps take a type of events that no other step takes, where there is one left."""
+    used = {step.kind.name for step in pattern.steps if step.id not in last and isinstance(step.kind, ast.EventType)}
+    free = [type_ for type_ in TYPES if type_ not in used]
+    if not free:
+        return pattern
+    steps = [replace(step, kind=ast.EventType(free[0])) if step.id in last else step for step in pattern.steps]
+    return replace(pattern, steps=tuple(steps))
 
 
 def make_uncertain(seed: int, *, worlds: int = 800, bound: int = 35) -> Uncertain:
