@@ -17,8 +17,9 @@ from perseid.engines.uncertain.plan import ask
 from perseid.engines.uncertain.safe import safely
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, READING, Inference, Known, Stream, Streams
 from perseid.engines.uncertain.traces import gather
+from perseid.lang.ast import EventType
 from perseid.lang.parser import parse_pattern
-from perseid.semantics.classes import QueryClass
+from perseid.semantics.classes import Keys, QueryClass, key_constants
 from perseid.semantics.core import CorePattern
 from perseid.semantics.events import Event
 from perseid.semantics.hidden import hidden_markov
@@ -32,8 +33,15 @@ SHAPES = (
     "A(k as x) a{V} -> B(k as x) b{V} -> C c{V} -> D d{V}{M}",
     "A(k as x, l as y) a{V} -> B(k as x, l as y) b{V} -> C(k as x) c{V}{M}",
     "A(k as x) a{V} -> A(k as x) a2{V}{M} -> C c{V}{M}",
+    "A(k as x) a [l = 0{W}] -> B(k as x) b{V} -> A c [l = 1{W}]{M}",
+    "A(k as x) a [l = 0{W}] -> A(k as x) b [l = 0{W}]{M} -> A c [l in (1, 2){W}]{M}",
+    "A(l as y) a [k = 0{W}] -> A(l as y)+ b [0 = k]{M} -> A c [k = 1{W}]",
+    "A(k as x, l as y) a [m = 0{W}] -> B(k as x, l as y) b{V} -> A(k as x) c [m = 1{W}]{M}",
+    "A(k as x) a [l = 0{W}] -> B(k as x) b{V} -> A c [l = 1{W}] -> A d [l = 2{W}]",
+    "(A(k as x) a{V} -> within 2 seconds B(k as x) b{V}) -> C c{V}{M}",
+    "A(k as x) a{V} -> (B(k as x) b{V} -> A(k as x) a2{V})* -> C c{V}",
 )
-"""{V} may become a condition that chooses, {M} a test."""
+"""{V} may become a condition that chooses, {W} one more, {M} a test."""
 MODEL = hidden_markov(
     values=[1, 2], initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.3, 0.7]], readings=[[0.8, 0.2], [0.3, 0.7]],
     reading_names=["r", "s"],
@@ -57,7 +65,11 @@ class Case:
 
     def _pattern(self) -> CorePattern:
         text = self.chance.choice(SHAPES)
-        for mark, ways in (("{V}", ("", "", " [v = 1]", " [v <> 2]")), ("{M}", ("", " must (v > 0)"))):
+        for mark, ways in (
+            ("{V}", ("", "", " [v = 1]", " [v <> 2]")),
+            ("{W}", ("", " and v = 1", " and v <> 2")),
+            ("{M}", ("", " must (v > 0)")),
+        ):
             while mark in text:
                 text = text.replace(mark, self.chance.choice(ways), 1)
         by = "partition by g" if self.chance.random() < 0.2 else ""
@@ -66,12 +78,10 @@ class Case:
 
     def _stream(self, kind: str) -> Stream:
         chance = self.chance
-        two = any(name == "y" for step in self.pattern.steps for _, name in step.unify if step.kind.name == kind)  # type: ignore[union-attr]
-        of = ("k", "l") if two else ("k",)
+        of = ("k", *(name for name in "lm" if self._asks(kind, name)))
         ways = [Known.INDEPENDENT, Known.INDEPENDENT, Known.LINKED, Known.CERTAIN]
         known = chance.choice([*ways, Known.LINKED, Known.READ] if self.windows else ways)
-        for k in range(chance.choice((1, 1, 2))):
-            key = {"k": k, "l": chance.randint(0, 1) if two else 0, "g": 0}
+        for key in self._keys(of):
             if known is Known.CERTAIN:
                 self._certain(kind, key)
             elif known is Known.READ:
@@ -82,6 +92,20 @@ class Case:
             whose = (*of, "g") if self.pattern.partition else of  # of what is behind readings only the key is known
             return Stream(kind, known, whose, ("v",), MODEL, Inference("filter"), correlations=False)
         return Stream(kind, known, of, () if known is Known.CERTAIN else ("v",))
+
+    def _asks(self, kind: str, column: str) -> bool:
+        """Do steps of a type ask for a column, by a variable or by a constant?"""
+        steps = [step for step in self.pattern.steps if step.kind == EventType(kind)]
+        paths = {path.parts[0] for step in steps for path, _ in step.unify}
+        constants = {name for step in steps for name in key_constants(step, Keys(None))}
+        return column in paths | constants
+
+    def _keys(self, of: tuple[str, ...]) -> list[dict[str, Any]]:
+        """A few keys, all different."""
+        if of == ("k",):
+            return [{"k": k, "l": 0, "m": 0, "g": 0} for k in range(self.chance.choice((1, 1, 2)))]
+        drawn = {tuple(self.chance.randint(0, 1) for _ in of) for _ in range(self.chance.choice((1, 2, 2, 3)))}
+        return [{"k": 0, "l": 0, "m": 0, "g": 0} | dict(zip(of, key, strict=True)) for key in sorted(drawn)]
 
     def _certain(self, kind: str, key: dict[str, Any]) -> None:
         for second in range(self.steps):
@@ -131,7 +155,7 @@ class Case:
 
     def table(self) -> Rows:
         kinds = sorted({row["type"] for row in self.rows})
-        columns = {name: pa.array([row.get(name) for row in self.rows], pa.int64()) for name in "klgv"}
+        columns = {name: pa.array([row.get(name) for row in self.rows], pa.int64()) for name in "klmgv"}
         columns[GIVEN + "v"] = pa.array([row.get("was") for row in self.rows], pa.int64())
         columns[CHANCE] = pa.array([row.get("p") for row in self.rows], pa.float64())
         columns[READING] = pa.array([row.get(READING) for row in self.rows], pa.string())
@@ -169,19 +193,23 @@ def check(first: int, many: int, windows: bool = False) -> Counter[str]:
             assert found.get(key, 0.0) == pytest.approx(expected, abs=1e-9), f"seed {seed}, {key}"
         met["exact"] += 1
         met["told"] += bool(due)
+        kinds = [step.kind for step in case.pattern.steps]
+        met["told of one type on both sides"] += bool(due) and kinds[-1] in kinds[:-1]
     return met
 
 
 def test_safe_plans_say_what_worlds_do() -> None:
-    met = check(0, 120)
-    assert met["exact"] > 90
+    met = check(0, 150)
+    assert met["exact"] > 110
     assert met["told"] >= 20
+    assert met["told of one type on both sides"] >= 4
 
 
 def test_safe_plans_with_windows_say_what_worlds_do() -> None:
-    met = check(50_000, 200, windows=True)
-    assert met["exact"] > 140
-    assert met["told"] > 70
+    met = check(50_000, 250, windows=True)
+    assert met["exact"] > 180
+    assert met["told"] > 60
+    assert met["told of one type on both sides"] >= 8
 
 
 @pytest.mark.parametrize("within", ["forever", "8 seconds", "3 seconds"])

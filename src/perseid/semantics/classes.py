@@ -2,7 +2,8 @@
 
 Regular: every condition is about one event, and no variable is shared; an automaton carries the probability.
 Extended Regular: shared variables stand in every step, in the key of its stream: each binding is a Regular query of its own,
-and independent of the others. Safe: that holds for a prefix, and what follows draws on other streams. All else is Unsafe:
+and independent of the others. Safe: that holds for a prefix, and what follows takes other events: of other types, or with another
+constant in a column of the key. All else is Unsafe:
 already the simplest queries outside are #P-hard (Propositions 3.18 and 3.19), and are sampled.
 
 Conditions in brackets are part of a subgoal, ``must`` is the selection behind it; both are where the paper has pushed them. A
@@ -13,7 +14,7 @@ back to. A safe plan with other bounds on time is not, and such patterns are Uns
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -66,7 +67,7 @@ class Project:
 
 @dataclass(frozen=True)
 class Then:
-    """A plan, and then one step of streams that the plan does not draw on."""
+    """A plan, and then one step that takes events which no step of the plan can take."""
 
     plan: SafePlan
     step: int
@@ -258,7 +259,7 @@ def _items(pattern: c.CorePattern) -> list[c.Core] | None:
 def _plan(
     pattern: c.CorePattern, streams: Mapping[str, Keys], items: Sequence[c.Core], env: frozenset[str]
 ) -> tuple[SafePlan | None, str]:
-    """Algorithm 1, with what Equation 3 takes for granted: both sides of a sequence draw on different streams."""
+    """Algorithm 1, with what Equation 3 takes for granted: both sides of a sequence draw on different chains."""
     steps = tuple(step for item in items for step in c.takes(item))
     free = [x for x in _shared(pattern, steps) if x not in env]
     if not free:
@@ -279,14 +280,81 @@ def _plan(
     common = {name for number in before for _, name in pattern.steps[number].unify} & variables - env
     if common:
         return None, f"{called} shares {min(common)} with what comes before it, but not with all of it"
-    kinds = {pattern.steps[number].kind for number in before}
-    if own.kind in kinds or not isinstance(own.kind, ast.EventType) or ast.AnyEvent() in kinds:
+    if not all(_cannot_unify(own, pattern.steps[number], streams) for number in before):
         return None, f"{called} and what comes before it draw on the same streams, so they are not independent"
     prefix = c.Seq(tuple(items[:-1]), tuple(c.Hop(ast.Contiguity.SKIP) for _ in items[2:]))
     if any(isinstance(end, c.Absent) for end in c.ends(prefix)):
         return None, f"what comes before {called} ends with an absence, so it is not known when it was true"
     plan, failed = _plan(pattern, streams, items[:-1], env)
     return (None if plan is None else Then(plan, last.step)), failed
+
+
+def _cannot_unify(one: c.CoreStep, other: c.CoreStep, streams: Mapping[str, Keys]) -> bool:
+    """No event can be taken by both steps: they take different types, or a column of the key has different constants in them.
+
+    Events that differ in their key are of different chains, which are independent.
+    """
+    if not isinstance(one.kind, ast.EventType) or not isinstance(other.kind, ast.EventType):
+        return False
+    if one.kind != other.kind:
+        return True
+    keys = streams.get(one.kind.name, Keys(()))
+    mine, theirs = key_constants(one, keys), key_constants(other, keys)
+    return any(
+        all(_differ(a, b) for a in mine[column] for b in theirs[column]) for column in mine.keys() & theirs.keys()
+    )
+
+
+def key_constants(step: c.CoreStep, keys: Keys) -> dict[str, tuple[ex.Literal, ...]]:
+    """By column of the key: constants to one of which every event is equal that the step takes.
+
+    Only conditions that choose the event count: a test comes after the event is chosen, whatever its key is.
+    """
+    found: dict[str, tuple[ex.Literal, ...]] = {}
+    for condition in step.choose:
+        for expr in _conjuncts(condition.expr):
+            value, constants = _equated(expr)
+            if value is None:
+                continue
+            parts = value.parts[1:] if len(value.parts) > 1 and value.parts[0] == step.name else value.parts
+            if len(parts) == 1 and keys.has(parts[0]):
+                known = found.get(parts[0])
+                found[parts[0]] = constants if known is None or len(constants) < len(known) else known
+    return found
+
+
+def _conjuncts(expr: ex.Expr) -> Iterator[ex.Expr]:
+    if isinstance(expr, ex.Binary) and expr.op == "and":
+        yield from _conjuncts(expr.left)
+        yield from _conjuncts(expr.right)
+    else:
+        yield expr
+
+
+def _equated(expr: ex.Expr) -> tuple[ex.Ref | None, tuple[ex.Literal, ...]]:
+    """A column and the constants to one of which a condition says that it is equal; None where it says something else."""
+    match expr:
+        case ex.Binary(op="=", left=ex.Ref() as value, right=ex.Literal() as constant):
+            return value, (constant,)
+        case ex.Binary(op="=", left=ex.Literal() as constant, right=ex.Ref() as value):
+            return value, (constant,)
+        case ex.InList(value=ex.Ref() as value, items=items, negated=False):
+            constants = tuple(item for item in items if isinstance(item, ex.Literal))
+            return (value, constants) if constants and len(constants) == len(items) else (None, ())
+    return None, ()
+
+
+_NUMBERS = ("integer", "decimal", "double")
+
+
+def _differ(one: ex.Literal, other: ex.Literal) -> bool:
+    """Can no value be equal to both constants, whatever the type of its column is?
+
+    Numbers differ if they do so as doubles. Of constants of different kinds nothing is claimed.
+    """
+    if one.kind in _NUMBERS and other.kind in _NUMBERS:
+        return float(one.value) != float(other.value)  # type: ignore[arg-type]
+    return one.kind == other.kind and one.value != other.value
 
 
 def shown(plan: SafePlan, pattern: c.CorePattern) -> str:

@@ -126,8 +126,11 @@ class Layout:
             if units.keys[0][number].is_valid:  # null is no value
                 yield one
 
-    def tracks(self, body: c.Core, given: Given) -> Iterator[Track]:
-        """A query without variables, put apart where what happens is independent and hidden."""
+    def tracks(self, body: c.Core, given: Given, *, every_chain: bool = False) -> Iterator[Track]:
+        """A query without variables, put apart where what happens is independent and hidden.
+
+        Hidden chains of which the query can take no event are left out, unless ``every_chain`` is asked for.
+        """
         pattern = grounded(replace(self.pattern, body=body), self.pattern.unified)
         alone = isinstance(body, c.Take)
         there = np.unique(given.rows.kinds)
@@ -142,6 +145,8 @@ class Layout:
         reader = self._readers[body]
         asked = Asked(pattern, self.asked.classified, unit, len(unit), frozenset(types))
         found = material(asked, self.streams, reader, given)
+        if not every_chain:
+            found = _with_effect(found, _taken_by(reader.automaton, c.takes(body)))
         if not alone and any(len(np.unique(entries.chain)) > 1 for entries in found.entries):
             raise TooManyStates
         if not alone and any(len(np.unique(read.chains.hashes)) > 1 for read in found.read):
@@ -156,6 +161,29 @@ class Layout:
                 if start is not None and known is not None and track.lot.step[0] != known.step + 1:
                     track = replace(track, start=None)  # what is missing in between is no event
                 yield track
+
+
+def _taken_by(automaton: Automaton, steps: Sequence[int]) -> Any:
+    """By letter: whether one of these steps can take an event of it."""
+    mask = sum(chooses(step) for step in set(steps))
+    return np.array([any(bits & mask for bits, _ in letter) for letter in automaton.letters], bool)
+
+
+def _with_effect(found: Material, effective: Any) -> Material:
+    """The same without hidden chains none of whose events is an ``effective`` letter."""
+    entries = tuple(
+        one.chosen(np.flatnonzero(np.isin(one.chain, one.chain[effective[one.letter]]))) for one in found.entries
+    )
+    read = []
+    for one in found.read:
+        some = np.flatnonzero(effective[one.letters].any(axis=1))
+        if len(some) == len(one.letters):
+            read.append(one)
+        elif len(some):
+            chains, steps = one.chains.some(some)
+            ahead = None if one.ahead is None else one.ahead[steps]
+            read.append(replace(one, chains=chains, unit=one.unit[some], letters=one.letters[some], ahead=ahead))
+    return replace(found, entries=entries, read=tuple(read))
 
 
 def _chain(found: Material, unit: int) -> int:

@@ -148,7 +148,7 @@ def _starts(one: Asked, streams: Streams, past: Past, given: Given, begin: int) 
             continue
         number = next(step.id for step in one.pattern.steps if step.kind == ast.EventType(part.type))
         found: list[tuple[Any, Any, Any, Any]] = []
-        for track in layout.tracks(c.Take(number), of_types(given, {part.type})):
+        for track in layout.tracks(c.Take(number), of_types(given, {part.type}), every_chain=True):
             at = int(np.searchsorted(track.lot.step, begin))
             if not np.array_equal(track.lot.step[at : at + 2], [begin, begin + 1]):
                 continue  # nothing goes on from it: of later steps all has come

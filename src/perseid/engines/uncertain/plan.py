@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from perseid.semantics.classes import (
     classify,
     grounded,
     is_strict,
+    key_constants,
     local_form,
     window_of,
 )
@@ -221,6 +222,17 @@ def _windowed(pattern: c.CorePattern, streams: Streams, classified: Classified) 
     ), None
 
 
+def _constant_columns(steps: Sequence[c.CoreStep], part: Stream) -> set[str]:
+    """Columns of a stream's key that have one and the same constant in all of these steps."""
+    found = [key_constants(step, part.keys) for step in steps]
+    columns = set[str]()
+    for column in found[0]:
+        constants = {known.get(column) for known in found}
+        if len(constants) == 1 and len(found[0][column]) == 1:
+            columns.add(column)
+    return columns
+
+
 def _not_followed(
     pattern: c.CorePattern, streams: Streams, plan: SafePlan, bound: frozenset[str], *, inside: bool
 ) -> str | None:
@@ -233,6 +245,7 @@ def _not_followed(
         columns = {path.parts[0] for path in pattern.partition}
         for part in hidden if len(steps) > 1 or steps[0].repeated else ():
             own = columns | {bound_column(pattern, streams.keys, name).get(part.type, "") for name in bound}
+            own |= _constant_columns([step for step in steps if step.kind == ast.EventType(part.type)], part)
             if len(hidden) > 1 or not own >= set(part.of):
                 return f"several chains of {part.type} may meet in one binding"
         return None
