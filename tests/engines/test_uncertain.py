@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import pytest
 
 import perseid as ps
+from perseid.engines.uncertain import automaton, sparse
 from perseid.engines.uncertain.answers import Answers, exactly, sampled
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.engine import answers_of
 from perseid.engines.uncertain.plan import Asked, ask
 from perseid.engines.uncertain.reading import Reader
-from perseid.engines.uncertain.streams import Known, Sampling, Streams
+from perseid.engines.uncertain.sparse import SparseAutomaton
+from perseid.engines.uncertain.streams import CHANCE, Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.symbols import Symbols
 from perseid.engines.uncertain.traces import Given, gather
 from perseid.errors import UnsupportedError
@@ -313,6 +315,100 @@ def test_more_worlds_are_nearer() -> None:
             off = sum(abs(found.get(key, 0.0) - chance) for key, chance in right.items()) / len(right)
             wide, close = (wide + off, close) if epsilon == 0.2 else (wide, close + off)
     assert close < wide / 3
+
+
+# Sampling where many chains meet
+
+
+def test_a_sparse_automaton_gives_the_same_answers_to_the_bit() -> None:
+    """Events one by one, and letters of whole steps: the same worlds, the same states."""
+    told = 0
+    suited = ((seed, case) for seed, case in cases(6_000, tuple(QueryClass)) if can_be_sampled(case))
+    for seed, case in islice(suited, 120 if FAST else 10):
+        streams = replace(case.streams, sampling=Sampling(EPSILON, DELTA, seed))
+        asked, given = ask(case.pattern, streams), gathered(case)
+        dense, sparse = (
+            read_answers(
+                asked, streams, sampled(asked, streams, Reader(kind(asked.pattern, {}, elapsed=SECOND)), given)
+            )
+            for kind in (Automaton, SparseAutomaton)
+        )
+        assert dense == sparse, f"seed {seed}"
+        told += any(dense.chances.values())
+    assert told > (40 if FAST else 1)
+
+
+def many_keys(keys: int) -> tuple[ps.Beliefs, float]:
+    """B for sure, then of each key v = 1 and then v = 0 with some probability; and that one of them has both."""
+    chance = random.Random(keys)
+    shares = [(chance.random() / 4, chance.random() / 4) for _ in range(keys)]
+    rows = [
+        {"ts": START + dt.timedelta(seconds=1 + second), "k": k, "v": 1 - second, "p": own[second]}
+        for k, own in enumerate(shares)
+        for second in range(2)
+    ]
+    a = ps.beliefs(rows, event="A", of="k", about="v", every="1 second", epsilon=0.05, delta=0.01)
+    b = ps.beliefs([{"ts": START, "w": 1, "p": 1.0}], event="B", about="w", every="1 second")
+    none = 1.0
+    for one, other in shares:
+        none *= 1 - one * other
+    return a.beside(b), 1 - none
+
+
+@pytest.mark.parametrize("keys", [8, 50, 200])
+def test_any_number_of_keys_is_sampled(keys: int) -> None:
+    """From 8 keys on it was a LimitError: events of a step were put together as letters, of which there are too many."""
+    pattern = ps.pattern(
+        "pattern p match B a -> A(k as x) b [v = 1] -> A(k as x) c [v = 0] within forever selection successor"
+    )
+    stream, due = many_keys(keys)
+    told, again = pattern.match(stream), pattern.match(stream)
+    assert [row["time"] for row in told] == [START + dt.timedelta(seconds=2)]
+    assert told[0]["p"] == pytest.approx(due, abs=0.05)
+    assert list(told) == list(again)
+
+
+def test_the_query_of_figure_14_is_sampled_for_many_people() -> None:
+    pattern = ps.pattern(
+        "pattern p match At(person as p) a -> At(person as p) b -> At(person as q) c within forever selection successor"
+    )
+    rows = [
+        {"ts": START + dt.timedelta(seconds=second), "person": person, "place": place, "p": 0.01}
+        for second in range(6)
+        for person in range(20)
+        for place in ("hall", "room")
+    ]
+    told = pattern.match(ps.beliefs(rows, event="At", of="person", about="place", every="1 second"))
+    assert {row["error"] for row in told} == {0.1}
+    assert "Unsafe" in pattern.explain(ps.beliefs(rows, event="At", of="person", about="place", every="1 second"))
+
+
+@pytest.mark.skipif(not FAST, reason="it takes long")
+def test_sampling_many_keys_keeps_few_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is cached is dropped above a bound, and computed again: answers stay the same."""
+    pattern = resolve(parse_pattern("pattern p match B a -> A(k as x) b [v = 1] -> A(k as x) c [v = 0] within forever"))
+    part = Stream("A", Known.INDEPENDENT, ("k",), ("v",)), Stream("B", Known.INDEPENDENT, (), ("v",))
+    streams = Streams(part, SECOND, Sampling(0.3, 0.3, 1))
+    chance = random.Random(1)
+    rows = [{"type": "B", "time": t * SECOND, "v": 1, CHANCE: 0.5} for t in range(8)]
+    rows += [
+        {"type": "A", "time": t * SECOND, "k": k, "v": v, CHANCE: chance.random() / 2}
+        for t in range(8) for k in range(20) for v in (0, 1)
+    ]  # fmt: skip
+    asked, found = ask(pattern, streams), []
+    for bound in (1 << 19, 50):
+        monkeypatch.setattr(sparse, "MOST_EFFECTS", bound)
+        monkeypatch.setattr(sparse, "MOST_MOVES", bound)
+        monkeypatch.setattr(automaton, "FORGET", 20_000 if bound > 50 else 20)
+        kept = SparseAutomaton(asked.pattern, {}, elapsed=SECOND)
+        told = sampled(asked, streams, Reader(kept), gather(streams, rows_of(rows))[0])
+        found.append(told.probability.tolist())
+        if bound == 50:
+            assert sum(map(len, kept._effects.values())) <= bound + 40
+            assert len(kept._followed) <= bound
+            assert len(kept.states) < 200
+    assert found[0] == found[1]
+    assert any(found[0])
 
 
 # The same in every way of asking

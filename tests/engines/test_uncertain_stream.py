@@ -101,6 +101,38 @@ def shown(tables: Any) -> list[str]:
     return sorted(repr(row) for row in pa.concat_tables(tables).to_pylist())
 
 
+def test_a_stream_of_many_keys_draws_the_worlds_of_finished_data() -> None:
+    """So many chains meet in one group that the events of a step cannot be numbered as letters."""
+    text = "pattern p match B a -> A(k as x) b [v = 1] -> A(k as x) c [v = 0] within 4 seconds selection successor"
+    parts = Stream("A", Known.INDEPENDENT, ("k",), ("v",)), Stream("B", Known.INDEPENDENT, (), ("v",))
+    chance = random.Random(4)
+    rows = [{"type": "B", "time": t * SECOND, "v": 1, CHANCE: 0.5} for t in range(6)]
+    rows += [
+        {"type": "A", "time": t * SECOND, "k": k, "v": v, CHANCE: chance.random() / 5}
+        for t in range(6) for k in range(30) for v in (0, 1)
+    ]  # fmt: skip
+    given = rows_of(rows)
+    types = {name: column.type for name, column in given.columns.items()}
+    plan = make_plan([resolve(parse_pattern(text))], Streams(parts, SECOND, Sampling(0.3, 0.3, 2)), types)
+    whole, _, _ = answer(plan, given)
+    assert whole.num_rows >= 3
+    for seed in range(3):
+        assert shown(list(streamed(plan, given, random.Random(seed)))) == shown([whole])
+
+
+def test_streams_with_few_letters_draw_the_same_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit on letters decides how worlds are moved, and changes no bit."""
+    monkeypatch.setattr(automaton, "MOST_LETTERS", 3)
+    monkeypatch.setattr(reading, "MOST_LETTERS", 3)
+    found = (one for seed in count(8_000) if (one := planned(seed, True)) is not None)
+    for plan, rows, _ in islice(found, 25):
+        few, _, _ = answer(plan, rows, strict=False)
+        monkeypatch.setattr(automaton, "MOST_LETTERS", 4_096)
+        many, _, _ = answer(plan, rows, strict=False)
+        monkeypatch.setattr(automaton, "MOST_LETTERS", 3)
+        assert shown([few]) == shown([many]) == shown(list(streamed(plan, rows, random.Random(1))))
+
+
 def check_cuts(first: int, many: int, sampled: bool = False) -> int:
     """So many cases, cut; how many of them told something."""
     told = 0

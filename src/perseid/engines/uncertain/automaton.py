@@ -23,6 +23,8 @@ FORGET = 20_000
 """States after which those are forgotten that no world is in."""
 MOST_LETTERS = 4_096
 """How many different steps of a stream a pattern may tell apart at once: two of them have to be put together."""
+MOST_SETS = 512
+"""The same where a letter is a set of events: above it, worlds are moved on event by event."""
 UNKNOWN = -1
 
 
@@ -32,6 +34,9 @@ class TooManyStates(Exception):  # noqa: N818  It is no error of the user's, and
 
 class Automaton:
     """States and letters by number; ``next`` and ``done`` are tables of what is known by now."""
+
+    sparse = False
+    """Are the events of a step put together world by world, and not as letters?"""
 
     def __init__(
         self,
@@ -64,13 +69,18 @@ class Automaton:
         self.letter(())
         self.state(())
 
+    @property
+    def most_letters(self) -> int:
+        """How many letters there may be. Where conditions look back at events, a letter is a set of events: few of them repeat."""
+        return min(MOST_LETTERS, MOST_SETS) if self.meaning.looks_back else MOST_LETTERS
+
     # numbers
 
     def letter(self, letter: Letter) -> int:
         """The number of a letter; that of no event is 0."""
         number = self._letter_numbers.get(letter)
         if number is None:
-            if len(self.letters) >= MOST_LETTERS:
+            if len(self.letters) >= self.most_letters:
                 raise TooManyStates
             number = self._letter_numbers[letter] = len(self.letters)
             self.letters.append(letter)

@@ -102,10 +102,11 @@ def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.
 
 def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> tuple[Answers, int, int]:
     """The answers of one pattern, exact where theory allows, else sampled; readings that cannot be; steps that fell to sampling."""
-    from perseid.engines.uncertain.answers import exactly, sampled, too_many_letters
+    from perseid.engines.uncertain.answers import exactly, sampled
     from perseid.engines.uncertain.automaton import Automaton, TooManyStates
     from perseid.engines.uncertain.reading import Reader
     from perseid.engines.uncertain.safe import safely
+    from perseid.engines.uncertain.sparse import SparseAutomaton
 
     rows, fell = given.rows, False
     if not one.is_sampled(streams):
@@ -117,11 +118,13 @@ def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) 
             return found, impossible, int(found.drawn.sum())
         except TooManyStates:
             fell = True
-    reader = Reader(Automaton(one.pattern, rows.relations, elapsed=streams.every or 0))
+    elapsed = streams.every or 0
     try:
-        drawn = sampled(one, streams, reader, given, apart)
-    except TooManyStates:
-        raise too_many_letters(one) from None
+        drawn = sampled(one, streams, Reader(Automaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart)
+    except TooManyStates:  # the same worlds, event by event
+        drawn = sampled(
+            one, streams, Reader(SparseAutomaton(one.pattern, rows.relations, elapsed=elapsed)), given, apart
+        )
     return drawn, 0, len(drawn.step) if fell else 0
 
 

@@ -20,6 +20,7 @@ from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.automaton import FORGET, MOST_LETTERS, Automaton
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.situations import THERE, Symbol, chooses, passes
+from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.symbols import Symbols, Test
 from perseid.engines.uncertain.ways import MOST_WAYS, Ways
 from perseid.semantics import values as v
@@ -139,16 +140,19 @@ def _told_apart(which: Any, bits: list[int], truth: Any, bit: int) -> tuple[Any,
     return (np.cumsum(there) - 1)[mixed], made
 
 
-def reader_of(one: Asked, every: int | None, relations: Mapping[str, v.Relation], ways: bool = False) -> Reader:
-    """A pattern's automaton, or its ways, with what this process has learnt of them: for one call, which has its own numbers of
-    states."""
+def reader_of(
+    one: Asked, every: int | None, relations: Mapping[str, v.Relation], ways: bool = False, sparse: bool = False
+) -> Reader:
+    """A pattern's automaton, or its ways, with what this process has computed of them: for one call, which has its own numbers
+    of states. A ``sparse`` one has no letters of whole steps."""
     named = _Named(tuple(sorted((name, repr(table.rows)) for name, table in relations.items())), relations)
-    reader = _reader(_Meant(one), every or 0, named, ways)
+    kind = Ways if ways else SparseAutomaton if sparse else Automaton
+    reader = _reader(_Meant(one), every or 0, named, kind)
     automaton = reader.automaton
     most = MOST_WAYS if ways else FORGET
     if len(automaton.states) > most // 2 or len(automaton.letters) > MOST_LETTERS // 2:
         _reader.cache_clear()
-        reader = _reader(_Meant(one), every or 0, named, ways)
+        reader = _reader(_Meant(one), every or 0, named, kind)
     reader.automaton.held.clear()
     return reader
 
@@ -181,8 +185,8 @@ class _Named:
 
 
 @functools.lru_cache(maxsize=64)
-def _reader(meant: _Meant, every: int, named: _Named, ways: bool) -> Reader:
-    return Reader((Ways if ways else Automaton)(meant.one.pattern, named.relations, elapsed=every))
+def _reader(meant: _Meant, every: int, named: _Named, kind: type[Automaton]) -> Reader:
+    return Reader(kind(meant.one.pattern, named.relations, elapsed=every))
 
 
 def hashed(columns: Sequence[Any], rows: int, leading: int | None = None) -> tuple[Any, Any]:

@@ -149,14 +149,14 @@ def _posterior(happening: list[dict[int, list[Doing]]], read: Read) -> None:
 
 
 def _happens(chain: int, letters: Any, shares: Any) -> Doing:
-    return lambda worlds, so_far: worlds.happens(so_far, chain, letters, shares)
+    return lambda worlds: worlds.happens(chain, letters, shares)
 
 
 def _follows(chain: int, table: Any, names: Any, *, afresh: bool = False, stays: bool = False) -> Doing:
-    def follow(worlds: Worlds, so_far: Any) -> Any:
+    def follow(worlds: Worlds) -> Any:
         if afresh:
             worlds.values.pop(chain, None)
-        return worlds.follows(so_far, chain, table, names, stays)
+        return worlds.follows(chain, table, names, stays)
 
     return follow
 

@@ -6,6 +6,7 @@ complete as well. What is kept of a group does not grow with the stream.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,11 +35,29 @@ from perseid.engines.uncertain.traces import NEVER, Given, material, parts_of, s
 from perseid.errors import LimitError
 
 
+class _TooManyLetters(Exception):  # noqa: N818  It is no error of the user's, and is always caught.
+    """That the worlds of a sampled pattern need a sparse automaton."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _needs(_pattern: str) -> list[bool]:
+    """Whether a pattern needed a sparse automaton in an earlier call of this process: both kinds give the same answers."""
+    return [False]
+
+
 def advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard that lives on."""
     rows = all_kinds(plan, rows)
+    while True:
+        try:
+            return _advance(plan, rows, state, clock)
+        except _TooManyLetters:
+            continue  # from the state before, with a sparse automaton
+
+
+def _advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     readers = {
-        one.memory(ways): reader_of(one, plan.streams.every, rows.relations, ways)
+        one.memory(ways): reader_of(one, plan.streams.every, rows.relations, ways, _needs(one.memory(ways))[0])
         for one in plan.asked
         for ways in plan.telling.carries
     }
@@ -252,6 +271,10 @@ class Shard:
             moving = Moving(one, self.streams, reader, found, memory, self.given.numbered, self.done, self.lives)
             told = moving.told()
         except TooManyStates:
+            needs = _needs(one.memory(ways))
+            if not ways and one.is_sampled(self.streams) and not needs[0]:
+                needs[0] = True
+                raise _TooManyLetters from None
             raise (too_many_ways if ways else too_many_letters)(one) from None
         return moving, combined(one, self.streams, found.units, told, apart=self.plan.apart, ways=ways)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from perseid.engines.uncertain import automaton
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 from perseid.engines.uncertain.situations import Letter, Taken
 from perseid.semantics import core as c
@@ -40,6 +41,10 @@ class Ways(Automaton):
         self.offsets = np.zeros(64, np.int64)
         self.complete = np.zeros(64)
         self._branchings = 0
+
+    @property
+    def most_letters(self) -> int:
+        return automaton.MOST_LETTERS
 
     def state(self, situations: Iterable[int]) -> int:
         number = super().state(situations)

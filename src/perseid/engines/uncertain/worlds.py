@@ -17,6 +17,7 @@ from perseid.engines.jit import jit
 from perseid.engines.uncertain.automaton import UNKNOWN, Automaton
 from perseid.engines.uncertain.exact import count_steps
 from perseid.engines.uncertain.particles import mixed, uniform
+from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.streams import Sampling
 from perseid.engines.uncertain.traces import NEVER
 from perseid.lang import ast
@@ -110,11 +111,22 @@ class Worlds:
             self._wait(step - self.last - 1)
         self.last = step
         self._said = set()
-        letters = np.zeros(self.count, np.int64)
-        for doing in doings:
-            letters = doing(self, letters)
+        acting = [doing(self) for doing in doings]
         self.values = {chain: own for chain, own in self.values.items() if own.stays or chain in self._said}
+        if isinstance(self.automaton, SparseAutomaton):
+            return self._follow(self.automaton, acting)
+        letters = np.zeros(self.count, np.int64)
+        for own_letters in acting:
+            letters = self.joined(letters, own_letters)
         return self.move(letters)
+
+    def _follow(self, automaton: SparseAutomaton, acting: Sequence[Any]) -> Any:
+        """From state to state without letters of whole steps; by world, whether the pattern is completed."""
+        if automaton.is_crowded():
+            automaton.forget()
+        letters = np.stack(acting) if acting else np.zeros((0, self.count), np.int64)
+        self.state[:], done = automaton.follow(self.state, letters)
+        return done
 
     def _wait(self, steps: int) -> None:
         """Nothing happens for so many steps."""
@@ -124,15 +136,18 @@ class Worlds:
         if self.automaton.meaning.timed:
             nothing = np.zeros(self.count, np.int64)
             for _ in range(min(steps, self.longest)):
-                self.move(nothing)
+                if isinstance(self.automaton, SparseAutomaton):
+                    self._follow(self.automaton, [])
+                else:
+                    self.move(nothing)
 
-    def happens(self, letters: Any, chain: int, own: Any, shares: Any) -> Any:
-        """The letters of worlds with what an independent chain does at this step."""
+    def happens(self, chain: int, own: Any, shares: Any) -> Any:
+        """By world: the letter of what an independent chain does at this step."""
         drawn = np.searchsorted(np.cumsum(shares), self.uniform(chain, self.last), side="right")
-        return self.joined(letters, np.append(own, 0)[drawn])
+        return np.append(own, 0)[drawn]
 
-    def follows(self, letters: Any, chain: int, table: Any, names: Any, stays: bool) -> Any:
-        """The letters of worlds with what a hidden chain does at this step; ``table`` has old, new, letter and weight of entries.
+    def follows(self, chain: int, table: Any, names: Any, stays: bool) -> Any:
+        """By world: the letter of what a hidden chain does at this step; ``table`` has old, new, letter and weight of entries.
 
         Entries are sorted by the value before, and values are numbered as ``names`` has them. What entries leave out is no event,
         whose number is behind those of all values.
@@ -155,7 +170,7 @@ class Worlds:
         else:
             self.values.pop(chain, None)
         self._said.add(chain)
-        return self.joined(letters, own)
+        return own
 
     def _numbers(self, chain: int, names: Any) -> Any:
         """By world: the number of a chain's value; one of which nothing is said has none of them."""
@@ -190,5 +205,5 @@ class Worlds:
         return done
 
 
-Doing: TypeAlias = "Callable[[Worlds, Any], Any]"
-"""What a chain does at a step: the letters of worlds with it."""
+Doing: TypeAlias = "Callable[[Worlds], Any]"
+"""What a chain does at a step: by world, the letter of its event."""

@@ -1,0 +1,146 @@
+"""The automaton of a pattern for random worlds in which many chains act at once: no joint alphabet, no tables.
+
+Where many chains meet in a group, the events of a step come together in more ways than letters can be numbered. A world needs
+none of them: the events of its step act on each of its situations one by one. An event can do three things: begin situations,
+move a situation on, and end what a situation waits for. The first two add up over the events of a step, and a situation goes on
+waiting for what no event ends. So the effect of one event on one situation is all that is computed, and cached.
+
+Caches are bounded, and what is dropped is computed again: memory does not grow with the number of chains that meet, nor with the
+stream. Worlds come to the same states as with letters, so both give the same answers, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from perseid.engines.uncertain.automaton import Automaton
+from perseid.engines.uncertain.situations import Letter
+
+MOST_EFFECTS = 1 << 19
+"""Effects of events on situations that are cached."""
+MOST_MOVES = 1 << 16
+"""Moves of whole states that are cached."""
+
+
+class Effect(NamedTuple):
+    """What an event does to a situation: situations that it leads to, ways that it completes, and what it ends."""
+
+    after: tuple[int, ...]
+    done: int
+    ended: frozenset[int]
+
+
+class SparseAutomaton(Automaton):
+    """States by number, and letters of single events alone; ``next``, ``done`` and ``join`` are not used."""
+
+    sparse = True
+
+    def letter(self, letter: Letter) -> int:
+        """The number of a letter, of which there may be any number; that of no event is 0."""
+        number = self._letter_numbers.get(letter)
+        if number is None:
+            number = self._letter_numbers[letter] = len(self.letters)
+            self.letters.append(letter)
+        return number
+
+    def state(self, situations: Any) -> int:
+        own = tuple(sorted(set(situations)))
+        number = self._state_numbers.get(own)
+        if number is None:
+            number = self._state_numbers[own] = len(self.states)
+            self.states.append(own)
+        return number
+
+    def forget(self, *used: Any) -> None:
+        super().forget(*used)
+        self._drop_effects()
+        self._followed = {}
+
+    def follow(self, states: Any, acting: Any) -> tuple[Any, Any]:
+        """By world: the state that it comes to, and whether the pattern is completed.
+
+        ``acting`` has, by chain and world, the letter of the chain's event.
+        """
+        after, done = np.zeros(len(states), np.int64), np.zeros(len(states), bool)
+        ordered = np.sort(acting, axis=0)
+        for world, state in enumerate(states.tolist()):
+            letters = ordered[:, world]
+            key = state, letters.tobytes()
+            known = self._followed.get(key)
+            if known is None:
+                if len(self._followed) >= MOST_MOVES:
+                    self._followed.clear()
+                known = self._followed[key] = self._moved(state, np.unique(letters[letters > 0]).tolist())
+            after[world], done[world] = known
+        return after, done
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._effects: dict[int, dict[int, Effect | None]] = {}
+        self._counted = 0
+        self._followed: dict[Any, tuple[int, bool]] = {}
+        super().__init__(*given, **named)
+
+    def _drop_effects(self) -> None:
+        self._effects, self._counted = {}, 0
+
+    def _moved(self, state: int, letters: list[int]) -> tuple[int, bool]:
+        """Where one state goes with the events of a step."""
+        after: list[int] = []
+        done = 0
+        for letter in letters:
+            situations, more = self.begin(letter)
+            after += situations
+            done += more
+        for situation in self.states[state]:
+            situations, more = self._goes_on(situation, letters)
+            after += situations
+            done += more
+        if self.meaning.youngest_do:
+            after = self._youngest(after)
+        return self.state(after), done > 0
+
+    def _goes_on(self, situation: int, letters: list[int]) -> tuple[list[int], int]:
+        """What becomes of one situation with the events of a step."""
+        known = self._effects.get(situation)
+        if known is None:
+            known = self._effects[situation] = {}
+        after: list[int] = []
+        done = 0
+        ended: frozenset[int] = frozenset()
+        for letter in letters:
+            if letter not in known:
+                if self._counted >= MOST_EFFECTS:
+                    self._drop_effects()
+                    known = self._effects[situation] = {}
+                known[letter] = self._effect(situation, letter)
+                self._counted += 1
+            effect = known[letter]
+            if effect is not None:
+                after += effect.after
+                done += effect.done
+                ended |= effect.ended
+        after += self._waits(situation, ended)
+        return after, done
+
+    def _waits(self, situation: int, ended: frozenset[int]) -> tuple[int, ...]:
+        """The situation a step later, without what it no longer waits for."""
+        waited, _ = self.move(situation, 0)
+        if not waited or not ended:
+            return waited
+        (number,) = waited
+        later = self.situations[number]
+        waiting = tuple(one for one in later.waiting if one not in ended)
+        return (self.number(self.meaning.situation(later.path, waiting)),) if waiting else ()
+
+    def _effect(self, situation: int, letter: int) -> Effect | None:
+        """What one event does to a situation; None where that is nothing."""
+        taken, still = self.meaning.moves(self.situations[situation], self.letters[letter], self.elapsed)
+        situations, done = self.meaning.arrived([path for _, path in taken])
+        waited, _ = self.move(situation, 0)
+        before = set(self.situations[waited[0]].waiting) if waited else set()
+        ended = frozenset(before - set(() if still is None else still.waiting))
+        if not situations and not done and not ended:
+            return None
+        return Effect(tuple(self.number(one) for one in situations), done, ended)
