@@ -19,6 +19,7 @@ COLOURS = {
     "Perseid, from readings": "#009e73",
     "safe plan": "#0072b2",
     "sampling": "#d55e00",
+    "the paper's, sampling": "#cc79a7",
     "real time": "#d55e00",
     "archived": "#0072b2",
 }

@@ -35,7 +35,7 @@ def test_gains_are_points() -> None:
     flat = np.full((2, len(q.THRESHOLDS)), 0.5)
     rising = np.tile(np.linspace(0, 1, len(q.THRESHOLDS)), (2, 1))
     ours, theirs = q.Curves(rising, 1 - rising), q.Curves(flat, flat)
-    assert q.most(ours, theirs)["precision"][0] == pytest.approx(25, abs=2), "not where next to nothing is detected"
+    assert q.most(ours, theirs)["precision"].points == pytest.approx(48, abs=2), "not where nothing is detected"
     even = q.level(ours, theirs)
     assert even["precision"] == pytest.approx(0, abs=2), "of what has as much recall, the best has as much precision"
     assert even["recall"] == pytest.approx(0, abs=2)
@@ -69,10 +69,26 @@ def test_queries_have_their_class(text: str, kind: QueryClass) -> None:
     assert ready.plan.asked[0].classified.kind is kind
 
 
-def test_the_query_of_figure_14_is_safe() -> None:
-    stream, _, relations = speed.safe_stream(2, 5)
-    ready = speed.Prepared.of(speed.SAFE, stream, relations)
+def test_the_printed_query_of_figure_14_is_unsafe_and_its_variant_safe() -> None:
+    streams, _, relations = speed.safe_streams(2, 5)
+    printed = speed.Prepared.of(speed.FIGURE_14, streams["auto"], relations)
+    assert printed.plan.asked[0].classified.kind is QueryClass.UNSAFE
+    ready = speed.Prepared.of(speed.SAFE, streams["auto"], relations)
     assert ready.plan.asked[0].classified.kind is QueryClass.SAFE
+
+
+def test_the_paper_s_measure_is_the_best_threshold_from_a_tenth_to_a_half() -> None:
+    """What lies outside of the interval does not count, and each measure has a threshold of its own."""
+    low, high = (float(q.THRESHOLDS[np.abs(q.THRESHOLDS - rho).argmin()]) for rho in (0.1, 0.3))
+    ours, theirs = np.full((2, len(q.THRESHOLDS)), 0.5), np.full((2, len(q.THRESHOLDS)), 0.4)
+    precision, recall = ours.copy(), ours.copy()
+    precision[:, q.THRESHOLDS < 0.1] = 0.9
+    precision[:, high == q.THRESHOLDS] = 0.6
+    recall[:, low == q.THRESHOLDS] = 0.7
+    found = q.most(q.Curves(precision, recall), q.Curves(theirs, theirs))
+    assert (found["precision"].points, found["precision"].threshold) == (pytest.approx(20), high)
+    assert (found["recall"].points, found["recall"].threshold) == (pytest.approx(30), low)
+    assert found["recall"].recall == pytest.approx(70)
 
 
 def test_tables_give_what_readings_give() -> None:
