@@ -37,6 +37,12 @@ class SparseAutomaton(Automaton):
 
     sparse = True
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._effects: dict[int, dict[int, Effect | None]] = {}
+        self._counted = 0
+        self._followed: dict[Any, tuple[int, bool]] = {}
+        super().__init__(*given, **named)
+
     def letter(self, letter: Letter) -> int:
         """The number of a letter, of which there may be any number; that of no event is 0."""
         number = self._letter_numbers.get(letter)
@@ -76,12 +82,6 @@ class SparseAutomaton(Automaton):
             after[world], done[world] = known
         return after, done
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        self._effects: dict[int, dict[int, Effect | None]] = {}
-        self._counted = 0
-        self._followed: dict[Any, tuple[int, bool]] = {}
-        super().__init__(*given, **named)
-
     def _drop_effects(self) -> None:
         self._effects, self._counted = {}, 0
 
@@ -90,12 +90,12 @@ class SparseAutomaton(Automaton):
         after: list[int] = []
         done = 0
         for letter in letters:
-            situations, more = self.begin(letter)
-            after += situations
+            begun, more = self.begin(letter)
+            after += begun
             done += more
         for situation in self.states[state]:
-            situations, more = self._goes_on(situation, letters)
-            after += situations
+            moved, more = self._goes_on(situation, letters)
+            after += moved
             done += more
         if self.meaning.youngest_do:
             after = self._youngest(after)
