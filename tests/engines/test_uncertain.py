@@ -171,7 +171,7 @@ def check_exact(first: int, many: int) -> Counter[str]:
 def test_exact_answers_are_those_of_possible_worlds(block: int) -> None:
     many = 100 if FAST else 10
     met = check_exact(block * 1000, many)
-    assert met[QueryClass.EXTENDED.value] >= many // 5
+    assert met[QueryClass.EXTENDED.value] >= many // 10
     assert met["several hidden chains"] >= many // 10
     assert met["between 0 and 1"] >= many // 10
 
@@ -181,7 +181,7 @@ def test_exact_answers_are_those_of_possible_worlds(block: int) -> None:
 @pytest.mark.parametrize("block", range(40))
 def test_exact_answers_of_many_cases(block: int) -> None:
     met = check_exact(DEEP + block * 5000, 500)
-    assert met[QueryClass.EXTENDED.value] >= 75
+    assert met[QueryClass.EXTENDED.value] >= 45
     assert met["between 0 and 1"] >= 50
 
 
