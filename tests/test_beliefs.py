@@ -246,6 +246,40 @@ def test_windows_of_safe_patterns() -> None:
         asked(WALKED_AND_RANG, "within 3 seconds").match(lit(every=None))
 
 
+@pytest.mark.parametrize(
+    ("match", "due"),
+    [
+        # Bob is there between 1 and 3, so ann's 1 and 3 are not consecutive; 3 and 4 are.
+        ("At(who as w){2} a consecutive -> At(who as w) b", {5: 1.0}),
+        # The second step takes 3; 4 and 5 are iterations of it, each the very next event.
+        ("At(who as w) a [place = 'a'] -> At(who as w){3} b consecutive", {5: 1.0}),
+        ("At(who as w) a -> At(who as w){4} b consecutive", {}),
+    ],
+)
+def test_consecutive_iterations_with_a_shared_variable(match: str, due: dict[int, float]) -> None:
+    """Ann is seen at 1, 3, 4 and 5, bob at 2; all of it is certain, so sampled answers are, too."""
+    stream = believed(
+        (1, "ann", "a", 1.0), (2, "bob", "b", 1.0), (3, "ann", "b", 1.0), (4, "ann", "b", 1.0), (5, "ann", "b", 1.0)
+    )
+    assert chances(ps.pattern(f"pattern p match {match} within forever").match(stream)) == due
+
+
+@pytest.mark.parametrize("within", ["forever", "5 seconds"])
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "At(who as w)* a",
+        "At(who as w){,2} a",
+        "(At(who as w) a -> At(who as w) b)?",
+        "(At(who as w) a | At(who as w)? b)",
+    ],
+)
+def test_a_step_behind_a_prefix_that_can_be_empty_is_a_match_alone(prefix: str, within: str) -> None:
+    """Ann is there with 0.5, and the door opens for sure: that alone is a match."""
+    stream = believed((0, "ann", "a", 0.5)).beside(ps.events([{"ts": second(1), "type": "Door"}]))
+    assert chances(ps.pattern(f"pattern p match {prefix} -> Door d within {within}").match(stream)) == {1: 1.0}
+
+
 def test_always_sampling() -> None:
     stream = believed((1, "ann", "a", 0.5), method="sample", epsilon=0.02, delta=0.01, seed=3)
     (row,) = IN_A.match(stream)

@@ -154,6 +154,18 @@ OURS = {
         UNSAFE,
         "no safe plan: what comes before step 3 ends with an absence",
     ),
+    "a repetition that may have no iteration before the last step": Example(
+        "R(k as x)* -> S", UNSAFE, "no safe plan: what comes before step 2 can be empty, and then step 2 alone is a match"
+    ),
+    "an optional group before the last step": Example(
+        "(R(k as x) -> R(k as x))? -> S", UNSAFE, "no safe plan: what comes before step 3 can be empty"
+    ),
+    "either of two, one optional, before the last step": Example(
+        "(R(k as x) | R(k as x)?) -> S", UNSAFE, "no safe plan: what comes before step 3 can be empty"
+    ),
+    "an optional step before the prefix": Example(
+        "R(k as x)? -> R(k as x) -> S", SAFE, "seq(π-x(reg(R; R)), S)"
+    ),
     "either of two behind": Example(
         "R(k as x) -> S(k as x) -> (T | Door)", UNSAFE, "what follows the prefix is more than one step"
     ),
@@ -341,6 +353,22 @@ def test_a_comma_inside_a_group_rules_a_safe_plan_out(match: str, why: str, with
     assert found.kind is UNSAFE
     assert found.why.startswith(why)
     assert "no safe plan: with a comma events of all streams count" in found.why
+
+
+@pytest.mark.parametrize(
+    ("match", "more"),
+    [
+        ("R(k as x){2} a consecutive -> R(k as x) b", "within forever"),
+        ("R(k as x) a -> R(k as x)+? b consecutive", "within forever"),
+        ("R(k as x)+ a consecutive -> S c", "within 5 seconds"),
+        ("(R(k as x)+ a consecutive -> R(k as x) b) -> S c", "within 5 seconds"),
+    ],
+)
+def test_consecutive_iterations_rule_a_safe_plan_out(match: str, more: str) -> None:
+    found = classified(match, more)
+    assert found.kind is UNSAFE
+    assert found.plan is None
+    assert "no safe plan: with consecutive iterations events of all streams count" in found.why
 
 
 def test_with_a_comma_bindings_depend_on_one_another() -> None:

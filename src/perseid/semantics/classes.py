@@ -144,7 +144,8 @@ def classify(pattern: c.CorePattern, streams: Mapping[str, Keys]) -> Classified:
         return Classified(QueryClass.REGULAR, "every predicate is local, and no variable is shared", alone)
     reasons = {x: _dependent(pattern, streams, steps, x) for x in shared}
     if not any(reasons.values()) and is_strict(pattern):
-        reasons[shared[0]] = f"a comma asks for the very next event, also among those of other values of {shared[0]}"
+        asks = "a comma asks" if _has_comma(pattern) else "consecutive iterations ask"
+        reasons[shared[0]] = f"{asks} for the very next event, also among those of other values of {shared[0]}"
     if not any(reasons.values()):
         said = f"{_listed(shared)}: in the key of every step, so bindings are independent (Definition 3.5)"
         return Classified(QueryClass.EXTENDED, said, tuple(shared))
@@ -167,6 +168,12 @@ def is_strict(pattern: c.CorePattern) -> bool:
             element.hops if isinstance(element, c.Seq) else (element.hop,) if isinstance(element, c.Loop) else ()
         )
     )
+
+
+def _has_comma(pattern: c.CorePattern) -> bool:
+    """Is a step of a sequence strict, and not only the iterations of a repetition?"""
+    sequences = (element for element in c.each(pattern.body) if isinstance(element, c.Seq))
+    return any(hop.contiguity is ast.Contiguity.NEXT for one in sequences for hop in one.hops)
 
 
 def _crossing(pattern: c.CorePattern) -> str | None:
@@ -232,7 +239,8 @@ def _is_bounded_otherwise(pattern: c.CorePattern) -> bool:
 
 def _whole(pattern: c.CorePattern) -> str:
     if is_strict(pattern):
-        return "with a comma events of all streams count, so no two parts of it are independent"
+        strict = "a comma" if _has_comma(pattern) else "consecutive iterations"
+        return f"with {strict} events of all streams count, so no two parts of it are independent"
     if _is_bounded_otherwise(pattern):
         return "it has a window that is none of time"
     if pattern.holds_for is not None:
@@ -243,7 +251,7 @@ def _whole(pattern: c.CorePattern) -> str:
 def _items(pattern: c.CorePattern) -> list[c.Core] | None:
     """The items of a plain sequence of single and repeated steps without bounds; None where it is something else.
 
-    A comma rules a safe plan out wherever it stands, also inside a group or a repetition.
+    A comma rules a safe plan out wherever it stands, also inside a group or a repetition; so do consecutive iterations.
     """
     if is_strict(pattern) or _is_bounded_otherwise(pattern) or pattern.holds_for is not None:
         return None
@@ -285,6 +293,8 @@ def _plan(
     prefix = c.Seq(tuple(items[:-1]), tuple(c.Hop(ast.Contiguity.SKIP) for _ in items[2:]))
     if any(isinstance(end, c.Absent) for end in c.ends(prefix)):
         return None, f"what comes before {called} ends with an absence, so it is not known when it was true"
+    if c.can_be_empty(prefix):
+        return None, f"what comes before {called} can be empty, and then {called} alone is a match"
     plan, failed = _plan(pattern, streams, items[:-1], env)
     return (None if plan is None else Then(plan, last.step)), failed
 

@@ -89,8 +89,7 @@ def _read(one: Asked, streams: Streams) -> list[Stream]:
 def followed(one: Asked, streams: Streams, past: Past, given: Given) -> Given:
     """What was kept, and what is given now."""
     read = _read(one, streams)
-    assert one.types is not None
-    rows = of_types(replace(given, chains={}, beliefs={}), one.types - {part.type for part in read}).rows
+    rows = of_types(replace(given, chains={}, beliefs={}), one.named_types - {part.type for part in read}).rows
     rows = join_rows(past.rows, rows)
     chains, beliefs = {}, {}
     for part in read:

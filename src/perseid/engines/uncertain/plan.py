@@ -61,6 +61,11 @@ class Asked:
     def name(self) -> str:
         return self.pattern.name
 
+    @property
+    def named_types(self) -> frozenset[str]:
+        """The types that steps name; these are all types of a Safe pattern."""
+        return frozenset(step.kind.name for step in self.pattern.steps if isinstance(step.kind, ast.EventType))
+
     def memory(self, ways: bool) -> str:
         """What it is called where something is kept of it: of probabilities, or of its partial matches one by one."""
         return self.pattern.semantic_hash + (WAYS if ways else "")
@@ -195,6 +200,10 @@ def ask(pattern: c.CorePattern, streams: Streams) -> Asked:
         if ast.AnyEvent() in kinds or is_strict(pattern)
         else frozenset(k.name for k in kinds if isinstance(k, ast.EventType))
     )
+    if types is None and classified.plan is not None:
+        # A plan puts types of events apart; events of every type count here.
+        why = f"{classified.why}, which is not followed: events of every type count"
+        classified, window = replace(classified, kind=QueryClass.UNSAFE, why=why, plan=None), None
     unit = [Component(path.parts[0]) for path in pattern.partition]
     groups = len(unit)
     if classified.bound:

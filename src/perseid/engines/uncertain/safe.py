@@ -18,6 +18,7 @@ from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Units
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Given
+from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.semantics.classes import Reg, SafePlan, Then
 
@@ -37,9 +38,12 @@ def safely(
     """
     asked.refuse_unsampled(streams)
     plan = asked.classified.plan
-    assert plan is not None
-    assert asked.types is not None
-    given = of_types(given, asked.types)
+    if plan is None:
+        raise UnsupportedError(
+            f"Pattern {asked.name} has no safe plan ({asked.classified.why}).",
+            hint="Sample it: ps.beliefs(…, method='sample').",
+        )
+    given = of_types(given, asked.named_types)
     layout = Layout(asked, streams, starts or {})
     units = units_of(given, asked.unit[: asked.groups], more)
     told: list[tuple[Any, Any, Any]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
