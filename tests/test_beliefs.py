@@ -607,6 +607,53 @@ def test_every_distinct_time_is_a_step_of_tables() -> None:
     assert chances(AB.match(linked(*rows, every=None))) == pytest.approx({2: 0.5})
 
 
+TABLES = ((1, "ann", None, "a", 1.0), (3, "ann", "a", "a", 0.5), (3, "ann", None, "b", 1.0))
+
+
+@pytest.mark.parametrize(
+    "match",
+    ["At x [place = 'a']", "(At x [place = 'a'] | Lamp y)", "(At(who as w) x [place = 'a'] | Lamp(who as w) y)"],
+)
+@pytest.mark.parametrize("bob", [(), ((2, "bob", None, "b", 1.0),)], ids=["one chain", "two chains"])
+@pytest.mark.parametrize("method", ["exact", "sample"])
+def test_without_every_a_chain_of_tables_has_steps_at_times_of_its_own_rows(
+    match: str, bob: tuple[Any, ...], method: str
+) -> None:
+    """At 3 ann is in a with 0.5, given that she was in a at 1; what a lamp or bob does at 2 is no step of hers."""
+    lamp = ps.beliefs([{"ts": second(2), "who": "ann", "on": True, "p": 0.5}], event="Lamp", of="who", about="on")
+    more = {"method": "sample", "epsilon": 0.02, "delta": 0.001} if method == "sample" else {}
+    stream = linked(*TABLES, *bob, every=None, **more).beside(lamp)
+    told = asked(match).match(stream, tell=ps.expected())
+    due = {1: 1.0, 3: 0.5} | ({2: 0.5} if "Lamp" in match else {})
+    assert chances(told) == pytest.approx(due, abs=0.02 if more else 1e-12)
+    assert {row["time"]: row["expected"] for row in told} == pytest.approx({second(at): p for at, p in due.items()})
+
+
+def test_without_every_a_safe_pattern_carries_a_chain_of_tables() -> None:
+    """Ann is in a at 1, and at 3 with 0.5; the lamp is on with 0.5 at 2, and for sure at 4."""
+    on = [{"ts": second(at), "on": True, "p": p} for at, p in ((2, 0.5), (4, 1.0))]
+    stream = linked(*TABLES, every=None).beside(ps.beliefs(on, event="Lamp", about="on"))
+    walked = asked("At(who as w) x [place = 'a'] -> At(who as w) y [place = 'a'] -> Lamp z")
+    assert "Safe (paper 5)" in walked.explain(stream)
+    assert chances(walked.match(stream)) == pytest.approx({4: 0.5})
+
+
+def test_without_every_a_row_without_a_value_is_a_step() -> None:
+    """At 2 nothing happens for sure, so the table of 3 is that of no event."""
+    rows = [
+        (1, "ann", None, "a", 1.0),
+        (2, "ann", "a", None, 1.0),
+        (3, "ann", "a", "a", 1.0),
+        (3, "ann", None, "b", 1.0),
+    ]
+    lamp = ps.beliefs([{"ts": second(2), "on": True, "p": 0.5}], event="Lamp", about="on")
+    for method in ("exact", "sample"):
+        more = {"method": method} if method == "sample" else {}
+        stream = linked(*rows, every=None, **more).beside(lamp)  # type: ignore[arg-type]
+        for match in ("At [place = 'b']", "(At [place = 'b'] | Lamp [on = false])"):
+            assert chances(asked(match).match(stream)) == {3: 1.0}
+
+
 def test_every_distinct_time_is_a_step_of_readings() -> None:
     assert chances(AB.match(read("A", "B", every=None))) == pytest.approx(chances(AB.match(read("A", "B"))))
 

@@ -157,8 +157,11 @@ class StreamMaker:
         options["given"] = before
         rows, chains = [], []
         for key in keys:
-            tables = []
+            tables: list[so.Table | None] = []
             for step in range(len(self.times)):
+                if self.every is None and self.rng.random() < 0.25:
+                    tables.append(None)  # without rows it is no step of this chain
+                    continue
                 table: dict[Any, dict[Any, float]] = {}
                 if self.every is None or (step < self.filled and self.rng.random() > 0.12):
                     for was in [None, *values]:

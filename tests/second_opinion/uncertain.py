@@ -462,19 +462,27 @@ class Chain:
 Table = Mapping[tuple[Any, ...] | None, Mapping[tuple[Any, ...], float]]
 
 
-def enumerate_tables(tables: list[Table]) -> list[Trajectory]:
-    """Paths of a chain of tables: by the value before, the probability of each value. The rest to 1 is no event."""
+def enumerate_tables(tables: list[Table | None]) -> list[Trajectory]:
+    """Paths of a chain of tables: by the value before, the probability of each value. The rest to 1 is no event.
+
+    None is a time that is no step of the chain: no event, and the value carries over.
+    """
     number = len(tables)
     found: list[tuple[Path, float]] = [((), 1.0)]
-    for table in tables:
+    before: int | None = None  # the place of the chain's step before
+    for place, table in enumerate(tables):
+        if table is None:
+            found = [((*path, None), weight) for path, weight in found]
+            continue
         grown = []
         for path, weight in found:
-            row = table.get(path[-1] if path else None, {})
+            row = table.get(path[before] if before is not None else None, {})
             grown += [((*path, value), weight * p) for value, p in row.items() if p > 0]
             rest = 1.0 - math.fsum(row.values())
             if rest > 1e-12:
                 grown.append(((*path, None), weight * rest))
         found = grown
+        before = place
     return [Trajectory(path, (weight,) * number) for path, weight in found]
 
 

@@ -97,6 +97,16 @@ def test_a_row_of_a_table_that_is_short_of_one() -> None:
     assert probabilities(AB, linked("ann", *steps)) == pytest.approx({2: 0.1, 3: 0.9})
 
 
+def test_a_linked_chain_depends_on_its_own_step_before() -> None:
+    """Without ``every`` ann has steps at 1 and 3; what bob does at 2 is no step of hers."""
+    ann = Chain("At", {"who": "ann"}, [
+        (1 * SECOND, [Possible(at("a"), 1.0)]),
+        (3 * SECOND, [Possible(at("b"), 0.5, at("a")), Possible(at("a"), 1.0)]),
+    ], linked=True)  # fmt: skip
+    bob = Chain("At", {"who": "bob"}, [(2 * SECOND, [Possible(at("c"), 0.5)])])
+    assert probabilities(AB, ann, bob) == pytest.approx({3: 0.5})
+
+
 def test_a_linked_chain_with_a_missing_step() -> None:
     """Nothing is said of 2, so nothing happens there; what follows is given no event, and not given a."""
     steps = [{(None, "a"): 1.0}, {}, {("a", "b"): 1.0, (None, "b"): 0.25}]

@@ -46,7 +46,8 @@ class Chain:
     key: Mapping[str, object]
     """The columns that are certain."""
     steps: Sequence[tuple[int, Sequence[Possible]]]
-    """By time, every step, those too of which nothing is said."""
+    """By time. With ``every`` these are all steps, also those without rows; without it, the distinct times of this chain's rows: at
+    other times the chain has no step, no event, and keeps its value."""
     linked: bool = False
     """Whether a step depends on the one before it; then the first depends on no event."""
 

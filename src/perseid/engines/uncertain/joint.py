@@ -158,7 +158,7 @@ def _of_tables(entries: Entries) -> list[tuple[int, OneChain]]:
                 np.concatenate([letter, np.zeros(len(short), np.int64)]),
                 np.concatenate([weight, rest[short]]),
             )
-        made.append((unit, OneChain(nothing + 1, tables, False)))
+        made.append((unit, OneChain(nothing + 1, tables, entries.stays)))
     return made
 
 

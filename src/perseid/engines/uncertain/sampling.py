@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from perseid.engines.hashing import hash_columns
 from perseid.engines.uncertain.exact import Moved
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Reader
-from perseid.engines.uncertain.streams import Streams
-from perseid.engines.uncertain.traces import Lot, Material, Read
+from perseid.engines.uncertain.streams import Known, Streams
+from perseid.engines.uncertain.traces import Entries, Lot, Material, Read
 from perseid.engines.uncertain.worlds import Doing, Hidden, Worlds, worlds_for
+from perseid.semantics.hashing import hash_values
 
 
 class Told(NamedTuple):
@@ -86,23 +89,41 @@ def fallen(
         rows = slice(moved.weights.offsets[place], moved.weights.offsets[place + 1])
         worlds = out[unit] = fresh_worlds(reader, streams)
         value = worlds.fall(int(found.units.hashes[unit]), step, moved.weights.pairs[rows], moved.weights.weight[rows])
-        chain, stays = _chain_at(found, unit, step)
-        if chain is not None and (value != lot.values).any():
+        if not (value != lot.values).any():
+            continue
+        chain, stays = _chain_at(asked, streams, found, unit, step)
+        if chain is not None:
             worlds.values[chain] = Hidden(value != lot.values, np.append(lot.names, 0)[value], stays)
     return out
 
 
-def _chain_at(found: Material, unit: int, step: int) -> tuple[int | None, bool]:
-    """The chain that is hidden in a group; of tables only where this step says something of it: else it has no value."""
+def _chain_at(asked: Asked, streams: Streams, found: Material, unit: int, step: int) -> tuple[int | None, bool]:
+    """The chain that is hidden in a group, and whether it keeps its value at steps without entries of it.
+
+    A chain of tables that does not has a value only at steps with entries.
+    """
     for entries in found.entries:
-        here = np.flatnonzero((entries.unit == unit) & (entries.step == step))
+        here = np.flatnonzero((entries.unit == unit) & (entries.stays | (entries.step == step)))
         if len(here):
-            return int(entries.chain[here[0]]), False
+            return int(entries.chain[here[0]]), entries.stays
+        if entries.stays:  # its rows came in an earlier call
+            return _chain_of_key(asked, streams, found, entries, unit), True
     for read in found.read:
         here = np.flatnonzero(read.unit == unit)
         if len(here):
             return int(read.chains.hashes[here[0]]), True
     return None, False
+
+
+def _chain_of_key(asked: Asked, streams: Streams, found: Material, entries: Entries, unit: int) -> int | None:
+    """The hash of the chain of tables of a group, from the group's key."""
+    part = next((one for one in asked.hidden(streams) if one.known is Known.LINKED), None)
+    if part is None:
+        return None
+    columns = {one.column(part.type): key for one, key in zip(asked.unit, found.units.keys, strict=True)}
+    key = [columns[name].take(pa.array([unit])) for name in part.of]
+    key = [own if kind is None else own.cast(kind) for own, kind in zip(key, entries.key_types, strict=True)]
+    return int(hash_columns(key, leading=hash_values([part.type]), rows=1)[0])
 
 
 def _by_unit(found: Material) -> Iterator[list[tuple[int, list[Doing]]]]:
@@ -119,7 +140,7 @@ def _by_unit(found: Material) -> Iterator[list[tuple[int, list[Doing]]]]:
         for rows in _runs(order, entries.unit, entries.step, entries.chain):
             unit, step, chain = (int(one[rows[0]]) for one in (entries.unit, entries.step, entries.chain))
             table = tuple(one[rows] for one in (entries.old, entries.new, entries.letter, entries.weight))
-            happening[unit].setdefault(step, []).append(_follows(chain, table, entries.values))
+            happening[unit].setdefault(step, []).append(_follows(chain, table, entries.values, stays=entries.stays))
     for read in found.read:
         _posterior(happening, read)
     for steps in happening:

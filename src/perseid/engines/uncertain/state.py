@@ -465,7 +465,8 @@ def _read_worlds(
         if min(states) < 0 or max(states) >= len(made) or abs(reached) >= 1 << 61 or unit in out:
             raise StateError(_SHAPE)
         some, held = (np.array(one).reshape(len(chains), count) for one in (there, value))
-        values = {chain: Hidden(some[i], held[i]) for i, chain in enumerate(chains)}
+        stays = streams.every is None
+        values = {chain: Hidden(some[i], held[i], stays) for i, chain in enumerate(chains)}
         out[unit] = Worlds(automaton, count, seed, reached, made[np.array(states)], values)
     return out
 

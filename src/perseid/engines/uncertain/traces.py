@@ -71,6 +71,10 @@ class Entries:
     weight: Any
     values: Any
     """By value: a hash of it; values are numbered in the order of these."""
+    stays: bool
+    """Where a step has no entry of a chain: does the chain keep its value, or is there no event?"""
+    key_types: tuple[Any, ...]
+    """The types of the columns of a chain's key, of which its hash is made."""
 
     def chosen(self, rows: Any) -> Entries:
         """Some of them."""
@@ -211,7 +215,7 @@ def material(
             continue
         chosen = np.setdiff1d(there, given.bad, assume_unique=True) if len(given.bad) else there
         if part.hidden:
-            entries.append(_entries(part, reader, rows, chosen, unit, step))
+            entries.append(_entries(part, reader, rows, chosen, unit, step, given.numbered))
         else:
             others.append(_independent(part, reader, rows, chosen, unit, step))
     return Material(units, _joined(others), tuple(entries), tuple(read))
@@ -283,18 +287,23 @@ def _believed(chains: Chains, unit: Any, letters: Any, shares: Any) -> Others:
     return Others(unit[chain], chains.step[steps], chain, chains.hashes, values, names, *found)
 
 
-def _entries(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, step: Any) -> Entries:
+def _entries(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, step: Any, numbered: bool) -> Entries:
+    """The entries of tables.
+
+    Where steps are not ``numbered``, the time of a row without a value is a step as well: its entry has no weight.
+    """
     new, new_hashes, is_event = _values_of(part, rows, chosen)
-    if not is_event.all():
-        chosen, new = chosen[is_event], new[is_event]
+    if numbered and not is_event.all():
+        chosen, new, is_event = chosen[is_event], new[is_event], is_event[is_event]
     old, old_hashes, was_event = _values_of(part, rows, chosen, before=True)
-    values = np.union1d(new_hashes[np.unique(new)], old_hashes[np.unique(old[was_event])])
-    codes = np.searchsorted(values, new_hashes)[new]
+    values = np.union1d(new_hashes[np.unique(new[is_event])], old_hashes[np.unique(old[was_event])])
+    codes = np.where(is_event, np.searchsorted(values, new_hashes)[new], 0)
     before = np.where(was_event, np.searchsorted(values, old_hashes)[old], len(values))
-    letter = reader.letters(rows, part.type, chosen)
+    letter = np.where(is_event, reader.letters(rows, part.type, chosen), 0)
     chain, owners = owners_of(part, rows, chosen)
-    share = np.asarray(rows.columns[CHANCE])[chosen]
-    return Entries(unit[chosen], step[chosen], owners[chain], before, codes, letter, share, values)
+    share = np.where(is_event, np.asarray(rows.columns[CHANCE])[chosen], 0.0)
+    types = tuple(getattr(rows.columns[name], "type", None) for name in part.of)
+    return Entries(unit[chosen], step[chosen], owners[chain], before, codes, letter, share, values, not numbered, types)
 
 
 def _joined(parts: list[Others]) -> Others:
@@ -447,6 +456,8 @@ def _tables(found: Material, entries: Entries, units: Any, last: Any, numbered: 
         weight=entries.weight[order].reshape(1, -1),
         letters=entries.letter[order].reshape(1, -1),
     )
+    if entries.stays:
+        layout.steps.still[:] = layout.steps.entries == layout.steps.entries_end
     return Lot(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values), entries.values)
 
 

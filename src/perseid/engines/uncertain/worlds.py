@@ -86,7 +86,8 @@ class Worlds:
 
     def is_plain(self, step: int) -> bool:
         """Is nothing known that was not known before anything happened, if the next step is this one or a later one?"""
-        return not self.state.any() and (not self.values or step - self.last > 1)
+        has_value = any(own.stays or step - self.last <= 1 for own in self.values.values())
+        return not has_value and not self.state.any()
 
     def uniform(self, chain: int, step: int) -> Any:
         drawn = np.empty(self.count)
