@@ -19,9 +19,19 @@ from perseid.engines.state import seal, unseal
 from perseid.engines.uncertain import automaton, reading
 from perseid.engines.uncertain.engine import answer, make_plan, report, step
 from perseid.engines.uncertain.plan import UncertainPlan, ask
-from perseid.engines.uncertain.streams import CHANCE, FILTER, READING, Inference, Known, Sampling, Stream, Streams
+from perseid.engines.uncertain.streams import (
+    CHANCE,
+    FILTER,
+    GIVEN,
+    READING,
+    Inference,
+    Known,
+    Sampling,
+    Stream,
+    Streams,
+)
 from perseid.engines.uncertain.telling import Telling
-from perseid.errors import PerseidError, StateError, UnsupportedError
+from perseid.errors import EventDataError, PerseidError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
@@ -33,10 +43,12 @@ TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 
 NOTHING = np.zeros(0, np.int64)
 
 
-def planned(seed: int, sampled: bool = False, long_after: bool = False) -> tuple[UncertainPlan, Rows, Uncertain] | None:
+def planned(
+    seed: int, sampled: bool = False, long_after: bool = False, numbered: bool = True
+) -> tuple[UncertainPlan, Rows, Uncertain] | None:
     """A case that a stream can be asked, with some way to tell it; None where it cannot, or where it is not to be ``sampled``.
 
-    ``long_after`` everything there is comes again.
+    ``long_after`` everything there is comes again. Unless steps are ``numbered``, there is no ``every``.
     """
     case, chance = make_uncertain(seed), random.Random(seed)
     if any(part.inference.looks_back for part in case.streams.parts):
@@ -48,13 +60,17 @@ def planned(seed: int, sampled: bool = False, long_after: bool = False) -> tuple
         for part in case.streams.parts
     )
     drawn = Sampling(0.25, 0.25, seed, always=sampled and chance.random() < 0.5)
-    streams = Streams(parts, case.streams.every, drawn)
+    streams = Streams(parts, case.streams.every if numbered else None, drawn)
     asked = ask(case.pattern, streams)
-    plan = make_plan([case.pattern], streams, {})
     try:
+        plan = make_plan([case.pattern], streams, {})
         plan.refuse_on_streams()
     except UnsupportedError:
         return None
+    except EventDataError:
+        if numbered:
+            raise
+        return None  # it has bounds on time
     if asked.is_sampled(streams) != sampled:
         return None
     told = Telling() if asked.groups < len(asked.unit) else chance.choice(TELLINGS)
@@ -198,6 +214,62 @@ def test_groups_are_sampled_and_exact_again_at_the_same_steps_in_any_cut(block: 
         returned += any(before and not after for before, after in pairwise(errors)) and not plan.asked[0].unit
     assert both > 5
     assert returned
+
+
+def tables_without_every(first: int, sampled: bool) -> Iterator[tuple[UncertainPlan, Rows]]:
+    """Cases without ``every`` whose pattern names a chain of tables and another stream."""
+    for seed in count(first):
+        one = planned(seed, sampled, numbered=False)
+        if one is None or len(one[0].streams.parts) < 2:
+            continue
+        if any(part.known is Known.LINKED for part in one[0].asked[0].hidden(one[0].streams)):
+            yield one[:2]
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_without_every_chains_of_tables_carry_over_any_cut(sampled: bool) -> None:
+    told = 0
+    for plan, rows in islice(tables_without_every(40_000, sampled), 10):
+        whole = answer(plan, rows, strict=False)[0]
+        for cut in range(2):
+            pieces = list(streamed(plan, rows, random.Random(cut)))
+            assert shown([plan.schema.empty_table(), *pieces]) == shown([whole]), plan
+        told += whole.num_rows > 0
+    assert told > 2
+
+
+@pytest.mark.usefixtures("few_states")
+def test_without_every_a_chain_keeps_its_value_where_its_group_falls_to_sampling() -> None:
+    """The group of each key falls at the B of 2 seconds, in a call without rows of A: A was 1 at the second before.
+
+    At 4 A is 0 with 0.9 where it was 1, which it was with 0.5; and never else.
+    """
+    branches = "(A a [v = 1] -> B b -> A c [v = 0]) | (B d [v = 2] -> B e [v = 3] -> A f [v = 4])"
+    text = f"pattern p match ({branches}) within forever partition by k"
+    parts = Stream("A", Known.LINKED, ("k",), ("v",)), Stream("B", Known.INDEPENDENT, ("k",), ("v",))
+    rows = []
+    for k in (0, 1):
+        given = (1, None, 1, 0.5), (4, 1, 0, 0.9), (4, 2, 0, 1.0)
+        rows += [
+            {"type": "A", "time": t * SECOND, "k": k, GIVEN + "v": old, "v": new, CHANCE: p} for t, old, new, p in given
+        ]
+        rows += [{"type": "B", "time": t * SECOND, "k": k, "v": 2, CHANCE: p} for t, p in ((2, 0.5), (3, 1.0))]
+    table = rows_of(rows)
+    types = {name: column.type for name, column in table.columns.items()}
+    streams = Streams(parts, None, Sampling(0.05, 0.01, 5))
+    plan = make_plan([resolve(parse_pattern(text))], streams, types)
+    whole, counted, _ = answer(plan, table, strict=False)
+    assert counted["sampled"] > 0
+    assert [(row["k"], row["p"]) for row in whole.to_pylist()] == [(k, pytest.approx(0.45, abs=0.05)) for k in (0, 1)]
+    assert all(row["error"] > 0 for row in whole.to_pylist())
+    state, told = None, [plan.schema.empty_table()]
+    for second in (1, 2, 3, 4):
+        here = np.flatnonzero(table.time == second * SECOND)
+        done = step(plan, take_rows(table, here), state, Clock(None, (second - 1) * SECOND, False))
+        state = done.state
+        told.append(done.rows)
+    told.append(step(plan, take_rows(table, NOTHING), state, Clock(None, None, True)).rows)
+    assert shown(told) == shown([whole])
 
 
 @pytest.mark.deep
