@@ -201,14 +201,18 @@ class StreamMaker:
         rows, chains = [], []
         for key in keys[:2]:
             read: list[Any] = []
+            places = []
             for step in range(len(self.times)):
+                if self.every is None and (places or step < len(self.times) - 1) and rng.random() < 0.25:
+                    continue  # without a row it is no step of this chain
+                places.append(step)
                 is_missing = step >= self.filled or (self.every is not None and rng.random() < 0.12)
                 read.append(so.NO_ROW if is_missing else rng.choice(known))
                 if read[-1] is not so.NO_ROW:
                     rows.append({**self._row(options, key, step), "r": read[-1]})
             chain = so.Chain(options["event"], dict(zip(options["of"], key, strict=True)), options["about"])
             silent = so.read_silence(read, self.patience)
-            chain.trajectories = so.enumerate_hidden(model, silent, lag)
+            chain.trajectories = so.spread_steps(so.enumerate_hidden(model, silent, lag), places, len(self.times))
             chains.append(chain)
         return Declared(rows, options, chains)
 

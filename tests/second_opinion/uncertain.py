@@ -578,6 +578,21 @@ def _enumerate_segment(
     ]
 
 
+def spread_steps(trajectories: list[Trajectory], places: list[int], number: int) -> list[Trajectory]:
+    """The same paths over ``number`` times, where the chain has steps at ``places`` only.
+
+    At other times there is no event, and the weight is that of the chain's step before.
+    """
+    before = [max(0, sum(place <= time for place in places) - 1) for time in range(number)]
+    found = []
+    for one in trajectories:
+        path: list[tuple[Any, ...] | None] = [None] * number
+        for place, value in zip(places, one.path, strict=True):
+            path[place] = value
+        found.append(Trajectory(tuple(path), tuple(one.weights[step] for step in before)))
+    return found
+
+
 def take_steps_apart(trajectories: list[Trajectory], number: int) -> list[Trajectory]:
     """Independent steps with the same distributions at each step (``correlations=False``)."""
     distributions: list[dict[tuple[Any, ...], float]] = []
