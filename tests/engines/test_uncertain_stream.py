@@ -176,7 +176,7 @@ def test_what_rounding_did_is_forgotten_with_the_value() -> None:
 
 @pytest.mark.parametrize("block", range(2))
 def test_any_cut_and_any_restart_draw_the_same_worlds(block: int) -> None:
-    assert check_cuts(5_000 * block, 60, sampled=True) > 20
+    assert check_cuts(5_000 * block, 90, sampled=True) > 20
 
 
 @pytest.fixture

@@ -329,7 +329,9 @@ class _Maker:
                 self.impossible += one != said
                 steps.append((step * SECOND, one))
             states: list[Choice] = [(("v", value),) for value in model.values]
-            self.chains.append(HiddenChain(stream.type, key, states, list(model.initial), matrix, steps, lag))
+            # An event behind readings has the columns of its key and its value, and no others.
+            declared = {name: key[name] for name in stream.of}
+            self.chains.append(HiddenChain(stream.type, declared, states, list(model.initial), matrix, steps, lag))
 
     def shares(self, count: int, total: float = 1.0) -> list[float]:
         """Numbers that add up to a total; now and then one of them is 0."""
