@@ -30,7 +30,7 @@ SECOND_US = 1_000_000
 STREAMS_PER_PATTERN = 11
 SAMPLED_PATTERNS = int(os.environ.get("PERSEID_SMALL_SHAPES", "600"))
 """Patterns of three and of four nodes in the ordinary suite."""
-DEEP_PATTERNS = 10_000
+DEEP_PATTERNS = 20_000
 BLOCKS = 10
 CUT_SHARE = 0.05
 """Largest share of patterns on which the brute-force search may exceed its budget."""
