@@ -289,7 +289,7 @@ def _plan(
     if common:
         return None, f"{called} shares {min(common)} with what comes before it, but not with all of it"
     if not all(_cannot_unify(own, pattern.steps[number], streams) for number in before):
-        return None, f"{called} and what comes before it draw on the same streams, so they are not independent"
+        return None, f"{called} and what comes before it can take the same events, so they are not independent"
     prefix = c.Seq(tuple(items[:-1]), tuple(c.Hop(ast.Contiguity.SKIP) for _ in items[2:]))
     if any(isinstance(end, c.Absent) for end in c.ends(prefix)):
         return None, f"what comes before {called} ends with an absence, so it is not known when it was true"

@@ -28,6 +28,7 @@ from perseid.engines.uncertain.past import Past, followed, kept_of, no_past
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
 from perseid.engines.uncertain.reading import Reader, Units, reader_of, taken, unit_columns
 from perseid.engines.uncertain.safe import safely
+from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.state import read_state, write_state
 from perseid.engines.uncertain.streams import Known, Stream
 from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
@@ -35,8 +36,8 @@ from perseid.engines.uncertain.traces import NEVER, Given, material, parts_of, s
 from perseid.errors import LimitError
 
 
-class _TooManyLetters(Exception):  # noqa: N818  It is no error of the user's, and is always caught.
-    """That the worlds of a sampled pattern need a sparse automaton."""
+class _TooManyLetters(Exception):  # noqa: N818  Always caught; not an error of the user.
+    """The worlds of a sampled pattern need a sparse automaton; the argument is the name of its memory."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -48,18 +49,20 @@ def _needs(_pattern: str) -> list[bool]:
 def advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard that lives on."""
     rows = all_kinds(plan, rows)
+    sparse: set[str] = set()
     while True:
         try:
-            return _advance(plan, rows, state, clock)
-        except _TooManyLetters:
-            continue  # from the state before, with a sparse automaton
+            return _advance(plan, rows, state, clock, sparse)
+        except _TooManyLetters as needed:
+            # Start again from the state before, with a sparse automaton. Each pattern asks for it once, so this ends.
+            sparse.add(needed.args[0])
 
 
-def _advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def _advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock, sparse: set[str]) -> Step:
+    names = {one.memory(ways): (one, ways) for one in plan.asked for ways in plan.telling.carries}
     readers = {
-        one.memory(ways): reader_of(one, plan.streams.every, rows.relations, ways, _needs(one.memory(ways))[0])
-        for one in plan.asked
-        for ways in plan.telling.carries
+        name: reader_of(one, plan.streams.every, rows.relations, ways, name in sparse or _needs(name)[0])
+        for name, (one, ways) in names.items()
     }
     kept = nothing(plan, rows) if state is None else read_state(plan, rows, state, readers)
     shard = Shard(plan, kept, rows, clock, readers)
@@ -271,10 +274,9 @@ class Shard:
             moving = Moving(one, self.streams, reader, found, memory, self.given.numbered, self.done, self.lives)
             told = moving.told()
         except TooManyStates:
-            needs = _needs(one.memory(ways))
-            if not ways and one.is_sampled(self.streams) and not needs[0]:
-                needs[0] = True
-                raise _TooManyLetters from None
+            if not ways and one.is_sampled(self.streams) and not isinstance(reader.automaton, SparseAutomaton):
+                _needs(one.memory(ways))[0] = True
+                raise _TooManyLetters(one.memory(ways)) from None
             raise (too_many_ways if ways else too_many_letters)(one) from None
         return moving, combined(one, self.streams, found.units, told, apart=self.plan.apart, ways=ways)
 

@@ -20,8 +20,10 @@ from perseid.engines.uncertain.situations import Letter
 
 MOST_EFFECTS = 1 << 19
 """Effects of events on situations that are cached."""
-MOST_MOVES = 1 << 16
-"""Moves of whole states that are cached."""
+MOST_MOVE_BYTES = 1 << 25
+"""Bytes of the letters by which moves of whole states are cached."""
+MOVE_BYTES = 200
+"""Bytes that a cached move takes beside its letters, about."""
 
 
 class Effect(NamedTuple):
@@ -40,7 +42,8 @@ class SparseAutomaton(Automaton):
     def __init__(self, *given: Any, **named: Any) -> None:
         self._effects: dict[int, dict[int, Effect | None]] = {}
         self._counted = 0
-        self._followed: dict[Any, tuple[int, bool]] = {}
+        self._followed: dict[tuple[int, bytes], tuple[int, bool]] = {}
+        self._followed_bytes = 0
         super().__init__(*given, **named)
 
     def letter(self, letter: Letter) -> int:
@@ -62,7 +65,7 @@ class SparseAutomaton(Automaton):
     def forget(self, *used: Any) -> None:
         super().forget(*used)
         self._drop_effects()
-        self._followed = {}
+        self._drop_moves()
 
     def follow(self, states: Any, acting: Any) -> tuple[Any, Any]:
         """By world: the state that it comes to, and whether the pattern is completed.
@@ -73,14 +76,19 @@ class SparseAutomaton(Automaton):
         ordered = np.sort(acting, axis=0)
         for world, state in enumerate(states.tolist()):
             letters = ordered[:, world]
-            key = state, letters.tobytes()
+            events = np.unique(letters[letters > 0])
+            key = state, events.tobytes()
             known = self._followed.get(key)
             if known is None:
-                if len(self._followed) >= MOST_MOVES:
-                    self._followed.clear()
-                known = self._followed[key] = self._moved(state, np.unique(letters[letters > 0]).tolist())
+                if self._followed_bytes >= MOST_MOVE_BYTES:
+                    self._drop_moves()
+                known = self._followed[key] = self._moved(state, events.tolist())
+                self._followed_bytes += len(key[1]) + MOVE_BYTES
             after[world], done[world] = known
         return after, done
+
+    def _drop_moves(self) -> None:
+        self._followed, self._followed_bytes = {}, 0
 
     def _drop_effects(self) -> None:
         self._effects, self._counted = {}, 0
