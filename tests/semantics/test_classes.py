@@ -136,12 +136,12 @@ OURS = {
         "R(k as x) -> any(k as x)", UNSAFE, "x is shared, and step 2 takes events of any kind"
     ),
     "a step of any kind behind": Example(
-        "R(k as x) -> S(k as x) -> any", UNSAFE, "draw on the same streams, so they are not independent"
+        "R(k as x) -> S(k as x) -> any", UNSAFE, "can take the same events, so they are not independent"
     ),
     "the same stream on both sides": Example(
         "R(k as x) -> S(k as x) -> R",
         UNSAFE,
-        "step 3 and what comes before it draw on the same streams, so they are not independent",
+        "step 3 and what comes before it can take the same events, so they are not independent",
     ),
     "two steps behind": Example(
         "R(k as x) -> S(k as x) -> T -> Door", SAFE, "seq(seq(π-x(reg(R; S)), T), Door)"
