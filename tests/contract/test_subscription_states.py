@@ -295,6 +295,81 @@ def test_chains_that_nobody_asks_for() -> None:
     assert found == {pair for pair in told if not {*pair} & {2, 8}} != told
 
 
+# Version 1: alternatives of an OR in shares of their own
+
+
+EITHER = {"either": "S//r[/a->x][/b->y] FOLLOWED BY{x = u OR y = w, 20 seconds} S//r[/a->u][/b->w]"}
+WORD = {"word": "S//r[/a->x] FOLLOWED BY{x = u AND x != 'this or that', 20 seconds} S//r[/a->u]"}
+
+
+def _states(plan: JoinsPlan, files: Sequence[str] = ()) -> dict[int, bytes]:
+    """By share: its state after some documents, if it has one."""
+    running = Running(plan)
+    running.call(QUESTION.documents[:10], Clock(None, None, False), files)
+    running.call((), Clock(None, 6 * SECOND, False))
+    return {share: state for share, state in running.states.items() if state is not None}
+
+
+def _of_version(state: bytes, version: int) -> bytes:
+    sealed = unseal(state)
+    return seal({**sealed.facts, "version": version}, sealed.tables)
+
+
+def _restored(plan: JoinsPlan, share: int, state: bytes) -> list[dict[str, Any]]:
+    """The output of a share that starts from a state."""
+    _SHARDS.clear()
+    rows = rows_of(plan, QUESTION.documents[10:], share)
+    found: list[dict[str, Any]] = JOINS.stepped(plan, rows, state, Clock(None, 10 * SECOND, False)).rows.to_pylist()
+    return found
+
+
+def _assert_rejected(plan: JoinsPlan, states: Mapping[int, bytes]) -> None:
+    assert states
+    for share, state in states.items():
+        _restored(plan, share, state)
+        with pytest.raises(StateError, match="alternatives of an OR in different shares") as found:
+            _restored(plan, share, _of_version(state, 1))
+        assert "new checkpoint" in (found.value.hint or "")
+
+
+def _assert_accepted(plan: JoinsPlan, states: Mapping[int, bytes]) -> None:
+    told = 0
+    for share, state in states.items():
+        rows = _restored(plan, share, _of_version(state, 1))
+        assert rows == _restored(plan, share, state)
+        told += len(rows)
+    assert told
+
+
+def test_a_new_state_is_of_version_2() -> None:
+    assert unseal(reader_of().state).facts["version"] == 2
+
+
+@pytest.mark.parametrize("texts", [EITHER, {**TEXTS_ASKED, **EITHER}], ids=["alone", "beside others"])
+def test_version_1_with_or_and_several_shares_is_rejected_in_every_share(texts: dict[str, str]) -> None:
+    plan = plan_of(replace(QUESTION, texts=texts), shards=3)
+    _assert_rejected(plan, _states(plan))
+
+
+@pytest.mark.parametrize(
+    ("texts", "shards"),
+    [(EITHER, 1), (TEXTS_ASKED, 3), (WORD, 3)],
+    ids=["one share", "without OR", "or in a constant"],
+)
+def test_version_1_is_read_with_one_share_or_without_or(texts: dict[str, str], shards: int) -> None:
+    plan = plan_of(replace(QUESTION, texts=texts), shards=shards)
+    _assert_accepted(plan, _states(plan))
+
+
+def test_version_1_is_read_after_the_subscription_with_or_was_removed(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    plan = plan_of(table=folder, shards=3)
+    names = [append(folder, listed({**TEXTS_ASKED, **EITHER}))]
+    _assert_rejected(plan, _states(plan, names))
+    names.append(append(folder, listed({"either": None})))
+    _assert_accepted(plan, _states(plan, names))
+
+
 # States as some version wrote them: the harness of patterns, in small
 
 

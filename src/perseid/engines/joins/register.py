@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -15,8 +16,12 @@ from perseid.engines.joins.graph import Chain, Row, rows_of
 from perseid.engines.joins.index import ENDLESS, Subscriptions
 from perseid.lang.tree_patterns import Constant
 from perseid.lang.xscl import parse_subscription
+from perseid.lang.xscl_parts import Cutter
 from perseid.lang.xscl_shapes import place_of, shaped
 from perseid.semantics.subscriptions import normal_forms
+
+_OR = re.compile("(?<![a-z])or(?![a-z])", re.IGNORECASE)
+"""Occurs in every subscription with OR; it may occur in a constant of another one."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,16 @@ def parts_of(texts: Mapping[Any, str]) -> tuple[dict[Any, list[int]], tuple[Chai
             for whose, part in zip(given.whose, given.parts(lead), strict=True):
                 parts[whose].append(part)
     return parts, tuple(chains)
+
+
+def have_alternatives(texts: Iterable[str]) -> bool:
+    """Return True if a subscription has OR, so that several rows of it relate its documents in one order."""
+    cutter = Cutter()
+    shapes: dict[str, tuple[Row, ...]] = {}
+    sources = (cutter.parts(text).source for text in texts)
+    found = _sorted({n: source for n, source in enumerate(sources) if _OR.search(source)}, shapes)
+    rows_by_subscription = (*shapes.values(), *(rows for _, rows in found.whole))
+    return any(len(places) > 1 for rows in rows_by_subscription for places in same_order(rows))
 
 
 def _sorted(texts: Mapping[Any, str], shapes: dict[str, tuple[Row, ...]]) -> _Sorted:

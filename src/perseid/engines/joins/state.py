@@ -17,11 +17,14 @@ import pyarrow.compute as pc
 from perseid.engines.contract import ARRIVAL, StateReport
 from perseid.engines.joins.documents import heights_of
 from perseid.engines.joins.plan import BODIES, CHAINS, FOUND, NODES, TEXTS, JoinsPlan
+from perseid.engines.joins.register import have_alternatives
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, shown, unseal
 from perseid.errors import LimitError, StateError
 from perseid.semantics import values as v
 
-NAME, VERSION = "joins", 1
+NAME, VERSION = "joins", 2
+SPLIT_ALTERNATIVES_VERSION = 1
+"""A state in which each alternative of an OR has its bindings in a share of its own; all else is as in version 2."""
 TIME, IDENTITY, EPOCH = "_time", "_identity", "_epoch"
 OWN = pa.schema([(TIME, pa.int64()), (IDENTITY, pa.int64()), (EPOCH, pa.int32()), *FOUND.items()])
 """The columns of a kept document that are ours; its epoch is how many files had been taken when it came."""
@@ -86,7 +89,7 @@ def write_state(plan: JoinsPlan, kept: Kept) -> bytes | None:
 def open_state(state: bytes) -> Sealed:
     """Whatever is not what this engine writes is a StateError: a checkpoint may be anybody's."""
     sealed = unseal(state)
-    check_owner(sealed, NAME, (VERSION,))
+    check_owner(sealed, NAME, (SPLIT_ALTERNATIVES_VERSION, VERSION))
     if not _is_sound(sealed):
         raise StateError("The state is not what one of subscriptions should be.")
     return sealed
@@ -156,6 +159,7 @@ def read_state(plan: JoinsPlan, state: bytes | None) -> Kept:
                 f"The {what} of the checkpoint's query is not that of this one: {shown(there)}, and here {shown(here)}.",
                 hint=f"Subscriptions that come and go are kept in ps.subscription_table(…). {GO_BACK}",
             )
+    _check_alternatives(plan, sealed)
     (table,) = sealed.tables
     whole = _fitted(pa.Table.from_batches([table]), plan)
     facts, joined = sealed.facts, sealed.facts["joined"]
@@ -165,6 +169,26 @@ def read_state(plan: JoinsPlan, state: bytes | None) -> Kept:
         last = [facts.get("newest"), *parts[0][TIME].slice(max(joined - 1, 0)).to_pylist()]
         newest = max((one for one in last if one is not None), default=None)
     return Kept(facts["horizon"], tuple(facts["files"]), *parts, newest)
+
+
+def _check_alternatives(plan: JoinsPlan, sealed: Sealed) -> None:
+    """Reject a state without the bindings of alternatives that now run in the share of the first one.
+
+    Every share rejects it, also one without OR: the share of the first alternative may have no state at all.
+    """
+    if sealed.facts["version"] != SPLIT_ALTERNATIVES_VERSION or plan.shards == 1:
+        return
+    texts: dict[str, str | None] = {}
+    given: list[str | None] = [] if plan.listed is None else [None]
+    for name in [*given, *sealed.facts["files"]]:
+        table = plan.table(name)
+        texts |= dict(zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True))
+    if have_alternatives(text for text in texts.values() if text is not None):
+        raise StateError(
+            f"The state is of version {SPLIT_ALTERNATIVES_VERSION}, which kept alternatives of an OR in different shares. "
+            "This version evaluates them in one share and would miss pairs with documents of this state.",
+            hint="Start with a new checkpoint, or go on with the version that wrote this one.",
+        )
 
 
 def _fitted(table: pa.Table, plan: JoinsPlan) -> pa.Table:
