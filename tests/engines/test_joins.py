@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from perseid.engines.joins import alternatives as alternatives_module
+from perseid.engines.joins import joiner as joiner_module
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.construction import nodes_by_side
 from perseid.engines.joins.entries import Entries
 from perseid.engines.joins.graph import Edge, Row, canonical_edges, rows_of
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Joiner, Notified, notified
+from perseid.engines.joins.joiner import Joined, Joiner, Notified, merged_blocks, notified
 from perseid.engines.joins.needles import Needles
 from perseid.engines.joins.reading import ChainReader
 from perseid.engines.joins.register import Register
@@ -467,3 +469,66 @@ def test_alternatives_that_find_the_same_nodes_are_one_notification(case: str, b
     told = found(given, documents, y.CACHED, by_text=by_text)
     assert set(told) == notifications(given, documents)
     assert sum(told.values()) == len(told) == due
+
+
+BLOCKS_OR = "S//r[/a->x] JOIN{x = y AND (x = 'A' OR y = 'A'), 1 hour} S//r[/a->y]"
+BLOCKS_PLAIN = "S//r[/a->x] FOLLOWED BY{x = y, 1 hour} S//r[/a->y]"
+
+
+def blocks_documents(count: int) -> list[Document]:
+    """Documents of which each pairs with all before it, by both alternatives of ``BLOCKS_OR``."""
+    roots = [element("r", element("a", "A"), element("a", str(n % 2)), element("b", "A")) for n in range(count)]
+    return [Document(n, n, "S", root) for n, root in enumerate(roots)]
+
+
+def joined_at_once(texts: Mapping[str, str], documents: Sequence[Document]) -> tuple[Joined, Subscriptions]:
+    subscriptions = subscribed({name: parse_subscription(text) for name, text in texts.items()})
+    reader = ChainReader(list(subscriptions.chains))
+    bindings, _ = reader.read(pa.array([xml(one.root) for one in documents]), [one.stream for one in documents])
+    return Joiner(subscriptions).add(np.array([one.time for one in documents], np.int64), bindings), subscriptions
+
+
+@pytest.mark.parametrize("block", [1, 3, 10])
+def test_alternatives_are_merged_across_blocks_of_rows(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joiner_module, "BLOCK", block)
+    documents = blocks_documents(7)
+    given = {
+        "or": parse_subscription(BLOCKS_OR),
+        "plain": parse_subscription(BLOCKS_PLAIN),
+        **{name: parse_subscription(text) for name, (text, _, _) in OR_CASES.items()},
+    }
+    told = found(given, documents, y.CACHED)
+    assert set(told) == notifications(given, documents)
+    assert sum(told.values()) == len(told) > 50
+
+
+def test_merged_block_has_no_more_rows_than_a_block_and_one_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joiner_module, "BLOCK", 8)
+    joined, subscriptions = joined_at_once({"or": BLOCKS_OR, "plain": BLOCKS_PLAIN}, blocks_documents(12))
+    blocks = [block.joined.rows for block in merged_blocks(joined, subscriptions)]
+    assert np.array_equal(np.concatenate(blocks), joined.rows)
+    of_document = Counter(joined.rows[:, y.O_NEWER].tolist())
+    newer = [set(rows[:, y.O_NEWER].tolist()) for rows in blocks]
+    assert len(blocks) > 3
+    assert all(not one & other for one, other in combinations(newer, 2))
+    assert all(len(rows) < 8 + max(of_document[one] for one in some) for rows, some in zip(blocks, newer, strict=True))
+
+
+def test_nodes_are_compared_only_for_pairs_that_several_alternatives_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def counted(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        compared.append(len(nodes))
+        return nodes_by_side(row, nodes)
+
+    monkeypatch.setattr(alternatives_module, "nodes_by_side", counted)
+    text = "S//r[/a->x] FOLLOWED BY{x = y AND (x = 'A' OR x = 'B'), 1 hour} S//r[/a->y]"
+    for roots, due, expected in (
+        ([element("r", element("a", value)) for value in ("A", "B", "A", "B")], 2, 0),
+        ([element("r", element("a", "A"), element("a", "B")) for _ in range(2)], 2, 2),
+    ):
+        documents = [Document(n, n, "S", root) for n, root in enumerate(roots)]
+        joined, subscriptions = joined_at_once({"or": text}, documents)
+        compared.clear()
+        assert len(list(notified(joined, subscriptions))) == due
+        assert len(compared) == expected

@@ -12,7 +12,7 @@ import pyarrow as pa
 from perseid.engines.joins.construction import constructed, nodes_by_side
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Joined, Joiner, merged_entries, notified, pairs
+from perseid.engines.joins.joiner import Joined, Joiner, merged_blocks, notified, pairs
 from perseid.engines.joins.output import values_of
 from perseid.engines.joins.reading import ChainReader
 from perseid.engines.trees.formats import Lot, together
@@ -165,16 +165,11 @@ class _Maker:
 
 def _compact(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:
     """A row for each pair and what is made of it; subscriptions whose left block is the newer document's have their own."""
-    merged, (_, entry) = merged_entries(joined, joiner.subscriptions)
-    groups = None if merged is None else joiner.subscriptions.alternatives.groups(entry).tolist()
-    at = 0
-    for group, count, older, newer, nodes in pairs(joined):
+    for (group, count, older, newer, nodes), kept in _kept_by_row(joined, joiner.subscriptions):
         owners = joiner.subscriptions.whose(group, count, joined.index)
-        # Subscriptions with OR have rows of their own, by what they ask for; those of others have the number 0.
         numbered = [(0, one) for one in owners]
-        if merged is not None and groups is not None:
-            numbered = [(groups[at + i], one) for i, one in enumerate(owners) if merged.kept[at + i]]
-        at += count
+        if kept is not None:
+            numbered = [(number, one) for number, one in zip(kept, owners, strict=True) if number >= 0]
         for swapped in (False, True):
             left, right = (int(numbers[one]) for one in ((newer, older) if swapped else (older, newer)))
             whose: dict[tuple[int, str | None], list[Any]] = {}
@@ -184,6 +179,25 @@ def _compact(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None)
                     whose.setdefault((number, made), []).append(name)
             for (_, made), names in whose.items():
                 yield {"subscriptions": names, "left": left, "right": right, "result": made}
+
+
+def _kept_by_row(
+    joined: Joined, subscriptions: Subscriptions
+) -> Iterator[tuple[tuple[int, int, int, int, list[int]], list[int] | None]]:
+    """Every pair, and by subscription that is due: the number of its disjunction, or -1 where it is merged into another.
+
+    Subscriptions with OR have rows of their own by that number; it is 0 for others. None stands for 0 throughout.
+    """
+    for block in merged_blocks(joined, subscriptions):
+        if block.merged is None:
+            yield from ((pair, None) for pair in pairs(block.joined))
+            continue
+        kept = np.where(block.merged.kept, subscriptions.alternatives.disjunctions(block.entry), -1)
+        at = 0
+        for pair in pairs(block.joined):
+            count = pair[1]
+            yield pair, kept[at : at + count].tolist()
+            at += count
 
 
 def _expanded(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:

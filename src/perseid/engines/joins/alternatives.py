@@ -29,36 +29,49 @@ class Alternatives:
         self._entries = np.zeros(0, np.int64)
         self._families = np.zeros(0, np.int64)
         """By place in ``_entries``, which rise: the family."""
-        self._groups = np.zeros(0, np.int64)
-        """By family: the number of its alternatives' prefixes; families with one number ask for the same."""
-        self._known: dict[tuple[int, ...], int] = {}
+        self._disjunctions = np.zeros(0, np.int64)
+        """By family: the number of its alternatives' prefixes; families with one number evaluate the same predicate."""
+        self._numbers: dict[tuple[int, ...], int] = {}
+        """By the prefixes of a disjunction: its number."""
+        self._pending: list[tuple[Any, Any]] = []
+        """Families that were added since the last lookup: they are sorted in once for all of them."""
 
     def __bool__(self) -> bool:
-        return len(self._entries) > 0
+        return len(self._entries) > 0 or bool(self._pending)
 
     def add(self, entries: Any, prefixes: Any) -> None:
         """Add families: a row of entries each, in the order of the alternatives, and the prefix each of them ends at."""
-        numbers = len(self._groups) + np.repeat(np.arange(len(entries)), entries.shape[1])
-        self._entries = np.concatenate([self._entries, entries.ravel()])
+        if entries.size:
+            self._pending.append((entries, prefixes))
+
+    def _sort_pending(self) -> None:
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        sizes = np.concatenate([np.full(len(entries), entries.shape[1]) for entries, _ in pending])
+        numbers = len(self._disjunctions) + np.repeat(np.arange(len(sizes)), sizes)
+        self._entries = np.concatenate([self._entries, *(entries.ravel() for entries, _ in pending)])
         self._families = np.concatenate([self._families, numbers])
         order = np.argsort(self._entries, kind="stable")
         self._entries, self._families = self._entries[order], self._families[order]
-        groups = [self._known.setdefault(tuple(row), len(self._known)) for row in prefixes.tolist()]
-        self._groups = np.concatenate([self._groups, np.array(groups, np.int64)])
+        rows = (tuple(row) for _, prefixes in pending for row in prefixes.tolist())
+        new = [self._numbers.setdefault(row, len(self._numbers)) for row in rows]
+        self._disjunctions = np.concatenate([self._disjunctions, np.array(new, np.int64)])
 
     def families(self, entries: Any) -> Any:
         """By entry: its family, or -1."""
         if not self:
             return np.full(len(entries), -1, np.int64)
+        self._sort_pending()
         at = np.minimum(np.searchsorted(self._entries, entries), len(self._entries) - 1)
         return np.where(self._entries[at] == entries, self._families[at], -1)
 
-    def groups(self, entries: Any) -> Any:
-        """By entry: the number of what its family asks for, from 1; 0 where it has none."""
+    def disjunctions(self, entries: Any) -> Any:
+        """By entry: the number of the disjunction that its family evaluates, from 1; 0 where it has no alternatives."""
         families = self.families(entries)
         if not self:
             return np.zeros(len(entries), np.int64)
-        return np.where(families < 0, 0, self._groups[families] + 1)
+        return np.where(families < 0, 0, self._disjunctions[families] + 1)
 
 
 @dataclass(frozen=True)
@@ -83,8 +96,7 @@ def merge_alternatives(joined: Joined, subscriptions: Subscriptions, pair: Any, 
     if not len(places):
         return None
     found: dict[tuple[Any, ...], list[int]] = {}
-    # Entries rise in the order in which the alternatives are written: the first of them is the one that is kept.
-    for place in places[np.argsort(entry[places], kind="stable")].tolist():
+    for place in _repeated(joined, families, pair, entry, places).tolist():
         row = joined.rows[pair[place]]
         sides = nodes_by_side(subscriptions.numbers.row(int(entry[place])), nodes_of(joined, int(pair[place])))
         key = (int(families[place]), int(row[y.O_OLDER]), int(row[y.O_NEWER]), *sides)
@@ -96,6 +108,21 @@ def merge_alternatives(joined: Joined, subscriptions: Subscriptions, pair: Any, 
             kept[others] = False
             also[first] = others
     return Merged(kept, also)
+
+
+def _repeated(joined: Joined, families: Any, pair: Any, entry: Any, places: Any) -> Any:
+    """The places whose family finds their pair of documents more than once, by family and pair.
+
+    Within these they are in the order of the entries, in which the alternatives are written: the first one is kept.
+    """
+    older, newer = (joined.rows[pair[places], column] for column in (y.O_OLDER, y.O_NEWER))
+    order = np.lexsort((entry[places], older, newer, families[places]))
+    keys = np.stack([families[places], older, newer])[:, order]
+    same = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
+    repeated = np.zeros(len(places), np.bool_)
+    repeated[1:] = same
+    repeated[:-1] |= same
+    return places[order[repeated]]
 
 
 def nodes_of(joined: Joined, pair: int) -> list[int]:

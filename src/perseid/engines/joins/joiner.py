@@ -257,35 +257,63 @@ class Notified(NamedTuple):
 
 def notified(joined: Joined, subscriptions: Subscriptions) -> Iterator[Notified]:
     """Every notification once, whatever number of alternatives find it."""
-    begin, merged, due = 0, *merged_entries(joined, subscriptions)
-    for part in _blocks(joined):
-        owners, at = subscriptions.numbers.at(subscriptions.due(part.rows, part.index)), 0
-        for _, count, older, newer, nodes in pairs(part):
-            for place in range(at, at + count):
-                if merged is None:
-                    yield Notified(*owners[place], older, newer, nodes)
-                elif merged.kept[begin + place]:
-                    others = merged.also.get(begin + place, ())
-                    also = tuple((subscriptions.numbers.row(due[1][i]), nodes_of(joined, due[0][i])) for i in others)
-                    yield Notified(*owners[place], older, newer, nodes, also)
-            at += count
-        begin += at
+    for block in merged_blocks(joined, subscriptions):
+        begin, merged = 0, block.merged
+        for part in _blocks(block.joined):
+            owners, at = subscriptions.numbers.at(subscriptions.due(part.rows, part.index)), 0
+            for _, count, older, newer, nodes in pairs(part):
+                for place in range(at, at + count):
+                    if merged is None:
+                        yield Notified(*owners[place], older, newer, nodes)
+                    elif merged.kept[begin + place]:
+                        also = tuple(
+                            (subscriptions.numbers.row(block.entry[i]), nodes_of(block.joined, block.pair[i]))
+                            for i in merged.also.get(begin + place, ())
+                        )
+                        yield Notified(*owners[place], older, newer, nodes, also)
+                at += count
+            begin += at
 
 
-def merged_entries(joined: Joined, subscriptions: Subscriptions) -> tuple[Merged | None, tuple[Any, Any]]:
-    """All entries that are due, merged: None where no subscription has alternatives; and their rows and numbers."""
-    none = np.zeros(0, np.int64)
-    if not subscriptions.alternatives or not len(joined.rows):
-        return None, (none, none)
-    entry = subscriptions.due(joined.rows, joined.index)
-    pair = np.repeat(np.arange(len(joined.rows)), joined.rows[:, y.O_COUNT])
-    return merge_alternatives(joined, subscriptions, pair, entry), (pair, entry)
+class MergedBlock(NamedTuple):
+    """Rows of some newer documents, whose alternatives are merged."""
+
+    joined: Joined
+    merged: Merged | None = None
+    """None where no entry that is due has alternatives; then the arrays below are empty."""
+    pair: Any = ()
+    """By entry that is due: its row of the block."""
+    entry: Any = ()
+
+
+def merged_blocks(joined: Joined, subscriptions: Subscriptions) -> Iterator[MergedBlock]:
+    """Merge alternatives a few rows at a time: arrays by notification are as long as a block and one document need.
+
+    A block ends behind the last row of a newer document, so that no alternatives of one notification are apart.
+    """
+    if not subscriptions.alternatives:
+        yield MergedBlock(joined)
+        return
+    rows = joined.rows
+    # The kernel joins documents one after the other: the rows of a newer document are contiguous.
+    ends = np.append(np.flatnonzero(rows[1:, y.O_NEWER] != rows[:-1, y.O_NEWER]) + 1, len(rows))
+    begin = 0
+    while begin < len(rows):
+        end = int(ends[np.searchsorted(ends, min(begin + BLOCK, len(rows)))])
+        block = _cut(joined, begin, end)
+        entry = subscriptions.due(block.rows, block.index)
+        pair = np.repeat(np.arange(len(block.rows)), block.rows[:, y.O_COUNT])
+        merged = merge_alternatives(block, subscriptions, pair, entry)
+        yield MergedBlock(block) if merged is None else MergedBlock(block, merged, pair, entry)
+        begin = end
 
 
 def _blocks(joined: Joined) -> Iterator[Joined]:
     """A few rows at a time: objects that die young cost Python little."""
+    return (_cut(joined, begin, begin + BLOCK) for begin in range(0, len(joined.rows), BLOCK))
+
+
+def _cut(joined: Joined, begin: int, end: int) -> Joined:
     rows = joined.rows
-    for begin in range(0, len(rows), BLOCK):
-        end = begin + BLOCK
-        nodes = joined.nodes[: rows[end, y.O_AT]] if end < len(rows) else joined.nodes
-        yield Joined(rows[begin:end], nodes, joined.index)
+    nodes = joined.nodes[: rows[end, y.O_AT]] if end < len(rows) else joined.nodes
+    return Joined(rows[begin:end], nodes, joined.index)

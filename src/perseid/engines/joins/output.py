@@ -58,8 +58,8 @@ class Told:
             by = 2 * pair + swapped
             if merged is not None:
                 # Alternatives of one subscription may be due by different rows: those with OR have rows of their own.
-                groups, number = np.unique(self.index.alternatives.groups(entry), return_inverse=True)
-                by = by * len(groups) + number
+                numbers, number = np.unique(self.index.alternatives.disjunctions(entry), return_inverse=True)
+                by = by * len(numbers) + number
             table = self._compact(documents, by, entry, left, right, results)
         self._parts.append(table)
         self.rows += table.num_rows
