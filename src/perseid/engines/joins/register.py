@@ -84,16 +84,16 @@ class Register:
         whole = [
             (whose, row)
             for whose, rows in found.whole
-            for lead, row in _led(rows)
-            if share is None or share.has(next(_parts(lead, [()])))
+            for first, row in _with_first_alternative(rows)
+            if share is None or share.has(next(_parts(first, [()])))
         ]
         if whole:
             self.subscriptions.add(whole)
         for shape, given in found.alike.items():
             rows = self._shapes[shape]
             for places in same_order(rows):
-                lead = rows[places[0]]
-                own = given if share is None else given.some([share.has(part) for part in given.parts(lead)])
+                first = rows[places[0]]
+                own = given if share is None else given.some([share.has(part) for part in given.parts(first)])
                 if not own.whose:
                     continue
                 added = [self._add(rows[place], own) for place in places]
@@ -129,12 +129,12 @@ def parts_of(texts: Mapping[Any, str]) -> tuple[dict[Any, list[int]], tuple[Chai
     parts: dict[Any, list[int]] = {whose: [] for whose in texts}
     chains: dict[Chain, None] = {}
     for whose, rows in found.whole:
-        parts[whose] += (part for lead, _ in _led(rows) for part in _parts(lead, [()]))
+        parts[whose] += (part for first, _ in _with_first_alternative(rows) for part in _parts(first, [()]))
         chains |= dict.fromkeys(chain for row in rows for chain in _chains(row))
     for shape, given in found.alike.items():
-        for lead, row in _led(shapes[shape]):
+        for first, row in _with_first_alternative(shapes[shape]):
             chains |= dict.fromkeys(_chains(row))
-            for whose, part in zip(given.whose, given.parts(lead), strict=True):
+            for whose, part in zip(given.whose, given.parts(first), strict=True):
                 parts[whose].append(part)
     return parts, tuple(chains)
 
@@ -176,8 +176,8 @@ def _rows(text: str) -> tuple[Row, ...]:
     return tuple(row for related in normal_forms(parse_subscription(text)) for row in rows_of(related))
 
 
-def _led(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
-    """Every row behind the one whose part it goes to: itself, or the first of its alternatives."""
+def _with_first_alternative(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+    """Yield each row behind its first alternative, whose part it goes to; a row without alternatives is its own."""
     first = {place: places[0] for places in same_order(rows) for place in places}
     return ((rows[first[place]], row) for place, row in enumerate(rows))
 
