@@ -43,7 +43,7 @@ def test_sql_per_template_emits_the_notifications_of_the_joiner(variant: str, sc
     times, bindings = random_documents(documents, subscriptions, 1)
     joined = Joiner(subscriptions, y.CACHED).add(times, bindings)
     expected = sorted(
-        (owner, older, newer, tuple(nodes)) for (owner, _), older, newer, nodes in notified(joined, subscriptions)
+        (one.owner, one.older, one.newer, tuple(one.nodes)) for one in notified(joined, subscriptions)
     )
     assert len(expected) > 100
     sql = SqlTemplates(subscriptions, variant)

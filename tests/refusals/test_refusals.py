@@ -29,6 +29,7 @@ UNREACHED: Counter[str] = Counter(
         "perseid/engines/uncertain/labelled: labelled_steps": 1,
         "perseid/engines/uncertain/plan: refuse_apart": 1,
         "perseid/engines/uncertain/plan: refuse_on_streams": 2,
+        "perseid/engines/uncertain/safe: safely": 1,  # plans that classification rules out
         "perseid/semantics/oracle: of_kind": 1,  # the specification alone
         "perseid/semantics/writing: result_of": 1,  # results of millions of characters
         "perseid/spark/changes: _merge": 1,  # needs a table

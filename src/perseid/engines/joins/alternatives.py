@@ -9,17 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.construction import nodes_by_side
+from perseid.engines.joins.entries import Entries
+from perseid.engines.joins.graph import Row
 
-if TYPE_CHECKING:
-    from perseid.engines.joins.graph import Row
-    from perseid.engines.joins.index import Subscriptions
-    from perseid.engines.joins.joiner import Joined
+
+
+class FoundRows(Protocol):
+    """The rows that a join finds, and the nodes they name."""
+
+    @property
+    def rows(self) -> Any: ...
+    @property
+    def nodes(self) -> Any: ...
+
+
+class RegisteredEntries(Protocol):
+    """The entries of registered subscriptions, and which of them are alternatives."""
+
+    @property
+    def alternatives(self) -> Alternatives: ...
+    @property
+    def numbers(self) -> Entries: ...
 
 
 class Alternatives:
@@ -84,7 +100,7 @@ class Merged:
     """By place of one that is kept: the places of other alternatives that find the same."""
 
 
-def merge_alternatives(joined: Joined, subscriptions: Subscriptions, pair: Any, entry: Any) -> Merged | None:
+def merge_alternatives(joined: FoundRows, subscriptions: RegisteredEntries, pair: Any, entry: Any) -> Merged | None:
     """Merge alternatives that find the same pair of documents and the same nodes; None where nothing has alternatives.
 
     ``pair`` and ``entry`` are the rows that were found and the entries they are due to, one beside the other.
@@ -110,7 +126,7 @@ def merge_alternatives(joined: Joined, subscriptions: Subscriptions, pair: Any, 
     return Merged(kept, also)
 
 
-def _repeated(joined: Joined, families: Any, pair: Any, entry: Any, places: Any) -> Any:
+def _repeated(joined: FoundRows, families: Any, pair: Any, entry: Any, places: Any) -> Any:
     """The places whose family finds their pair of documents more than once, by family and pair.
 
     Within these they are in the order of the entries, in which the alternatives are written: the first one is kept.
@@ -125,7 +141,7 @@ def _repeated(joined: Joined, families: Any, pair: Any, entry: Any, places: Any)
     return places[order[repeated]]
 
 
-def nodes_of(joined: Joined, pair: int) -> list[int]:
+def nodes_of(joined: FoundRows, pair: int) -> list[int]:
     """The nodes that a row of what was found names."""
     end = joined.rows[pair + 1, y.O_AT] if pair + 1 < len(joined.rows) else len(joined.nodes)
     return joined.nodes[joined.rows[pair, y.O_AT] : end].tolist()  # type: ignore[no-any-return]
