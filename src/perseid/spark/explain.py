@@ -34,15 +34,6 @@ _LONGEST = 40
 _SAMPLE = 1_000
 
 
-_TIMES: Mapping[type, str] = {
-    st.StringType: ", read as ISO 8601; other texts are bad rows",
-    st.LongType: ", seconds since 1970",
-    st.IntegerType: ", seconds since 1970",
-    st.DoubleType: ", seconds since 1970",
-}
-"""How a time column is read that is no timestamp."""
-
-
 def explain_detection(plan: Plan, stream: Events) -> str:
     """How a detection on Spark would run, in words."""
     projection = project(plan, stream, _no_rows(plan), counted=False)
@@ -127,9 +118,17 @@ def _input(one: Input) -> str:
     kind = f"all of type {one.event_type}" if one.event_type is not None else f"type from {one.type}"
     ids = ", ".join(one.id) or "all columns"
     ranks = f", equal times by {', '.join(one.order_by)}" if one.order_by else ""
-    read_as = _TIMES.get(type(one.columns[one.time]), "")
-    time = f"{one.time} ({one.columns[one.time].simpleString()}{read_as})"
+    time = f"{one.time} ({_describe_time(one.columns[one.time])})"
     return f"{len(one.own)} columns; time from {time}, {kind}, identity from {ids}{ranks}"
+
+
+def _describe_time(kind: st.DataType) -> str:
+    """The type of a time column, and the conversion to a time if it is no timestamp and no date."""
+    if isinstance(kind, st.StringType):
+        return f"{kind.simpleString()}, read as ISO 8601; other texts are bad rows"
+    if isinstance(kind, st.NumericType):
+        return f"{kind.simpleString()}, seconds since 1970"
+    return kind.simpleString()
 
 
 def _types(plan: Plan, projection: Projection) -> list[Row]:
@@ -155,8 +154,8 @@ def _catalyst(plan: Plan, projection: Projection) -> list[Row]:
     for number in projection.in_catalyst:
         predicate = plan.predicates[number]
         text = print_expr(predicate.expr)
-        said = dict.fromkeys(_sql(predicate, one) for one in projection.inputs)
-        rows += [("in Catalyst", f"{text}  as  {_short(sql)}") for sql in said if sql is not None]
+        queries = dict.fromkeys(_sql(predicate, one) for one in projection.inputs)
+        rows += [("in Catalyst", f"{text}  as  {_short(sql)}") for sql in queries if sql is not None]
     rows += [("computed there", text) for text in projection.job.made]
     if not rows and not projection.on_executors:
         return [("in Catalyst", "no condition: all of them need earlier events" if plan.predicates else "no condition")]
@@ -246,7 +245,7 @@ def collect_events(stream: Events, key: Key, most: int) -> list[Event] | None:
 
 def untimed(stream: Events) -> list[str]:
     """A sentence for each input with rows that are left out because nothing says when they happened."""
-    said = []
+    sentences = []
     for one in inputs_of(stream):
         read = time_text(one)
         rows, without, example = one.frame.selectExpr(
@@ -254,11 +253,11 @@ def untimed(stream: Events) -> list[str]:
         ).collect()[0]
         if without:
             shown = "null" if example is None else repr(str(example)[:_LONGEST])
-            said.append(
+            sentences.append(
                 f"{without} of {rows} rows{f' of {one.event_type}' if one.event_type else ''} are left out: "
                 f"{one.time!r} is no time there, as {shown}; texts are read as ISO 8601, others parse first."
             )
-    return said
+    return sentences
 
 
 def _gathered(stream: Events, inputs: list[Input], key: Key, most: int) -> list[Event]:
