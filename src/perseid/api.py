@@ -569,7 +569,8 @@ def counters(observation: Any) -> dict[str, int]:
     """The counters of a batch, from the ``Observation`` given to ``detect``, after an action on its DataFrame.
 
     Beside the names of the guide there is ``events of T`` for each event type T that a step names. Warns with
-    :class:`InputWarning` where rows cannot match: none of a type that a pattern requires, or none with a readable time.
+    :class:`InputWarning` where a pattern has no match because no row of a type that it requires reached it, or where
+    every counted row is bad.
     """
     from perseid.spark.input_counts import read_observation
 
@@ -580,7 +581,8 @@ def progress(query: Any, pattern: str | None = None) -> Progress:
     """What a running, or ended, stream of matches has counted: rows read, filtered, late and bad, matches, state.
 
     Where a query holds several detections, ``pattern`` names a pattern of the one that is meant. Print what comes back.
-    Warns with :class:`InputWarning` of rows that cannot match, as :func:`counters` does.
+    Warns with :class:`InputWarning` as :func:`counters` does; of absent types only if Spark still has the progress of
+    every batch, there is no match so far, and no event is in state.
     """
     from perseid.spark.progress import progress as read
 

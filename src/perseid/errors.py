@@ -177,7 +177,7 @@ class PerseidWarning(UserWarning):
 
 
 class InputWarning(PerseidWarning):
-    """Rows were read, and a pattern cannot match them: none has a type that it requires, or none has a readable time."""
+    """A pattern has no match so far because no row of a type that it requires reached it, or every counted row is bad."""
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

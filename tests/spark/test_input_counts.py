@@ -1,10 +1,12 @@
-"""Input that cannot match is counted and warned of: a type that no row has, and times that cannot be read."""
+"""Input that has no match is counted and warned of: a type that no row has, and times that cannot be read."""
 
 from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ from pyspark.sql import Observation, SparkSession
 
 import perseid as ps
 from perseid.spark.input_counts import missing_input, required_types
-from tests.spark.streaming import FAR, MOMENT, Streams, at
+from tests.spark.streaming import FAR, MOMENT, WAIT, Streams, at
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -50,25 +52,52 @@ def test_rows_that_go_several_ways_are_counted_once(spark: SparkSession) -> None
 
 
 def test_a_misspelled_type_is_warned_of_when_counters_are_read(spark: SparkSession) -> None:
-    with pytest.warns(ps.InputWarning, match="'p' cannot match: no row of type 'Logn' reached it") as found:
+    with pytest.warns(ps.InputWarning, match="'p' has no match so far: no row of type 'Logn' reached it") as found:
         counted(WRONG, frame_of(spark, "Login", "Transfer"))
     (one,) = found
     assert one.filename == __file__
-    assert "'Transfer' (1 rows)" in str(one.message)
+    assert "Types that reached the patterns: 'Transfer'." in str(one.message)
     assert issubclass(ps.InputWarning, UserWarning)
 
 
 def test_a_batch_of_which_no_row_is_left_is_warned_of(spark: SparkSession) -> None:
-    with pytest.warns(ps.InputWarning, match="The input has no rows, the type is spelled otherwise"):
+    with pytest.warns(ps.InputWarning, match="the input has no rows; the type differs from the type in the data"):
         counted(ps.pattern("pattern p match Logn a -> Logn b within 1 hour"), frame_of(spark, "Login", "Login"))
 
 
 def test_times_that_cannot_be_parsed_are_counted_and_warned_of(spark: SparkSession) -> None:
     frame = frame_of(spark, "Login", "Transfer").selectExpr("*", "'01.03.2026 09:00' as at")
-    with pytest.warns(ps.InputWarning, match=r"None of 2 rows has a time that can be read") as found:
+    with pytest.warns(ps.InputWarning) as found:
         counts = counted(RIGHT, frame, time="at")
-    assert len(found) == 1
+    every, absent = (str(one.message) for one in found)
+    assert "no row has a readable time, or no row with a time is of a type that the patterns name" in every
+    assert "no row of type 'Login', 'Transfer' reached it" in absent
+    assert "its rows have no readable time" in absent
     assert (counts["bad"], counts["matches"]) == (2, 0)
+
+
+def test_a_misspelled_type_is_warned_of_where_only_rows_without_a_time_are_counted(spark: SparkSession) -> None:
+    frame = frame_of(spark, "Login", "Login", "Other").selectExpr("*", "if(kind = 'Other', null, ts) as at")
+    with pytest.warns(ps.InputWarning) as found:
+        counts = counted(ps.pattern("pattern p match Logn a -> Logn b within 1 hour"), frame, time="at")
+    assert (counts["events"], counts["bad"]) == (1, 1)
+    every, absent = (str(one.message) for one in found)
+    assert "or no row with a time is of a type that the patterns name" in every
+    assert "no row of type 'Logn' reached it" in absent
+
+
+def test_warnings_of_different_counts_have_one_text(spark: SparkSession) -> None:
+    other = ps.pattern("pattern q match Transfer t -> Logn b within 1 hour partition by user")
+    both = ps.patterns(f"{WRONG} {other}")
+    texts = []
+    for kinds in (("Login", "Transfer"), ("Login", "Transfer", "Transfer")):
+        with pytest.warns(ps.InputWarning) as found:
+            counted(both, frame_of(spark, *kinds))
+        texts.append([str(one.message) for one in found])
+    assert texts[0] == texts[1]
+    assert [text.split(".")[0] for text in texts[0]] == [
+        "Patterns 'p', 'q' have no match so far: no row of type 'Logn' reached them"
+    ]
 
 
 def test_nothing_runs_and_nothing_is_warned_of_before_counters_are_read(spark: SparkSession) -> None:
@@ -101,14 +130,85 @@ def test_a_stream_counts_types_and_warns_when_its_progress_is_read(spark: SparkS
         assert f"{next(iter(first))} {first[next(iter(first))]}" in str(found)
 
 
+def progress_without_warning(query: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ps.InputWarning)
+        return ps.progress(query)
+
+
+def event(second: int, kind: str) -> dict[str, Any]:
+    return {"ts": at(second), "id": second, "kind": kind, "user": "ann"}
+
+
+def run_to_the_end(streams: Streams, batches: Sequence[Sequence[dict[str, Any]]]) -> Any:
+    """The query, ended, over these batches; it continues from the checkpoint of an earlier run."""
+    frame = streams.stream(ARROW, *batches)
+    running = streams.start(RIGHT.detect(ps.events(frame, time="ts", type="kind", id="id", shards=2)))
+    running.finish()
+    return running.query
+
+
+def test_a_type_of_earlier_batches_is_not_warned_of_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    first = [[event(0, "Login"), event(1, "Transfer")], [event(FAR, "Other")], [event(FAR + 1, "Other")]]
+    assert progress_without_warning(run_to_the_end(streams, first)).matches == 1
+    second = [[event(FAR + 60, "Login")], [event(2 * FAR, "Other")], [event(2 * FAR + 1, "Other")]]
+    found = progress_without_warning(run_to_the_end(streams, second))
+    assert (found.matches, found.kept_events, found.by_type["Transfer"]) == (0, 0, 0)
+
+
+def test_a_type_that_may_still_complete_events_in_state_is_not_warned_of(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    found = progress_without_warning(run_to_the_end(streams, [[event(0, "Login")], [event(60, "Login")]]))
+    assert (found.matches, found.kept_events, found.by_type["Transfer"]) == (0, 2, 0)
+
+
+def test_clock_ticks_of_an_idle_stream_are_not_warned_of(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    stream = ps.events(streams.stream(ARROW), time="ts", type="kind", id="id", shards=1, idle="1 minute")
+    running = streams.start(RIGHT.detect(stream), processingTime="500 milliseconds")
+    try:
+        deadline = monotonic() + WAIT
+        while monotonic() < deadline and not any(one["numInputRows"] for one in running.query.recentProgress):
+            sleep(0.5)
+        found = progress_without_warning(running.query)
+    finally:
+        running.query.stop()
+    assert found.read
+    assert (found.events, found.by_type) == (0, {"Login": 0, "Logout": 0, "Transfer": 0})
+
+
+def test_punctuation_rows_are_not_counted_as_events_of_a_type(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    schema = ARROW.append(pa.field("promise", pa.string()))
+    punctuation = [{**event(30, "Transfer"), "promise": "all"}, {**event(31, "Login"), "promise": "key"}]
+    frame = streams.stream(schema, [event(0, "Login")], punctuation, delay="1 hour")
+    events = ps.events(frame, time="ts", type="kind", id="id", disorder="conservative", shards=2)
+    running = streams.start(RIGHT.detect(events))
+    running.finish()
+    found = progress_without_warning(running.query)
+    assert found.by_type == {"Login": 1, "Logout": 0, "Transfer": 0}
+    assert (found.events, found.promises) == (1, 3)  # one about every key counts once for each shard
+
+
 def test_explain_names_the_types_and_how_times_are_read(spark: SparkSession) -> None:
     frame = frame_of(spark, "Login").selectExpr("*", "cast(ts as string) as at")
-    said = RIGHT.explain(ps.events(frame, time="at", type="kind", id="id"))
-    assert "at (string, read as ISO 8601; other texts are bad rows)" in said
-    assert "Login, Logout, Transfer: rows of each are counted" in said
+    text = RIGHT.explain(ps.events(frame, time="at", type="kind", id="id"))
+    assert "at (string, read as ISO 8601; other texts are bad rows)" in text
+    assert "Login, Logout, Transfer: rows of each are counted" in text
     inputs = ps.events({"Login": frame, "Transfer": frame}, time="ts", id="id")
-    said = WRONG.explain(inputs)
-    assert "is of type Logn. Did you mean 'Login'? Inputs: Login, Transfer" in said
+    text = WRONG.explain(inputs)
+    assert "is of type Logn. Did you mean 'Login'? Inputs: Login, Transfer" in text
+
+
+@pytest.mark.parametrize(
+    "kind", ["tinyint", "smallint", "int", "bigint", "float", "double", "decimal(18,6)", "timestamp", "date"]
+)
+def test_explain_describes_each_type_of_time(spark: SparkSession, kind: str) -> None:
+    is_time = kind in ("timestamp", "date")
+    frame = frame_of(spark, "Login").selectExpr("*", f"cast({'ts' if is_time else '1'} as {kind}) as at")
+    text = RIGHT.explain(ps.events(frame, time="at", type="kind", id="id"))
+    assert f"at ({kind}{'' if is_time else ', seconds since 1970'})" in text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rows per event type, and warnings about input that cannot match: read from counters, never from the data.
+"""Rows per event type, and warnings about input that has no match: read from counters, never from the data.
 
 Executors count the rows of each type that a pattern names while they step. The driver reads the sums where counters are
 read: from an ``Observation`` after a batch, and from the progress of a stream. No job runs for it.
@@ -26,10 +26,10 @@ _REQUIRED: WeakKeyDictionary[Any, dict[str, list[str]]] = WeakKeyDictionary()
 
 def named_types(plan: Plan) -> tuple[str, ...]:
     """The event types that steps name, also those that must not occur; matches that feed patterns are none."""
-    told = {pattern.name for pattern in plan.patterns}
+    patterns = {pattern.name for pattern in plan.patterns}
     kinds = (step.kind for pattern in plan.patterns for step in pattern.pattern.steps)
     named = dict.fromkeys(kind.name for kind in kinds if isinstance(kind, ast.EventType))
-    return tuple(name for name in named if name not in told)
+    return tuple(name for name in named if name not in patterns)
 
 
 def required_types(plan: Plan) -> dict[str, list[str]]:
@@ -84,15 +84,15 @@ def _either(part: core.Core, kinds: Mapping[int, ast.StepKind]) -> set[str]:
 
 
 def remember(observation: Any, plan: Plan) -> None:
-    """Keep the types that patterns require, for whoever reads the counters later."""
+    """Keep the types that patterns require until the counters of the observation are read."""
     _REQUIRED[observation] = required_types(plan)
 
 
 def read_observation(observation: Any) -> dict[str, int]:
-    """The counters of a batch, after an action on it; warns of input that cannot match."""
+    """The counters of a batch, after an action on it; warns of input that has no match."""
     counted = {name: int(value) for name, value in observation.get.items()}
     by_type = {name.removeprefix(OF_TYPE): many for name, many in counted.items() if name.startswith(OF_TYPE)}
-    # Rows that no step wants are dropped before they are counted: where nothing is left, there may have been rows.
+    # The filter drops rows before they are counted: a count of 0 does not say that the input has no rows.
     read = counted.get("events", 0) or None
     warn_of_input(_REQUIRED.get(observation, {}), by_type, counted.get("bad", 0), read)
     return counted
@@ -101,55 +101,69 @@ def read_observation(observation: Any) -> dict[str, int]:
 # Stream
 
 
-def types_as_text(plan: Plan) -> str:
-    """The types of a plan as JSON, which travels with the metrics of a stream."""
-    return json.dumps({"named": named_types(plan), "required": required_types(plan)})
+def types_as_text(plan: Plan, idle: bool = False) -> str:
+    """The types of a plan as JSON, which travels with the metrics of a stream; ``idle``: a clock is a source too."""
+    return json.dumps({"named": named_types(plan), "required": required_types(plan), "idle": idle})
 
 
-def read_types(counted: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, list[str]]]:
-    """Rows of each type over some batches, and the types that each pattern requires."""
+def read_types(counted: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, list[str]], bool]:
+    """Rows of each type over some batches, the types that each pattern requires, and if a clock is a source too."""
     sums: dict[str, int] = {}
     required: dict[str, list[str]] = {}
+    idle = False
     for one in counted:
         types = json.loads(one.get(REQUIRED) or "{}")
-        required = types.get("required", required)
+        required, idle = types.get("required", required), types.get("idle", idle)
         for name in types.get("named", ()):
             sums.setdefault(name, 0)
         for call in (one.get(BY_TYPE) or "").split():
             for name, many in zip(types["named"], call.split(":"), strict=True):
                 sums[name] += int(many)
-    return sums, required
+    return sums, required, idle
 
 
 def missing_input(
     required: Mapping[str, Sequence[str]], by_type: Mapping[str, int], bad: int, read: int | None
 ) -> list[str]:
-    """Sentences about input that cannot match; ``read`` counts the rows, None where nobody knows how many there were."""
-    if read is not None and not read:
+    """Sentences about input that has no match; ``read`` is the number of rows, None if it is unknown.
+
+    The sentences have no counts, so that a repeated warning has the same text.
+    """
+    if not required or read == 0:
         return []
-    said = []
-    if bad and read is not None and bad >= read:
-        said.append(
-            f"None of {read:,} rows has a time that can be read: a time is null, or a text that is not ISO 8601. "
-            "Parse it first: to_timestamp(column, 'dd.MM.yyyy HH:mm')."
+    sentences = []
+    arrived = [name for name, many in by_type.items() if many]
+    if bad and read is not None and bad >= read and not arrived:
+        sentences.append(
+            "Every counted row is bad: no row has a readable time, or no row with a time is of a type that the patterns "
+            "name. A time is not readable if it is null, or a text that is not ISO 8601; parse such a text first: "
+            "to_timestamp(column, 'dd.MM.yyyy HH:mm')."
         )
-    if not sum(by_type.values()) and said:
-        return said
-    arrived = [f"{name!r} ({many:,} rows)" for name, many in by_type.items() if many]
+    lacking: dict[tuple[str, ...], list[str]] = {}
     for pattern, types in required.items():
-        absent = [name for name in types if not by_type.get(name, 0)]
+        absent = tuple(sorted(name for name in types if not by_type.get(name, 0)))
         if absent:
-            said.append(
-                f"Pattern {pattern!r} cannot match: no row of type {', '.join(map(repr, absent))} reached it. "
-                f"{'The input has no rows, the' if read is None else 'The'} type is spelled otherwise in the data, "
-                f"or conditions on it hold for no row. Types that reached the patterns: {', '.join(arrived) or 'none'}."
-            )
-    return said
+            lacking.setdefault(absent, []).append(pattern)
+    causes = ["the input has no rows"] if read is None else []
+    causes += ["the type differs from the type in the data", "conditions on it hold for no row"]
+    causes += ["its rows have no readable time"] if bad else []
+    for absent, patterns in lacking.items():
+        subject, it = ("Pattern", "it") if len(patterns) == 1 else ("Patterns", "them")
+        sentences.append(
+            f"{subject} {_quote(patterns)} {'has' if len(patterns) == 1 else 'have'} no match so far: no row of type "
+            f"{_quote(absent)} reached {it}. Possible causes: {'; '.join(causes)}. "
+            f"Types that reached the patterns: {_quote(arrived) or 'none'}."
+        )
+    return sentences
+
+
+def _quote(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def warn_of_input(
     required: Mapping[str, Sequence[str]], by_type: Mapping[str, int], bad: int, read: int | None
 ) -> None:
-    """Warn, once for each sentence and calling line, of input that cannot match."""
+    """Warn, once for each sentence and calling line, of input that has no match."""
     for sentence in missing_input(required, by_type, bad, read):
         warn(sentence, InputWarning)

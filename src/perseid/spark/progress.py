@@ -54,9 +54,9 @@ class Progress:
     state_bytes: int
 
     def __str__(self) -> str:
-        said = [(f.name.replace("_", " "), getattr(self, f.name)) for f in fields(self)]
-        width = max(len(name) for name, _ in said)
-        lines = [f"{name:<{width}}  {_shown(value)}" for name, value in said]
+        values = [(f.name.replace("_", " "), getattr(self, f.name)) for f in fields(self)]
+        width = max(len(name) for name, _ in values)
+        lines = [f"{name:<{width}}  {_shown(value)}" for name, value in values]
         if not self.matches and not self.timed_out:
             lines.append(self._silence())
         return "\n".join(lines)
@@ -79,11 +79,12 @@ def _shown(value: Any) -> str:
 
 
 def progress(query: Any, pattern: str | None = None) -> Progress:
-    """What a running, or ended, stream has counted; warns of rows that were read and cannot match.
+    """Counters of a running or ended stream; warns where rows were read and a pattern has no match so far.
 
     Where a query holds several detections, ``pattern`` names a pattern of the one that is meant.
     """
-    recent = [one for one in query.recentProgress if _observed(one)]
+    updates = list(query.recentProgress)
+    recent = [one for one in updates if _observed(one)]
     names = list(dict.fromkeys(name for one in recent for name in _observed(one)))
     if pattern is not None:
         names = [name for name in names if pattern in name.removeprefix(OBSERVED).strip().split(", ")]
@@ -108,8 +109,13 @@ def progress(query: Any, pattern: str | None = None) -> Progress:
     sums |= dict(zip(GAUGES, totals, strict=True))
     rows = [_rows(one) for one in recent]
     read = None if None in rows else sum(n for n in rows if n is not None)
-    by_type, required = read_types(counted)
-    warn_of_input(required, by_type, sums["bad"], read or 0)
+    by_type, required, idle = read_types(counted)
+    if updates[0]["batchId"] != 0 or sums["matches"] or sums["timed_out"] or sums["kept_events"]:
+        # Rows of an absent type may have come in earlier batches, or may still complete partial matches in state.
+        required = {name: [] for name in required}
+    # Spark counts ticks of the clock and punctuation rows as input rows, too.
+    taken = sums["events"] + sums["late"] + sums["bad"]
+    warn_of_input(required, by_type, sums["bad"], taken if idle or sums["promises"] else read or 0)
     times = [one["eventTime"].get("watermark") for one in recent]
     return Progress(
         batches=len(recent),

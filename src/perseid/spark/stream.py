@@ -113,7 +113,7 @@ def detect_stream(
         flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
     )
     name = ", ".join(pattern.name for pattern in plan.patterns)
-    shard, types = _shard(projection, stream.shards), types_as_text(plan)
+    shard, types = _shard(projection, stream.shards), types_as_text(plan, idle=stream.idle is not None)
     return projection.shown(operated(job, shaped, shard, stream, name, checkpoint, types))
 
 
@@ -165,7 +165,7 @@ def operated(
 def _counted(types: str) -> str:
     """What the calls of all shards counted, as one struct: every aggregate would be compiled anew in every task.
 
-    ``types`` are the event types that patterns name, as JSON: whoever reads the progress of a query has no pattern.
+    ``types`` are the event types that patterns name, as JSON: the progress of a query does not include its patterns.
     """
     sums = ", ".join(
         f"'{name}', aggregate(calls, 0L, (sum, call) -> sum + cast(call[{i}] as bigint))"

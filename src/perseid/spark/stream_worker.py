@@ -222,10 +222,10 @@ class StreamJob(Sent):
                     late = _told_by(late, self.position)
             late = self.job.once(late)
         if bad.num_rows and self.rejected:
-            said = pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PROMISE)
+            reason = pc.if_else(pc.is_null(bad[TIME]), NO_TIME, UNCLEAR_PROMISE)
             if WRONG in bad.column_names:
-                said = pc.coalesce(bad[WRONG], said)
-            bad = bad.append_column(REASON, said)
+                reason = pc.coalesce(bad[WRONG], reason)
+            bad = bad.append_column(REASON, reason)
         received = self.job.once(table).num_rows
         unread = done.counters.get("bad", 0)  # rows that the engine could make nothing of
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows + unread}

@@ -14,9 +14,12 @@ OF_TYPE = "events of "
 
 
 def count_by_type(rows: Rows, types: Sequence[str], counted: Any = None) -> list[int]:
-    """Rows of each type; ``counted`` masks those that are copies of others."""
+    """Events of each type, without punctuation rows; ``counted`` masks those that are copies of others."""
     if not types:
         return []
+    if rows.control is not None:
+        events = rows.control == 0
+        counted = events if counted is None else counted & events
     kinds = rows.kinds if counted is None else rows.kinds[counted]
     many = np.bincount(kinds[kinds >= 0], minlength=len(rows.kind_names)).tolist()
     by_name = dict(zip(rows.kind_names, many, strict=False))
