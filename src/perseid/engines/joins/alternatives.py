@@ -19,7 +19,6 @@ from perseid.engines.joins.entries import Entries
 from perseid.engines.joins.graph import Row
 
 
-
 class FoundRows(Protocol):
     """The rows that a join finds, and the nodes they name."""
 

@@ -1,11 +1,8 @@
 """Event contexts over arrays: which partial matches may use an event (:mod:`perseid.semantics.contexts` says how).
 
-Partial matches are frames in a pool, in the order they came about; what each has taken is a list from its last event
-back, so that partial matches which grow from one another share what they have in common.
-
-On a stream a partial match outlives a call in one of two ways. Where no other can take events from it, it is made again
-from its first event, as attempts are. Under chronicle, immediate and recent that would need all that others took
-meanwhile, so it is written down as what it took and how, and taken up again from that.
+Partial matches are frames in a pool, in the order they came about. The events of each are a list from the last one back,
+which partial matches that grow from one another share. On a stream a partial match is made again from its first event in
+the next call. Under chronicle, immediate and recent that would need the events that others took, so it is stored instead.
 """
 
 from __future__ import annotations
@@ -376,22 +373,18 @@ def gather(M: Arrays, at: int, position: int) -> int:
 @compiled
 def forget(M: Arrays, partials: int, k: int, count: int) -> None:
     """Take a partial match out of the list; its frame is free."""
-    w = M.space
-    at = w[partials + k]
+    w, at = M.space, M.space[partials + k]
     for n in range(k, count - 1):
         w[partials + n] = w[partials + n + 1]
     w[partials + count - 1] = at
 
 
 @compiled
-def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int, end: int, horizon: int) -> int:
-    """Keep only the newest partial match of each state, in order of recency (recent); returns their number, or FULL.
-
-    A partial match that the event replaces may be complete with it, as where the event ends a repetition.
-    """
-    t, e, w = M.tables, M.events, M.space
-    total, kept = count + newer, 0
-    ends = t[S_CURRENT] > t[S_UNTILS]
+def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int, horizon: int) -> int:
+    """Keep only the newest partial match of each state, in order of recency (recent); returns their number, or FULL."""
+    w = M.space
+    total, kept, now = count + newer, 0, M.events[E_TIME, position]
+    completes = M.tables[S_CURRENT] > M.tables[S_UNTILS]  # An `until` can complete what the event replaces.
     for k in range(total):
         at = w[partials + k]
         replaced = False
@@ -399,9 +392,9 @@ def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int,
             if same_state(M, at, w[partials + n]):
                 replaced = True
                 break
-        if replaced and ends and k < count:
-            if verdict(M, at, w[at + STARTED_AT], position + 1, end, e[E_TIME, position], horizon) < 0:
-                return FULL
+        seen = position + 1
+        if replaced and completes and k < count and verdict(M, at, w[at + STARTED_AT], seen, seen, now, horizon) < 0:
+            return FULL
         if not replaced:
             # The frames between are replaced ones; they stay behind those that are kept.
             w[partials + k] = w[partials + kept]
@@ -411,30 +404,17 @@ def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int,
 
 
 @compiled
-def end_all(M: Arrays, partials: int, count: int, position: int, end: int, horizon: int) -> int:
-    """End all partial matches; those that the event completes are matches. Returns 0, or FULL.
-
-    Only an `until` or an absence lets an event complete a match without taking it.
-    """
-    t, e = M.tables, M.events
-    if count and t[S_CURRENT] > t[S_UNTILS]:
-        if settle(M, partials, count, position + 1, end, e[E_TIME, position], horizon) < 0:
+def end_all(M: Arrays, partials: int, count: int, position: int, horizon: int) -> int:
+    """End all partial matches; those that the event completes, by `until` or an absence, are matches. Returns 0, or FULL."""
+    if count and M.tables[S_CURRENT] > M.tables[S_UNTILS]:
+        if settle(M, partials, count, position + 1, position + 1, M.events[E_TIME, position], horizon) < 0:
             return FULL
     return 0
 
 
 @compiled
 def use(
-    M: Arrays,
-    partials: int,
-    count: int,
-    seed: int,
-    ways: int,
-    low: int,
-    position: int,
-    end: int,
-    horizon: int,
-    starts: bool,
+    M: Arrays, partials: int, count: int, seed: int, ways: int, low: int, position: int, horizon: int, starts: bool
 ) -> int:
     """Offer an event to the partial matches as the context says; how many there are then, or FULL.
 
@@ -504,16 +484,16 @@ def use(
         if has_fresh:
             return count + 1
         if context == IMMEDIATE:
-            count = end_all(M, partials, count, position, end, horizon)
+            count = end_all(M, partials, count, position, horizon)
         return count
     if context == STRICT_IMMEDIATE:
         if used:
             return count
-        count = end_all(M, partials, count, position, end, horizon)
+        count = end_all(M, partials, count, position, horizon)
         if count < 0:
             return FULL
     if context == RECENT:
-        return keep_newest(M, partials, count, newer, position, end, horizon)
+        return keep_newest(M, partials, count, newer, position, horizon)
     if starts:
         has_fresh = begin(M, seed, ways, low, position, w[partials + count], horizon)
         if has_fresh < 0:
@@ -551,10 +531,7 @@ def carries(M: Arrays) -> bool:
 
 @compiled
 def take_up(M: Arrays, partials: int, seed: int, ways: int, begins: int, carried: Ints, first: int, last: int) -> int:
-    """The partial matches of an earlier call, from ``first`` to before ``last``; how many there are, or FULL.
-
-    One that cannot have come about, as conditions are now, is given up.
-    """
+    """Restore the partial matches from ``first`` to before ``last``; those that cannot come about are dropped. Or FULL."""
     t, w = M.tables, M.space
     width, size = t[S_FRAME], pool_size(M)
     count = 0
@@ -603,10 +580,7 @@ def take_up(M: Arrays, partials: int, seed: int, ways: int, begins: int, carried
 
 @compiled
 def put_down(M: Arrays, at: int) -> bool:
-    """Append a partial match to the output, as something struck out; False where there is no room.
-
-    In place of when it ended stands whether it went on; its steps say the way too.
-    """
+    """Append a partial match to the output, with whether it went on and its ways; False where there is no room."""
     t, w = M.tables, M.space
     count, unified, to = w[at + COUNT], t[S_UNIFIED_COUNT], w[C_OUT]
     if to + MATCH_HEAD + 2 * unified + 2 * count > w[A_OUT_END]:
@@ -629,9 +603,7 @@ def put_down(M: Arrays, at: int) -> bool:
 def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints, carried: Ints) -> int:
     """Every partition from where the counters say on, event by event; FULL asks for more room for the partition.
 
-    On a stream ``opens`` is 1 at each event that may start a partial match, and all before the first are passed over;
-    it stays so where one that is open starts. ``carried`` has those of earlier calls that are not made again: first,
-    for each partition, where they begin.
+    ``opens`` is 1 at each event of a stream that may start a partial match. ``carried`` has stored ones, by partition.
     """
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
@@ -679,7 +651,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 count = FULL
                 break
             starts = len(opens) == 0 or opens[position] != 0
-            count = use(M, partials, count, seed, ways, low, position, end, horizon, starts)
+            count = use(M, partials, count, seed, ways, low, position, horizon, starts)
             if count > t[S_MATCH_CAP]:
                 # What it decides is found before the next event, but for what would be forgotten here.
                 count = settle(M, partials, count, position + 1, end, now, horizon)
