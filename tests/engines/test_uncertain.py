@@ -398,7 +398,7 @@ def test_sampling_many_keys_keeps_few_states(monkeypatch: pytest.MonkeyPatch) ->
     asked, found = ask(pattern, streams), []
     for bound in (1 << 19, 50):
         monkeypatch.setattr(sparse, "MOST_EFFECTS", bound)
-        monkeypatch.setattr(sparse, "MOST_MOVES", bound)
+        monkeypatch.setattr(sparse, "MOST_MOVE_BYTES", bound * sparse.MOVE_BYTES)
         monkeypatch.setattr(automaton, "FORGET", 20_000 if bound > 50 else 20)
         kept = SparseAutomaton(asked.pattern, {}, elapsed=SECOND)
         told = sampled(asked, streams, Reader(kept), gather(streams, rows_of(rows))[0])
