@@ -42,9 +42,7 @@ def test_sql_per_template_emits_the_notifications_of_the_joiner(variant: str, sc
     subscriptions = Drawn(documents, most, 0.8).subscriptions(60)
     times, bindings = random_documents(documents, subscriptions, 1)
     joined = Joiner(subscriptions, y.CACHED).add(times, bindings)
-    expected = sorted(
-        (one.owner, one.older, one.newer, tuple(one.nodes)) for one in notified(joined, subscriptions)
-    )
+    expected = sorted((one.owner, one.older, one.newer, tuple(one.nodes)) for one in notified(joined, subscriptions))
     assert len(expected) > 100
     sql = SqlTemplates(subscriptions, variant)
     sql.stage(len(times), bindings)
