@@ -34,50 +34,32 @@ def named_types(plan: Plan) -> tuple[str, ...]:
 
 def required_types(plan: Plan) -> dict[str, list[str]]:
     """By pattern: the event types without which it has no match."""
-    named = set(named_types(plan))
+    named = named_types(plan)
     found: dict[str, list[str]] = {}
     for pattern in plan.patterns:
         kinds = {step.id: step.kind for step in pattern.pattern.steps}
-        needed = (kinds[step] for step in sorted(_required(pattern.pattern.body)))
-        types = dict.fromkeys(kind.name for kind in needed if isinstance(kind, ast.EventType) and kind.name in named)
-        found[pattern.name] = [*types, *sorted(_either(pattern.pattern.body, kinds) & named - set(types))]
+        required = _required(pattern.pattern.body, kinds)
+        found[pattern.name] = [name for name in named if name in required]
     return found
 
 
-def _required(part: core.Core) -> set[int]:
-    """The steps that every match of a part has."""
+def _required(part: core.Core, kinds: Mapping[int, ast.StepKind]) -> set[str]:
+    """The event types that every match of a part has; of an alternation, those that every branch requires."""
     match part:
         case core.Take():
-            return {part.step}
+            kind = kinds[part.step]
+            return {kind.name} if isinstance(kind, ast.EventType) else set()
         case core.Seq():
-            return set[int]().union(*map(_required, part.items))
+            return set[str]().union(*(_required(one, kinds) for one in part.items))
         case core.All():
-            return set[int]().union(*map(_required, part.members))
-        case core.Loop():
-            return _required(part.body) if part.low else set()
-        case core.Zone():
-            return _required(part.body)
-    return set()  # an absence has no event; branches have steps of their own
-
-
-def _either(part: core.Core, kinds: Mapping[int, ast.StepKind]) -> set[str]:
-    """The types that every branch of an alternation requires."""
-    match part:
-        case core.Seq():
-            return set[str]().union(*(_either(one, kinds) for one in part.items))
-        case core.All():
-            return set[str]().union(*(_either(one, kinds) for one in part.members))
+            return set[str]().union(*(_required(one, kinds) for one in part.members))
         case core.Loop() if part.low:
-            return _either(part.body, kinds)
+            return _required(part.body, kinds)
         case core.Zone():
-            return _either(part.body, kinds)
+            return _required(part.body, kinds)
         case core.Alt():
-            each = []
-            for branch in part.branches:
-                own = (kinds[step] for step in _required(branch))
-                each.append({kind.name for kind in own if isinstance(kind, ast.EventType)} | _either(branch, kinds))
-            return set[str].intersection(*each)
-    return set()
+            return set[str].intersection(*(_required(one, kinds) for one in part.branches))
+    return set()  # an absence has no event
 
 
 # Batch
