@@ -12,8 +12,8 @@ import pytest
 
 from perseid.compile.compiler import compile_set
 from perseid.engines.jit import COMPILED
+from perseid.engines.sequence import contexts, run
 from perseid.engines.sequence import numbered as sequence_plan
-from perseid.engines.sequence import run
 from perseid.engines.sequence.matcher import kernel_matcher
 from perseid.errors import LimitError
 from perseid.lang.parser import parse_file, parse_pattern
@@ -425,3 +425,11 @@ def test_more_kinds_of_step_than_a_mask_has_bits() -> None:
     steps = " -> ".join(f"A s{i} [v >= {i}]" for i in range(80))
     with pytest.raises(LimitError, match=r"has 80 kinds of step; the engine tells 62 apart"):
         found(resolve(parse_pattern(f"pattern p match {steps} within 1 hour")), stream(("A", 1, {"v": 1})), False)
+
+
+def test_plain_kernel_has_no_compiled_function_of_any_module() -> None:
+    # Compiled functions have no wrapper for Python: a call of one from plain code ends the process.
+    names = run.plain(contexts)
+    assert [name for name, value in names.items() if hasattr(value, "py_func")] == []
+    functions = {name: value for name, value in names.items() if getattr(value, "__globals__", None) is names}
+    assert {"attempts", "search", "simulate", "recall", "ask"} <= functions.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from perseid.engines.jit import COMPILED
-from perseid.engines.sequence import conditions, endings, frames, jumps, kernel, options, search, seen
+from perseid.engines.sequence import kernel
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
 from perseid.engines.sequence.numbered import Numbered
@@ -245,14 +246,20 @@ def _contexts() -> ModuleType:
 def plain(*more: ModuleType) -> Mapping[str, Any]:
     """The source of the kernel, and of ``more`` like it, as plain Python whose questions go to the reference evaluator."""
     names: dict[str, Any] = {}
-    sources = (conditions, jumps, frames, options, seen, endings, search, kernel, *more)
-    places = {module.__name__ for module in sources}
-    for module in sources:
+    sources: dict[str, ModuleType] = {}
+    waiting = [kernel, *more]
+    while waiting:
+        module = waiting.pop()
+        sources[module.__name__] = module
+        # Follow the functions to every module they come from: a compiled one has no wrapper that Python could call.
+        functions = (getattr(value, "py_func", value) for value in vars(module).values())
+        used = {function.__module__ for function in functions if isinstance(function, FunctionType)}
+        waiting += [sys.modules[name] for name in used - sources.keys() if name.startswith(f"{__package__}.")]
         names.update({name: value for name, value in vars(module).items() if not name.startswith("__")})
     names["__builtins__"] = __builtins__
     for name, value in list(names.items()):
         function = getattr(value, "py_func", value)
-        if isinstance(function, FunctionType) and function.__module__ in places:
+        if isinstance(function, FunctionType) and function.__module__ in sources:
             names[name] = FunctionType(function.__code__, names, name, function.__defaults__)
     hook: list[Callable[[int, int, int], int] | None] = [None]
     names["outside_hook"] = hook

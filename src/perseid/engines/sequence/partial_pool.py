@@ -1,0 +1,67 @@
+"""The pool of partial matches of event contexts: their frames, their totals, and the lists of their events."""
+
+from __future__ import annotations
+
+from perseid.engines.sequence.layout import *
+from perseid.engines.sequence.layout import Arrays, compiled
+
+LINK_WIDTH = 4
+L_BEFORE, L_STEP, L_POSITION, L_WAY = range(4)
+"""The way is the number of the option that was taken, in order of preference: a step may be reached in several."""
+WENT_ON = FOUND
+"""In a partial match: another grew from it (recent), so it did not wait in vain."""
+TAKEN_LIST = SCAN
+"""In a partial match: its last link."""
+STARTED_AT = BROKEN
+"""In a partial match: its first event."""
+
+
+@compiled
+def pool_size(M: Arrays) -> int:
+    """How many partial matches there is room for."""
+    w = M.space
+    return (w[A_NODES_END] - w[A_NODES]) // (2 * NODE_WIDTH)
+
+
+@compiled
+def totals_place(M: Arrays, at: int) -> int:
+    """Every frame of the pool has a place for its totals."""
+    w = M.space
+    return 2 + (at - w[A_FRAMES]) // M.tables[S_FRAME]
+
+
+@compiled
+def totals_beyond(M: Arrays) -> int:
+    """The first place for totals that no frame of the pool has: what is only looked for writes there."""
+    return 2 + pool_size(M)
+
+
+@compiled
+def recall(M: Arrays, at: int) -> bool:
+    """Lay what a partial match has taken onto the stack; False where there is no room."""
+    w = M.space
+    count, link = w[at + COUNT], w[at + TAKEN_LIST]
+    if w[A_TAKEN] + TAKEN_WIDTH * (count + 2) > w[A_TAKEN_END]:
+        return False
+    for k in range(count - 1, -1, -1):
+        w[w[A_TAKEN] + TAKEN_WIDTH * k + K_STEP] = w[link + L_STEP]
+        w[w[A_TAKEN] + TAKEN_WIDTH * k + K_POSITION] = w[link + L_POSITION]
+        w[w[A_TAKEN] + TAKEN_WIDTH * k + K_ANY] = 0
+        link = w[link + L_BEFORE]
+    return True
+
+
+@compiled
+def remember(M: Arrays, at: int, before: int, step: int, way: int, position: int) -> bool:
+    """Add a link for the event a partial match has taken last; False where there is no room."""
+    w = M.space
+    link = w[C_KEYS]
+    if link + LINK_WIDTH > w[A_KEYS_END]:
+        return False
+    w[link + L_BEFORE] = before
+    w[link + L_STEP] = step
+    w[link + L_POSITION] = position
+    w[link + L_WAY] = way
+    w[at + TAKEN_LIST] = link
+    w[C_KEYS] = link + LINK_WIDTH
+    return True
