@@ -134,3 +134,15 @@ def test_a_bad_document_stops_match_and_names_its_row() -> None:
         with pytest.raises(ps.DocumentError, match=f"Row 2: {what}") as found:
             same.match(ps.documents(rows, body="xml", type="feed", time="ts"))
         assert "ps.trees(…).match(…)" in (found.value.hint or "")
+
+
+def test_path_of_the_predicate_is_another_node_than_a_bracket_that_compares_the_same_path() -> None:
+    rows = [
+        {"n": 0, "ts": 0, "feed": "L", "xml": "<i><y>A</y></i>"},
+        {"n": 1, "ts": 1, "feed": "R", "xml": "<i><x>1</x><x>A</x></i>"},
+        {"n": 2, "ts": 2, "feed": "R", "xml": "<i><x>3</x><x>A</x></i>"},
+    ]
+    given = ps.documents(rows, body="xml", type="feed", time="ts")
+    text = "L//i[/y->y] FOLLOWED BY{r/x = y AND y = r/x, forever} R//i->r[/x < 2]"
+    found = ps.subscriptions(text).match(given).to_pylist()
+    assert [(row["left"]["n"], row["right"]["n"]) for row in found] == [(0, 1)]

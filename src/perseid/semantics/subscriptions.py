@@ -147,6 +147,7 @@ class _Tree:
     def __init__(self, block: Block) -> None:
         self.given = block
         self.lifted: list[tuple[Node, Comparator, tp.Constant]] = []
+        self.added: dict[tuple[Node, tp.TreeNode], Node] = {}
         assert isinstance(block.tree.root, tp.TreeNode)
         self.root = self._lift(block.tree.root, ())
         self.places: dict[str, Node | None] = dict.fromkeys(block.variables)
@@ -181,13 +182,12 @@ class _Tree:
             )
         if operand.path is None:
             return node
-        step = step_at(self.root, node)
-        for number, one in enumerate(step.predicates):
-            if isinstance(one, tp.Exists) and one.expr == operand.path:
-                return _last(operand.path, (*node, number))
-        there = (*node, len(step.predicates))
-        self.root = _with_predicate(self.root, node, tp.Exists(operand.path))
-        return _last(operand.path, there)
+        # A path is one node wherever the predicate has it. A bracket of the block is another: it may compare its node.
+        if (node, operand.path) not in self.added:
+            there = (*node, len(step_at(self.root, node).predicates))
+            self.root = _with_predicate(self.root, node, tp.Exists(operand.path))
+            self.added[node, operand.path] = _last(operand.path, there)
+        return self.added[node, operand.path]
 
     def block(self) -> Block:
         return replace(self.given, tree=tp.TreePattern(self.root))
