@@ -700,6 +700,23 @@ def test_a_lag_passes_over_what_cannot_be() -> None:
     assert chances(EACH_IN_A.match(read("A", "B", model=LOCKED, inference="lag(1)"))) == {1: 1.0, 2: 1.0}
 
 
+@pytest.mark.parametrize("others", [(), ("bob",)], ids=["one chain", "two chains"])
+def test_a_lag_counts_readings_ahead_also_at_times_of_other_rows(others: tuple[str, ...]) -> None:
+    """Ann is read at 1 and at 4; the lamp is on at 3. Both readings say where she was at 1."""
+    rows = [(1, "ann", "A"), (4, "ann", "B"), *((2, who, "A") for who in others)]
+    data = [{"ts": second(at), "who": who, "r": reading} for at, who, reading in rows]
+    lamp = ps.events([{"ts": second(3), "type": "Lamp"}])
+    kind = {"event": "At", "of": "who", "about": "place", "reading": "r", "model": MODEL, "inference": "lag(1)"}
+    stream = ps.beliefs(data, **kind).beside(lamp)
+    a_a, b_a, a_b, b_b = 0.8 * 0.75 * 0.2, 0.2 * 0.25 * 0.2, 0.8 * 0.25 * 0.8, 0.2 * 0.75 * 0.8
+    ann = (a_a + a_b) / (a_a + b_a + a_b + b_b)
+    pattern = asked("At [place = 'a'] -> Lamp")
+    right = 1 - (1 - ann) * 0.2 if others else ann
+    assert chances(pattern.match(stream)) == pytest.approx({3: right})
+    counted = pattern.match(stream, tell=ps.expected())
+    assert [row["expected"] for row in counted] == [pytest.approx(ann + 0.8 * len(others))]
+
+
 def test_readings_for_anyone_that_cannot_be_are_counted() -> None:
     assert IN_A.match(read("A", "B", model=LOCKED)).impossible == 1
 

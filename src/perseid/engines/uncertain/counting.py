@@ -84,7 +84,8 @@ def edges_of(
             while e < end and hidden.old[e] == x:
                 rest -= hidden.weight[0, e]
                 e += 1
-            made = put(edges, made, x, x if still else values - 1, beside, rest * chance, 1.0)
+            to = x if still else values - 1
+            made = put(edges, made, x, to, beside, rest * chance, hidden.ahead[at, to] if looks else 1.0)
         for e in range(first, end):
             value = hidden.new[e]
             letter = hidden.letters[0, e] if mode <= k.JOINT else hidden.letters[group, value]

@@ -5,8 +5,9 @@ Exact, and as large as the product of what each can be; above a bound whoever as
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,17 @@ class OneChain:
         if known is not None:
             return known
         old = np.arange(self.size)
-        new = old if self.stays else np.full(self.size, self.size - 1)
-        return Table(old, new, np.zeros(self.size, np.int64), np.ones(self.size))
+        letter, weight = np.zeros(self.size, np.int64), np.ones(self.size)
+        if not self.stays:
+            return Table(old, np.full(self.size, self.size - 1), letter, weight)
+        # The readings ahead of its own step before still count.
+        before = bisect_left(self.order, step) - 1
+        return Table(old, old, letter, weight, self.tables[self.order[before]].ahead if before >= 0 else None)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Its steps in order of time."""
+        return sorted(self.tables)
 
 
 def joint_lot(found: Material, last: Any, numbered: bool, automaton: Automaton) -> Lot:

@@ -272,14 +272,14 @@ def land(
 
 @compiled
 def stay(
-    i: int, beside: int, first: int, end: int, still: bool, absorbs: bool, hidden: Hidden, following: Moves, done: Facts,
-    absorbing: Facts, most: int, work: Work, sums: Floats,
+    i: int, beside: int, at: int, first: int, end: int, still: bool, absorbs: bool, hidden: Hidden, following: Moves,
+    done: Facts, absorbing: Facts, most: int, work: Work, sums: Floats,
 ) -> int:  # fmt: skip
     """What the entries of a step leave out of each value is no event; where it is still, the chain stays where it is.
 
     Of one state, and one letter of what else happens; how it ended.
     """
-    values = work.cursor[C_VALUES]
+    values, looks = work.cursor[C_VALUES], work.cursor[C_LOOKS] != 0
     e = first
     for x in range(values):
         rest = 1.0
@@ -290,7 +290,8 @@ def stay(
         if rest <= 0.0 or mass == 0.0:
             continue
         to = x if still else values - 1
-        status = land(work.order[i], beside, to, mass, mass, absorbs, following, done, absorbing, most, work, sums)
+        seen = mass * hidden.ahead[at, to] if looks else mass
+        status = land(work.order[i], beside, to, mass, seen, absorbs, following, done, absorbing, most, work, sums)
         if status != FINISHED:
             return status
     return FINISHED
@@ -321,7 +322,7 @@ def move(
                 continue
             if mode <= TABLES or still:
                 status = stay(
-                    i, beside, first, end, still, absorbs, hidden, following, done, absorbing, most, work, sums
+                    i, beside, at, first, end, still, absorbs, hidden, following, done, absorbing, most, work, sums
                 )
                 if status != FINISHED:
                     return status

@@ -493,6 +493,10 @@ def _read(found: Material, read: Read, units: Any, last: Any, numbered: bool) ->
     if read.ahead is not None:
         ahead = np.ones((count, values + 1))
         ahead[at, :-1] = read.ahead[counted]
+        # Where a chain stays, the readings ahead of its own step before still count.
+        own = np.maximum.accumulate(np.where(steps.still, -1, np.arange(count)))
+        stays = np.flatnonzero(steps.still & (own >= 0) & (layout.unit[own] == layout.unit))
+        ahead[stays] = ahead[own[stays]]
         return Lot(k.MODEL, units, layout.step, steps, hidden._replace(ahead=ahead), values)
     if way.name == "smooth":
         tables = smoothed_tables(model, chains.likelihood[chains.reading], chains.offsets)
