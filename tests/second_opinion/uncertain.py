@@ -209,6 +209,8 @@ def _unroll(element: Any, link: Link, behind: str | None, longest: int, limit: i
     links = (link, *element.links)
     for place, item in enumerate(element.items):
         following = element.links[place].arrow if place < len(element.links) else behind
+        if place == 0 and behind is not None:
+            following = behind  # The first element of a group takes the arrow of the group.
         tails = _unroll(item, links[place], following, longest, limit)
         words = _concatenate(words, tails, longest, limit)
     if element.within is None and element.holds is None:
