@@ -197,7 +197,7 @@ class Matcher:
     ) -> None:
         node = frame.node
         assert isinstance(node, Rep)
-        may_leave = frame.count >= node.low
+        may_leave = frame.count >= node.low and self._holds_at_exit(frame, stack, state)
         if may_leave and not node.is_greedy:
             self._exit(frame, stack, state, is_spare, out)
         if (node.high is None or frame.count < node.high) and not self._is_stopped(frame, state):
@@ -218,10 +218,12 @@ class Matcher:
         return any(self.step_fits(node.until, i, state, None) for i in range(frame.first + 1, state.pos + 1))
 
     def _exit(self, frame: Frame, stack: Stack, state: State, is_spare: bool, out: list[Option]) -> None:
-        for condition in self.at_exit.get(id(frame.node), ()):
-            if not self.holds(condition, None, None, state, stack):
-                return
-        self._leave(stack, state, is_spare, out)
+        if self._holds_at_exit(frame, stack, state):
+            self._leave(stack, state, is_spare, out)
+
+    def _holds_at_exit(self, frame: Frame, stack: Stack, state: State) -> bool:
+        """True if the conditions over the whole repetition let it be left."""
+        return all(self.holds(one, None, None, state, stack) for one in self.at_exit.get(id(frame.node), ()))
 
     def _leave(self, stack: Stack, state: State, is_spare: bool, out: list[Option]) -> None:
         if stack is None:
@@ -472,8 +474,10 @@ class Matcher:
 
     def accepts(self, state: State) -> bool:
         for absence, _ in state.absent:
-            if self._pass_absence(absence, True, None, state) is None:
+            passed = self._pass_absence(absence, True, None, state)
+            if passed is None:
                 return False
+            state = passed
         if self.pattern.holds is None:
             return True
         last = state.anchor if state.later_than > float("-inf") else self.events[state.pos].time
