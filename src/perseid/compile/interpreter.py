@@ -443,7 +443,7 @@ class Machine:
             way = replace(thread, pc=turn.body, current=current, registers=registers, spare=spare)
             if rounds > 0:
                 untils = () if turn.until is None else (*thread.untils, turn.until)
-                way = replace(way, hop=turn.hop, untils=untils)
+                way = replace(way, hop=turn.hop, together=False, untils=untils)
             ways.append(way)
         if leave:
             way = replace(thread, pc=turn.exit, registers=thread.set(turn.register, CLEAR))

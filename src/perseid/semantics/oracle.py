@@ -381,7 +381,7 @@ class Judge:
                 path_again = replace(path, todo=todo, current=fresh, spare=spare)
                 if count > 0:
                     untils = () if loop.until is None else (*path.untils, loop.until)
-                    path_again = replace(path_again, hop=loop.hop, untils=untils)
+                    path_again = replace(path_again, hop=loop.hop, together=False, untils=untils)
                 yield from self.options(path_again)
 
     def _over(self, path: Path, task: Round) -> bool:

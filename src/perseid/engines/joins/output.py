@@ -11,7 +11,7 @@ import pyarrow as pa
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
 from perseid.engines.joins.construction import Maker, constructed, nodes_by_side
-from perseid.engines.joins.graph import Row
+from perseid.engines.joins.graph import Kind, Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner
 from perseid.engines.joins.plan import BODIES, VALUES, JoinsPlan
@@ -137,14 +137,15 @@ def values_of(ways: Iterable[tuple[Row, list[int]]], joiner: Joiner, older: int,
 
 
 def _texts(row: Row, joiner: Joiner, older: int, newer: int, nodes: list[int]) -> Iterator[tuple[str, str]]:
-    """The variables of a notification that are compared, with their texts: those of the left block first.
+    """The variables of a notification that are equal to one of the other block, with their texts: left ones first.
 
-    Nodes above those are not: whether their texts are known depends on what others ask for.
+    Other nodes are left out: whether their texts are known depends on other subscriptions.
     """
-    shown, edges = row.template.shown, row.template.edges
+    shown = row.template.shown
     own = len(shown[0])
-    compared = [{one[-1] for one in chains if one} for chains in zip(*((e.older, e.newer) for e in edges), strict=True)]
-    sides = list(zip((older, newer), (nodes[:own], nodes[own:]), row.order, row.names, shown, compared, strict=True))
+    edges = [(edge.older[-1], edge.newer[-1]) for edge in row.template.edges if edge.kind is Kind.EQUAL]
+    equal = [set(ends) for ends in zip(*edges, strict=True)]
+    sides = list(zip((older, newer), (nodes[:own], nodes[own:]), row.order, row.names, shown, equal, strict=True))
     for document, some, order, names, slots, ends in reversed(sides) if row.swapped else sides:
         for place, name in zip(order, names, strict=True):
             text = joiner.text_of(document, some[place]) if name is not None and slots[place] in ends else None

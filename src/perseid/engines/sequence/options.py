@@ -158,6 +158,7 @@ def options(M: Arrays, root: int, first: int) -> int:
                     w[to + CONTIGUITY] = t[i + 5]
                     w[to + AFTER] = t[i + 6]
                     w[to + WITHIN] = t[i + 7]
+                    w[to + TOGETHER] = 0
                     if until >= 0:
                         w[to + t[S_UNTILS] + w[to + UNTILS]] = until
                         w[to + UNTILS] += 1
