@@ -98,11 +98,14 @@ def test_output_of_json_around_the_capacity_for_small_documents_is_complete(n: i
     require_complete(match(PATTERN, nested_json(n), format="json"), n)
 
 
-@pytest.mark.parametrize("size", [(1 << 21) - 1, 1 << 21, (1 << 21) + 1, 3_000_000])
-def test_text_around_the_capacity_for_small_documents_is_complete(size: int) -> None:
-    """Two nodes with the same text: of the text array for small documents the output needs twice the text."""
-    found = match("//a->a", f"<a><a>{'z' * size}</a></a>")
-    assert [len(one) for (one,) in found.column("a").to_pylist()] == [size, size]
+@pytest.mark.parametrize(
+    ("depth", "size"),
+    [(4, (1 << 20) - 1), (4, 1 << 20), (4, (1 << 20) + 1), (5, 1_000_000), (50, 100_000), (2, 3_000_000)],
+)
+def test_text_around_the_capacity_for_small_documents_is_complete(depth: int, size: int) -> None:
+    """Nodes inside each other return the same text: 4 MB of it are the capacity."""
+    found = match("//a->a", "<a>" * depth + "z" * size + "</a>" * depth)
+    assert [len(one) for (one,) in found.column("a").to_pylist()] == [size] * depth
 
 
 def test_one_result_larger_than_the_capacity_for_small_documents_is_complete() -> None:
