@@ -156,6 +156,17 @@ class DocumentError(PerseidError):
         return _document_error, (self.message, self.line, self.column, self.hint)
 
 
+class StalledMatcherError(DocumentError):
+    """The tree matcher made no progress in a document: a bug. The document is a bad one, and the query goes on."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _stalled_error, (self.message, self.line, self.column)
+
+
+def _stalled_error(message: str, line: int, column: int) -> StalledMatcherError:
+    return StalledMatcherError(message, line=line, column=column)
+
+
 def _document_error(message: str, line: int, column: int, hint: str | None) -> DocumentError:
     return DocumentError(message, line=line, column=column, hint=hint)
 

@@ -68,6 +68,7 @@ def job(change: str, by: str = "") -> Any:
 def names() -> dict[str, Any]:
     """What cases of this process use."""
     item = {"ts": START, "s": "S", "xml": "<a>1</a>"}
+    nested = "<a>" * 1500 + "<b/>" * 1500 + "</a>" * 1500
     return {
         "ps": ps,
         "job": job,
@@ -78,6 +79,7 @@ def names() -> dict[str, Any]:
         "rows": [{"ts": START, "type": "A"}],
         "documents": ps.documents([item], body="xml", type="s", time="ts"),
         "big": ps.documents([{**item, "xml": "<a><b/></a>"}], body="xml", type="s", time="ts"),
+        "nested": ps.documents([{**item, "xml": nested}], body="xml", type="s", time="ts"),
         "START": START,
     }
 

@@ -128,6 +128,13 @@ def gather(M: Space, what: int, begin: int) -> int:
 
 
 @compiled
+def note_full(M: Space) -> None:
+    """Record how much was written when the output arrays were full: the caller enlarges the array that is too small."""
+    A = M.head
+    A[X_FULL_ROWS], A[X_FULL_TOLD] = A[X_ROWS], A[X_TOLD]
+
+
+@compiled
 def write_row(M: Space, cell: int, level: int) -> bool:
     """One node or run, at a level; False where there is no room for it."""
     A, C, P, rows = M.head, M.cells, M.plan, M.rows
@@ -135,6 +142,7 @@ def write_row(M: Space, cell: int, level: int) -> bool:
     begin, end = C[cell + V_FROM], C[cell + V_TO]
     at, told = A[X_ROWS] * ROW_WIDTH, A[X_TOLD]
     if at + ROW_WIDTH > A[X_ROWS_END] or told + end - begin > A[X_TOLD_END]:
+        note_full(M)
         return False
     source = M.values if P[step + SP_KIND] == ATTRIBUTE_STEP else M.text
     target = M.told
@@ -194,6 +202,7 @@ def tell_queued(M: Space) -> bool:
         if what < 0:
             at = A[X_ROWS] * ROW_WIDTH
             if at + ROW_WIDTH > A[X_ROWS_END]:
+                note_full(M)
                 return False
             rows[at + O_PATTERN] = -what - 1
             rows[at + O_LEVEL] = 0

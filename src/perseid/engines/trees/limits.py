@@ -18,4 +18,6 @@ LONGEST_DECLARATION = 4096
 MOST_LARGER = 8
 """Times its length, and MOST_BYTES more, that a JSON document may have as XML; nor may it have MOST_TIMES its length."""
 MOST_TIMES, MOST_BYTES = 256, 1 << 26
-"""What is told of a document may have so many times its bytes, and so many more: nodes in each other have the same text."""
+"""All results of a document may have so many times its bytes, and so many more: the bytes of their texts and 56 for each node.
+
+Nodes inside each other repeat the text and the nodes that they share."""

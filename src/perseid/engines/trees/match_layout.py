@@ -65,9 +65,9 @@ PATIENCE, GRACE = 4, 64
     X_OWNER, X_WILD, X_PARKED, X_BUFFERED, X_RETURN, X_UNKNOWN,
     X_ROWS, X_TOLD, X_STAMP, X_ORDINALS, X_COUNTS, X_COUNTED, X_PARKS, X_TOPS, X_DECIDED, X_ELEMENTS, X_ATTRIBUTES, X_THREADS, X_EDGES, X_STATES,
     X_QUEUED, X_GATHERED, X_STACK_END, X_CELLS_END, X_TEXT_END, X_VALUES_END, X_ROWS_END, X_TOLD_END, X_SCRATCH_END,
-    X_DOCUMENT, X_DOCUMENTS,
-) = range(44)  # fmt: skip
-MATCH_HEAD = 44
+    X_DOCUMENT, X_DOCUMENTS, X_FULL_ROWS, X_FULL_TOLD,
+) = range(46)  # fmt: skip
+MATCH_HEAD = 46
 X_BEGUN = X_ROWS
 """The next token; how deep it is; elements and attributes so far; the end of the stack and its last candidate; the ends of
 cells, text and values; candidates that need text, and that hold cells or text; candidates whose demands are newly met, and
@@ -75,8 +75,8 @@ results to tell; the innermost candidate for runs, and with steps that any child
 of CDATA ended in a carriage return; the name that is new: all these begin anew with a document, as far as X_BEGUN. Then rows
 and bytes told, and a number for each look at cells. Then where parts lie: places of the open elements by depth, counts of positions and whose, what waits to be the last, the innermost
 candidate of each step, whether a pattern is decided, lists of steps by name, room for threads and how much; in the scratch
-the queue and what is gathered; where everything ends; and which
-of how many documents is read."""
+the queue and what is gathered; where everything ends; which
+of how many documents is read; and the rows and bytes that were written when the output arrays were last full."""
 
 ELEMENT_BITS = 14
 """A place in a document is the number of an element and, in so many bits below it, that of one of its attributes."""

@@ -18,15 +18,25 @@ from perseid.engines.trees.layout import H_ROOM, T_BEGIN, T_END
 from perseid.engines.trees.limits import MOST_BYTES, MOST_NAMES, MOST_TIMES
 from perseid.engines.trees.onepass import match_documents, read_bytes
 from perseid.engines.trees.plan import TreePlan
+from perseid.engines.trees.progress import ProgressGuard
 from perseid.engines.trees.tokens import Scanner, TokenBatch
+from perseid.errors import StalledMatcherError
 from perseid.semantics.documents import Name
 
 STACK, CELLS, TEXT, ROWS = 1 << 12, 1 << 14, 1 << 16, 1 << 12
 """Words and bytes to begin with; whatever is too small is made larger."""
 LARGEST_CELLS = 1 << 22
 """Words and bytes for small documents: one that needs more is read on its own, where limits are asked."""
+LARGEST_ROWS = 1 << 18
+"""Output rows of a small document: one that has more is read on its own, where the limit on output applies."""
 READ_AGAIN = 1 << 22
 """Bytes of a document that are read again, once for each name that is new: with more of them it is read on its own."""
+
+TOO_MUCH_OUTPUT = (
+    f"Results have more than {MOST_TIMES} times the bytes of the document plus {MOST_BYTES >> 20} MB (MOST_TIMES, MOST_BYTES): "
+    "nodes inside each other repeat what they share, so return fewer of them"
+)
+STALLED = "The tree matcher made no progress in this document, which is a bug in Perseid"
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,10 @@ class Matcher:
         self.scratch = np.zeros(0, np.int64)
         self.numbered = -1
         self.said = 0
+        self.taken = self.resolved = 0
+        """Output rows taken, and names resolved, in all documents so far."""
+        self.interrupted: tuple[int, ...] = ()
+        """The place in the document where the output arrays were full before."""
         self._fit()
 
     def _fit(self) -> None:
@@ -143,7 +157,9 @@ class Matcher:
         told = np.zeros(count, np.int64)
         head[y.X_ROWS] = head[y.X_TOLD] = 0
         head[y.X_DOCUMENT], head[y.X_DOCUMENTS] = 0, count
+        self._release_output()
         done = again = 0
+        guard = ProgressGuard()
         while True:
             if scanner.is_full:
                 scanner.renumber()
@@ -157,25 +173,33 @@ class Matcher:
             done = int(head[y.X_DOCUMENT])
             if answer == y.NAMES:
                 again += int(offsets[done + 1] - offsets[done])
-            if answer == y.NAMES and again <= READ_AGAIN:
+            stalled = guard.is_stalled(*self._position(answer))
+            if answer == y.NAMES and again <= READ_AGAIN and not stalled:
                 self._look_up(int(head[y.X_UNKNOWN]))
-            elif answer == y.ROOM and max(len(self.cells), len(self.text), len(self.values)) < LARGEST_CELLS:
+            elif (
+                answer == y.ROOM
+                and max(len(self.cells), len(self.text), len(self.values)) < LARGEST_CELLS
+                and not stalled
+            ):
                 # It is read from its beginning again: to collect what it does not hold would help nobody.
                 self._enlarge(int(offsets[done + 1] - offsets[done]))
-            elif answer == y.ROWS and not head[y.X_ROWS] and len(self.told) < LARGEST_CELLS:
+            elif answer == y.ROWS and not head[y.X_ROWS] and self._has_small_output() and not stalled:
                 self._more_rows()
             else:
+                has_room_again = answer == y.ROWS and head[y.X_ROWS] > 0
                 yield done, self._take(), told
                 if answer == y.READ:
                     return
-                if answer != y.ROWS:
+                if not has_room_again:
                     yield done, None, told
                     head[y.X_DOCUMENT] = done + 1
                     told[done] = 0
                     head[y.X_ROWS] = head[y.X_TOLD] = 0
+                    self._release_output()
 
     def _begin(self) -> None:
         self.head[y.X_ROWS] = self.head[y.X_TOLD] = self.said = 0
+        self.interrupted = ()
         begin_document(self.space)
 
     def _renumber(self) -> None:
@@ -191,10 +215,12 @@ class Matcher:
 
     def _matched(self, batch: TokenBatch) -> Iterator[Told]:
         head, tokens = self.head, batch.table
+        guard = ProgressGuard()
         while True:
             answer = match_tokens(self.space, batch.data, tokens, batch.count, len(batch.data))
             if answer == y.READ:
                 break
+            self._require_progress(guard, answer)
             if answer == y.NAMES:
                 self._look_up(int(head[y.X_UNKNOWN]))
             elif answer == y.ROOM:
@@ -210,7 +236,9 @@ class Matcher:
             yield from self._told()
 
     def _ended(self) -> Iterator[Told]:
+        guard = ProgressGuard()
         while (answer := end_document(self.space)) != y.READ:
+            self._require_progress(guard, answer)
             if answer == y.ROOM:
                 self._grow(0)
             else:
@@ -222,30 +250,73 @@ class Matcher:
         attribute = name < 0
         number = -1 - name if attribute else name
         table = self.head[y.X_ATTRIBUTES if attribute else y.X_ELEMENTS]
-        self.head[table + number] = self.plan.steps_of(self.scanner.name(number), attribute=attribute)
+        steps = self.plan.steps_of(self.scanner.name(number), attribute=attribute)
+        self.resolved += int(self.head[table + number] != steps)
+        self.head[table + number] = steps
+
+    def _position(self, answer: int) -> tuple[int, ...]:
+        """Everything that changes when a loop makes progress: input, output, names and capacity."""
+        head = self.head
+        words = (y.X_DOCUMENT, y.X_AT, y.X_DEPTH, y.X_QUEUE, y.X_QUEUE_DONE)
+        return (answer, *(int(head[word]) for word in words), self.taken, self.resolved, *map(len, self.space))
+
+    def _require_progress(self, guard: ProgressGuard, answer: int) -> None:
+        if guard.is_stalled(*self._position(answer)):
+            raise self.scanner.refuse(STALLED, 0, StalledMatcherError)
 
     def _told(self) -> Iterator[Told]:
-        if not self.head[y.X_ROWS]:
-            self._more_rows()  # one result has more than there is room for
+        head = self.head
+        if not head[y.X_ROWS]:  # one result is larger than the output arrays
+            self._limit_output(int(head[y.X_FULL_ROWS]) * y.ROW_WIDTH * self.rows.itemsize + int(head[y.X_FULL_TOLD]))
+            if max(self.rows.nbytes, self.told.nbytes) > 2 * self._most_output():
+                raise self.scanner.refuse(STALLED, 0, StalledMatcherError)  # the limit ends every result before that
+            self._more_rows()
             return
         taken = self._take()
         self.said += len(taken.text) + taken.rows.nbytes
-        if self.said > MOST_TIMES * (self.scanner.behind + self.scanner.given) + MOST_BYTES:
-            what = f"Results have more than {MOST_TIMES} times the bytes of the document before them"
-            raise self.scanner.refuse(what, 0)
+        self._limit_output(0)
+        if head[y.X_QUEUE]:
+            # The kernel gathers what is left of a list of results again for each call. Larger arrays keep the calls few.
+            place = tuple(int(head[word]) for word in (y.X_ORDINAL, y.X_DEPTH, y.X_QUEUE, y.X_QUEUE_DONE))
+            if place == self.interrupted and max(self.rows.nbytes, self.told.nbytes) < MOST_BYTES:
+                self._more_rows()
+            self.interrupted = place
         yield taken
+
+    def _most_output(self) -> int:
+        """The bytes that results of the document may have so far."""
+        return MOST_TIMES * (self.scanner.behind + self.scanner.given) + MOST_BYTES
+
+    def _limit_output(self, more: int) -> None:
+        """Reject the document if the bytes of its results, and so many more, are beyond the limit."""
+        if self.said + more > self._most_output():
+            raise self.scanner.refuse(TOO_MUCH_OUTPUT, 0)
 
     def _take(self) -> Told:
         """The rows that were told, which make room for others."""
         head = self.head
         count, size = int(head[y.X_ROWS]), int(head[y.X_TOLD])
+        self.taken += count
         head[y.X_ROWS] = head[y.X_TOLD] = 0
         rows = self.rows[: count * y.ROW_WIDTH].reshape(count, y.ROW_WIDTH).copy()
         return Told(rows, self.told[:size].tobytes(), self.scanner.name)
 
     def _more_rows(self) -> None:
-        self.rows, self.told = _larger(self.rows), _larger(self.told)
+        """Enlarge the output array that was full. All output was taken or is written again, so none is copied."""
+        if (self.head[y.X_FULL_ROWS] + 1) * y.ROW_WIDTH > len(self.rows):
+            self.rows = np.zeros(2 * len(self.rows), np.int64)
+        else:
+            self.told = np.zeros(2 * len(self.told), np.uint8)
         self._fit()
+
+    def _has_small_output(self) -> bool:
+        return len(self.rows) < LARGEST_ROWS * y.ROW_WIDTH and len(self.told) < LARGEST_CELLS
+
+    def _release_output(self) -> None:
+        """Shrink output arrays that a large document left, so that the limit does not depend on the documents before."""
+        if len(self.rows) > LARGEST_ROWS * y.ROW_WIDTH or len(self.told) > LARGEST_CELLS:
+            self.rows, self.told = np.zeros(ROWS * y.ROW_WIDTH, np.int64), np.zeros(TEXT, np.uint8)
+            self._fit()
 
 
 def _larger(array: Any, needed: int = 0) -> Any:

@@ -28,9 +28,10 @@ from perseid.engines.trees.limits import (
     NAME_BYTES,
 )
 from perseid.engines.trees.names import number_name, number_pair
+from perseid.engines.trees.progress import ProgressGuard
 from perseid.engines.trees.scan import begin_scanning, scan
 from perseid.engines.trees.vectors import REACH
-from perseid.errors import DocumentError
+from perseid.errors import DocumentError, StalledMatcherError
 from perseid.semantics.documents import Name
 
 TOKENS = 1 << 14
@@ -188,10 +189,10 @@ class Scanner:
             what = "The document ends before it is over" if ended else "This is not well formed"
             raise self.refuse(what, int(self.space[y.H_AT])) from None
 
-    def refuse(self, what: str, at: int) -> DocumentError:
+    def refuse(self, what: str, at: int, kind: type[DocumentError] = DocumentError) -> DocumentError:
         """An error at a place in the bytes that the tokens point into."""
         line, column = _place(self.chunks(), self.behind + at)
-        return DocumentError(what, line=line, column=column)
+        return kind(what, line=line, column=column)
 
     def _read(
         self, chunks: Callable[[], Iterable[bytes]], *, strict: bool, given: Iterable[bytes] | None = None
@@ -221,6 +222,7 @@ class Scanner:
     def _scanned(self, data: bytes, at: int) -> Generator[TokenBatch, None, bytes]:
         space, given = self.space, np.frombuffer(data, np.uint8)
         space[y.H_AT], self.given = at, len(data)
+        guard = ProgressGuard()
         while True:
             space[y.H_TOKENS], space[y.H_ROOM] = 0, self.tokens.shape[1]
             answer = self.scan(space, self.room, given, self.tokens, len(given))
@@ -234,6 +236,10 @@ class Scanner:
             if answer == y.FULL and not count:
                 # One tag has more attributes than there is room for tokens.
                 self.tokens = np.empty((y.TOKEN_WIDTH, 2 * self.tokens.shape[1]), np.int32)
+            if guard.is_stalled(answer, count, int(space[y.H_AT]), int(space[y.H_DEPTH]), self.tokens.shape[1]):
+                raise self.refuse(
+                    "The scanner made no progress in this document, which is a bug in Perseid", 0, StalledMatcherError
+                )
 
     def _doubt(self) -> None:
         why = int(self.space[y.H_WHY])

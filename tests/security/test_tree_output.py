@@ -1,0 +1,318 @@
+"""Output of tree patterns: every document ends, with all its results or with the limit on output as its error."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import perseid as ps
+from perseid.engines.trees import match_layout as y
+from perseid.engines.trees import matcher as matching
+from perseid.engines.trees.engine import Trees, TreesPlan, prepare
+from perseid.engines.trees.limits import MOST_BYTES, MOST_TIMES
+from perseid.engines.trees.matcher import LARGEST_ROWS
+from perseid.engines.trees.progress import ProgressGuard
+from perseid.engines.trees.reader import Findings, Reader
+from perseid.errors import DocumentError, LimitError, StalledMatcherError
+
+SECONDS = 20.0
+"""Time that one call may take, on a slow machine that does something else as well."""
+PATTERN = "//a->a[//b->b]"
+TOO_MUCH = "Results have more than 256 times the bytes of the document plus 64 MB (MOST_TIMES, MOST_BYTES)"
+
+
+@contextmanager
+def time_limit(seconds: float = SECONDS) -> Iterator[None]:
+    """Fail instead of waiting for a loop that does not end."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"not finished after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kernels_are_compiled() -> None:
+    """Compile time is not part of the time of a document."""
+    Reader([PATTERN]).read(pa.array(["<a/>"]))
+
+
+def nested(n: int) -> str:
+    return "<a>" * n + "<b>z</b>" * n + "</a>" * n
+
+
+def nested_json(n: int) -> str:
+    return '{"a":' * n + '{"b":[' + ",".join(['"z"'] * n) + "]}" + "}" * n
+
+
+def output_bytes(n: int) -> int:
+    """Bytes of the output of PATTERN on nested(n): the nodes, then the texts of the a's and of the b's in each."""
+    return 8 * y.ROW_WIDTH * n * (n + 1) + 2 * n * n
+
+
+def largest_within_limit() -> int:
+    n = 1
+    while output_bytes(n + 1) <= MOST_TIMES * len(nested(n + 1)) + MOST_BYTES:
+        n += 1
+    return n
+
+
+def match(pattern: str, *bodies: str, **more: Any) -> Any:
+    documents = ps.documents([{"id": i, "body": body} for i, body in enumerate(bodies)], body="body", **more)
+    with time_limit():
+        return ps.trees(pattern).match(documents)
+
+
+def require_complete(found: Any, n: int) -> None:
+    assert found.column("error").null_count == n
+    assert found.column("b").to_pylist() == [["z"] * n] * n
+    assert found.column("a").to_pylist() == [["z" * n]] * n
+
+
+# 511 * 512 rows fit into LARGEST_ROWS, 512 * 513 do not.
+@pytest.mark.parametrize("n", [1, 510, 511, 512, 513, 515])
+def test_output_around_the_capacity_for_small_documents_is_complete(n: int) -> None:
+    assert (n * (n + 1) <= LARGEST_ROWS) == (n < 512)
+    begun = time.process_time()
+    require_complete(match(PATTERN, nested(n)), n)
+    assert time.process_time() - begun < SECONDS / 4
+
+
+@pytest.mark.parametrize("n", [511, 512, 515])
+def test_output_of_json_around_the_capacity_for_small_documents_is_complete(n: int) -> None:
+    require_complete(match(PATTERN, nested_json(n), format="json"), n)
+
+
+@pytest.mark.parametrize(
+    ("depth", "size"),
+    [(4, (1 << 20) - 1), (4, 1 << 20), (4, (1 << 20) + 1), (5, 1_000_000), (50, 100_000), (2, 3_000_000)],
+)
+def test_text_around_the_capacity_for_small_documents_is_complete(depth: int, size: int) -> None:
+    """Nodes inside each other return the same text: 4 MB of it are the capacity."""
+    found = match("//a->a", "<a>" * depth + "z" * size + "</a>" * depth)
+    assert [len(one) for (one,) in found.column("a").to_pylist()] == [size] * depth
+
+
+def test_one_result_larger_than_the_capacity_for_small_documents_is_complete() -> None:
+    n = 515
+    found = match("/r->r[//a->a[//b->b]]", f"<r>{nested(n)}</r>", "<r><a><b>y</b></a></r>")
+    assert [len(nodes) for nodes in found.column("nodes").to_pylist()] == [1 + n + n * n, 3]
+
+
+def test_output_at_the_limit_is_complete_and_beyond_it_the_document_is_bad() -> None:
+    n = largest_within_limit()
+    within = match(PATTERN, nested(n))
+    assert within.num_rows == n
+    assert within.column("error").null_count == n
+    (row,) = match(PATTERN, nested(n + 1)).to_pylist()
+    assert row["error"]["what"].startswith(TOO_MUCH)
+    assert row["error"]["what"].endswith("so return fewer of them")
+    assert (row["error"]["line"], row["error"]["column"]) == (1, 1)
+    assert row["nodes"] is None
+
+
+@pytest.mark.parametrize("pattern", [PATTERN, "/r->r[//a->a[//b->b]]", "//a->a[//a->c[//a->d[//b->b]]]"])
+def test_a_document_beyond_the_limit_is_rejected_alone_and_in_bounded_memory(pattern: str) -> None:
+    bad, good = f"<r>{nested(2000)}</r>", f"<r>{nested(4)}</r>"
+    reader = Reader([pattern])
+    expected = len(reader.read(pa.array([good])).rows)
+    tracemalloc.start()
+    try:
+        begun = time.process_time()
+        with time_limit():
+            found = reader.read(pa.array([good, bad, good]))
+        seconds = time.process_time() - begun
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    (one,) = found.refused
+    assert one.row == 1
+    assert one.what.startswith(TOO_MUCH)
+    assert found.document.tolist() == [0] * expected + [2] * expected
+    assert seconds < SECONDS / 4
+    assert peak < 5 * MOST_BYTES
+
+
+def test_a_document_beyond_the_limit_is_rejected_from_json_without_a_place() -> None:
+    (row,) = match(PATTERN, nested_json(1500), format="json").to_pylist()
+    assert row["error"]["what"].startswith(TOO_MUCH)
+    assert row["error"]["line"] is None
+
+
+def test_a_document_beyond_the_limit_is_a_bad_row_before_the_shuffle() -> None:
+    """The path that queries on Spark run: the document is counted and listed, the query goes on."""
+    plan = TreesPlan(Trees((PATTERN,)), ("found",), ("S",), ("a", "b"))
+    prepared = list(prepare(plan, {"body": pa.array([nested(2), nested(1500), nested(3)])}))
+    assert [(one.row, one.what[: len(TOO_MUCH)]) for each in prepared for one in each.bad] == [(1, TOO_MUCH)]
+    assert [row for each in prepared for row in each.rows.tolist()] == [0, 0, 2, 2, 2]
+
+
+def test_match_of_a_pattern_raises_the_limit_with_its_row() -> None:
+    pattern = ps.pattern(f"pattern p match S << {PATTERN} >> s return s.b")
+    rows = [{"ts": f"2026-01-01T00:00:0{i}Z", "body": nested(n)} for i, n in enumerate((2, 1500))]
+    with pytest.raises(DocumentError, match="MOST_TIMES, MOST_BYTES"):
+        pattern.match(ps.documents({"S": rows}, body="body"))
+
+
+def test_capacity_that_a_large_document_needed_is_released() -> None:
+    """Otherwise a later document could have more output than the limit."""
+    reader = Reader(["/r->r[//a->a[//b->b]]"])
+    large, small = f"<r>{nested(900)}</r>", f"<r>{nested(2)}</r>"
+    assert not reader.read(pa.array([large])).refused
+    assert len(reader.matcher.rows) <= LARGEST_ROWS * y.ROW_WIDTH
+    assert len(reader.read(pa.array([small])).rows) == 7
+
+
+def test_time_for_many_results_that_are_decided_together_grows_with_their_number() -> None:
+    def seconds(count: int) -> float:
+        data = b"<r>" + b"<q/>" * count + b"<last/></r>"
+        reader = Reader(["/r[/last]//q->q"])
+        begun = time.process_time()
+        assert sum(len(told.rows) for told in reader.matcher.read(lambda: [data]) if told is not None) == count
+        return time.process_time() - begun
+
+    few = min(seconds(100_000) for _ in range(3))
+    assert seconds(1_600_000) < 60 * few  # 256 times if it grew with the square
+
+
+def test_a_position_that_repeats_is_a_stall() -> None:
+    guard = ProgressGuard()
+    assert [guard.is_stalled(1, 2), guard.is_stalled(1, 3), guard.is_stalled(1, 3)] == [False, False, True]
+
+
+@pytest.mark.parametrize("kernel", ["match_tokens", "end_document"])
+@pytest.mark.parametrize("answer", [y.ROOM, y.ROWS])
+def test_a_kernel_that_never_finishes_ends_in_an_error(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, answer: int
+) -> None:
+    reader = Reader(["//a->x"])
+    monkeypatch.setattr(matching, kernel, lambda *_: answer)
+    with time_limit(), pytest.raises(StalledMatcherError, match="no progress"):
+        list(reader.matcher.read(lambda: [b"<a><b/></a>"]))
+
+
+@pytest.mark.parametrize("answer", [y.ROOM, y.ROWS, y.NAMES])
+def test_a_fast_path_that_never_finishes_leaves_its_documents_to_the_other(
+    monkeypatch: pytest.MonkeyPatch, answer: int
+) -> None:
+    reader = Reader(["//a->x"])
+
+    def unfinished(space: y.Space, *_: object) -> int:
+        return answer if space.head[y.X_DOCUMENT] < space.head[y.X_DOCUMENTS] else y.READ
+
+    monkeypatch.setattr(matching, "match_documents", unfinished)
+    with time_limit():
+        found = reader.read(pa.array(["<a/>", "<a><a/></a>"]))
+    assert found.document.tolist() == [0, 1, 1]
+    assert not found.refused
+
+
+def test_a_stalled_document_is_a_bad_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(["//a->x"])
+    monkeypatch.setattr(matching, "end_document", lambda *_: y.ROOM)
+    with time_limit():
+        found = reader.read(pa.array(["<a/>", "<!-- - -->\n<!DOCTYPE a><a/>", "<a/>"]))
+    assert [(one.row, one.what) for one in found.refused] == [(1, matching.STALLED)]
+    assert found.document.tolist() == [0, 2]
+
+
+NAMES = "abc"
+
+
+def random_steps(chance: random.Random, most: int) -> str:
+    """A path of child and descendant steps with brackets, positions, runs of siblings and returned nodes."""
+    numbers = iter(range(1000))
+
+    def step(depth: int) -> str:
+        axis = chance.choice(["//", "//", "//", "/"])
+        name = chance.choice([*NAMES, "a", "a", "*"])
+        returned = f"->v{next(numbers)}" if chance.random() < 0.6 else ""
+        more = ""
+        while depth and chance.random() < 0.5:
+            more += f"[{path(depth - 1)}]"
+        if depth and chance.random() < 0.2:
+            signs = [chance.choice(["", "", "*", "+", "?", "{1,3}"]) for _ in range(3)]
+            joins = [chance.choice([":", "::", "|"]) for _ in range(2)]
+            parts = [f"/{chance.choice(NAMES)}{sign}" for sign in signs]
+            more += f"({parts[0]}{joins[0]}{parts[1]}{joins[1]}{parts[2]})"
+        return f"{axis}{name}{returned}{more}"
+
+    def path(depth: int) -> str:
+        return "".join(step(depth) for _ in range(chance.randint(1, most)))
+
+    return path(3)
+
+
+def random_shape(chance: random.Random) -> str:
+    """A small document: deep, wide, deep and wide, a comb, or runs of siblings."""
+    n = chance.choice([1, 3, 10, 30, 100, 300])
+    kind = chance.randrange(5)
+    if kind == 0:
+        names = [chance.choice(NAMES) for _ in range(n)]
+        return "".join(f"<{name}>" for name in names) + "z" + "".join(f"</{name}>" for name in reversed(names))
+    if kind == 1:
+        return "<a>" + "".join(f"<{name}>z</{name}>" for name in chance.choices(NAMES, k=n)) + "</a>"
+    if kind == 2:
+        wide = "".join(f"<{name}>z</{name}>" for name in chance.choices(NAMES, k=n))
+        return "<a>" * n + wide + "</a>" * n
+    if kind == 3:
+        return "<a><b>z</b>" * n + "<c/></a>" + "<b/></a>" * (n - 1)
+    run = "".join(f"<{name}/>" * chance.randint(1, 9) for name in chance.choices(NAMES, k=n))
+    return f"<a>{run}<a>{run}</a></a>"
+
+
+def texts_by_document(found: Findings) -> list[tuple[int, int, str]]:
+    return list(zip(found.document.tolist(), found.rows[:, y.O_LEVEL].tolist(), found.texts.to_pylist(), strict=True))
+
+
+def check_adversarial(seeds: range) -> tuple[int, int]:
+    """Every call ends in time, with results or the limit on output, and both paths agree; how many of each."""
+    read = rejected = 0
+    for seed in seeds:
+        chance = random.Random(seed)
+        pattern = random_steps(chance, chance.choice([1, 2, 3]))
+        try:
+            reader = Reader([pattern])
+        except (LimitError, ps.UnsupportedError):
+            continue
+        bodies = [random_shape(chance) for _ in range(3)]
+        with time_limit():
+            found = reader.read(pa.array(bodies))
+        assert all(one.what.startswith(TOO_MUCH) for one in found.refused), (seed, pattern)
+        rejected += len(found.refused)
+        read += len(bodies) - len(found.refused)
+        if len(found.rows) < 20_000:
+            # The scanner leaves a document type to expat, so each document takes the other path.
+            with time_limit():
+                alone = reader.read(pa.array([f"<!DOCTYPE a SYSTEM 'a'>{body}" for body in bodies]))
+            assert texts_by_document(alone) == texts_by_document(found), (seed, pattern)
+    return read, rejected
+
+
+def test_adversarial_documents_and_patterns_end_in_time() -> None:
+    read, rejected = check_adversarial(range(300))
+    assert read > 500
+    assert rejected > 0
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("part", range(10))
+def test_many_adversarial_documents_and_patterns_end_in_time(part: int) -> None:
+    read, rejected = check_adversarial(range(1000 + 1000 * part, 2000 + 1000 * part))
+    assert read > 1500
+    assert rejected > 0
