@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,70 @@ def test_hostile_files_are_refused(name: str, tmp_path: Path) -> None:
     text, said = HOSTILE[name]
     with pytest.raises(SettingsError, match=said):
         read_job(written(tmp_path, text))
+
+
+BEYOND_LIMITS = {
+    "date-key.yaml": ("job: j\n2026-13-45: c\n", "line 2: this looks like a date or a number and is none"),
+    "zone-key.yaml": ("2026-01-01T00:00:00+99:99: c\n", "line 1: this looks like a date or a number and is none"),
+    "digits.yaml": (f"job: j\nbind: {'1' * 100_000}\n", "line 2: a number has more than 100 characters"),
+    "sexagesimal.yaml": (f"job: 1{':1' * 50_000}\n", "line 1: a number has more than 100 characters"),
+    "surrogate.yaml": ('job: j\n"\\ud800": 1\n', "line 2: half a character"),
+    "control.yaml": ("job: j\nbind: \0\n", "line 2: this is not YAML: special characters"),
+    "brackets.yaml": (f"job: j\nbind: {'[' * 20_000}{']' * 20_000}\n", "line 2: it is nested more than 40 deep"),
+    "braces.yaml": ("{a: " * 20_000 + "}" * 20_000, "line 1: it is nested more than 40 deep"),
+    "dashes.yaml": ("- " * 20_000 + "x\n", "line 1: it is nested more than 40 deep"),
+    "blocks.yaml": ("\n".join(" " * n + "a:" for n in range(700)), "line 41: it is nested more than 40 deep"),
+    "list.yaml": (f"job: [{'x, ' * 80_000}]\n", "line 1: it has more than 10000 keys and values"),
+    "keys.yaml": ("".join(f"a{n}: 1\n" for n in range(25_000)), "line 5000: it has more than 10000 keys and values"),
+    "digits.toml": (f"job = 'j'\nx = {'1' * 100_000}\n", "line 2: a number has more than 100 characters"),
+    "hexadecimal.toml": (f"x = 0x{'f' * 200_000}\n", "line 1: a number has more than 100 characters"),
+    "dotted.toml": (".".join("a" * 20_000) + " = 1\n", "line 1: it is nested more than 40 deep"),
+    "quoted.toml": ("job = 'j'\n" + " . ".join(['"a"'] * 20_000) + " = 1\n", "line 2: it is nested more than 40"),
+    "header.toml": (f"[{'.'.join('a' * 20_000)}]\n", "line 1: it is nested more than 40 deep"),
+    "brackets.toml": (f"\na = {'[' * 20_000}{']' * 20_000}\n", "line 2: it is nested more than 40 deep"),
+    "dotted-tables.toml": ("a = " + f"{{{'.'.join('a' * 39)} = " * 30 + "1" + "}" * 30, "nested more than 40 deep"),
+    "tables.toml": ("[[a]]\n" * 43_000, "it has more than 20000 words and values"),
+    "escaped-quotes.toml": ('a = """ ' + '\\""" ' * 50_000, "not TOML"),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_LIMITS)
+def test_file_beyond_limits_is_a_typed_error_within_two_seconds(name: str, tmp_path: Path) -> None:
+    text, said = BEYOND_LIMITS[name]
+    path = written(tmp_path, text, name)
+    begun = time.thread_time()
+    with pytest.raises(SettingsError, match=said) as caught:
+        read_job(path)
+    assert time.thread_time() - begun < 2
+    assert str(path) in str(caught.value)
+
+
+BRACKETS_IN_STRINGS = (
+    r"""
+a = "[[[ \" . . . " # [[[
+b = '''
+[[[ '''
+c = '{{{'
+""".replace("[[[", "[" * 100)
+    .replace(". . .", "." * 100)
+    .replace("{{{", "{" * 100)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("deep.yaml", f"job: {'[' * 39}1{']' * 39}\n"),
+        ("deep.toml", f"job = {'[' * 39}1{']' * 39}\n"),
+        ("dotted.toml", f"{'.'.join('a' * 40)} = 1\n"),
+        ("strings.toml", BRACKETS_IN_STRINGS),
+        ("number.toml", f"a = [{'1' * 100}, -1.5, 1979-05-27T07:32:00.5Z]\n"),
+        ("number.yaml", f"a: [{'1' * 100}, -1.5, 1979-05-27T07:32:00.5Z]\n"),
+    ],
+)
+def test_file_within_limits_is_parsed(name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(JobFileError):  # its keys are not those of a job
+        read_job(written(tmp_path, text, name))
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

@@ -778,3 +778,31 @@ def test_a_step_that_took_nothing_is_null() -> None:
         text = f"pattern p match A a -> B? b -> C c within 9 seconds return {returned} as x"
         assert [match.values["x"] for match in same_as_oracle(text, rows)] == [value]
     assert len(same_as_oracle("pattern p match A a -> B? b -> C c [coalesce(b.i, 0) = v] within 9 seconds", rows)) == 1
+
+
+LONE = "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("pattern p match A a return a.x", {"x": LONE}),
+        ("pattern p match A a return a.x || 'b' as y", {"x": LONE}),
+        ("pattern p match A a return evidence", {"x": {"y": [LONE]}}),
+        ("pattern p match A a return evidence", {"x": {LONE: 1}}),
+        ("pattern p match A a partition by x", {"x": LONE}),
+        ("pattern q match A a return a.x as y pattern p match q b return b.y as z", {"x": LONE}),
+    ],
+)
+def test_lone_surrogate_in_a_returned_column_is_an_event_data_error(text: str, row: dict[str, Any]) -> None:
+    with pytest.raises(EventDataError, match=r"Column 'x' of the event at 1970-01-01 00:00:01 holds half a character"):
+        ps.patterns(text).match([{"type": "A", "ts": 1, **row}])
+
+
+def test_lone_surrogate_in_the_name_of_a_column_is_an_event_data_error() -> None:
+    with pytest.raises(EventDataError, match=r"The name of column '\\ud800' holds half a character"):
+        ps.pattern("pattern p match A a return evidence").match([{"type": "A", "ts": 1, LONE: 1}])
+
+
+def test_lone_surrogate_outside_of_what_is_returned_is_compared_like_any_text() -> None:
+    assert len(ps.pattern("pattern p match A a [x <> 'b']").match([{"type": "A", "ts": 1, "x": LONE}])) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,15 @@ except ImportError:  # pragma: no cover - said where a job is read
     raise MissingExtraError("Files of jobs need PyYAML.", hint="pip install 'perseid[jobs]'") from None
 
 MAX_BYTES = 1 << 18
-"""How large a job's file may be."""
+"""Bytes of a job file."""
 MAX_PARTS = 20_000
-"""How many words and values it may have once aliases are followed."""
+"""Values of a job file after aliases are resolved."""
+MAX_NODES = 10_000
+"""Keys and values that a YAML file has in its text; the time to parse it grows with them."""
 MAX_DEPTH = 40
+"""Levels of lists, mappings and parts of dotted keys."""
+MAX_NUMBER_CHARS = 100
+"""Characters of a number or a date; the time to convert it grows with their square."""
 At = tuple[str | int, ...]
 _HARMLESS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
 _AS_BOOLEAN = "YAML reads on, off, yes and no as true and false; put it into quotes"
@@ -50,9 +55,29 @@ def read_text(path: Path) -> str:
         raise SettingsError(f"{path} is not UTF-8 text.") from None
 
 
+_TOML_TOKEN = re.compile(
+    r'''
+      (?P<string> """ (?: [^"\\] | \\. | "(?!"") )*+ "{0,5}
+        | \'\'\' (?: [^'] | '(?!\'\') )*+ '{0,5}
+        | " (?: [^"\\\n] | \\[^\n] )*+ "?
+        | ' [^'\n]*+ '? )
+    | (?P<comment> \#[^\n]*+ )
+    | (?P<word> [A-Za-z0-9_+-]++ )
+    | (?P<space> [ \t]++ )
+    | (?P<dot> \. )
+    | (?P<opened> [\[{] )
+    | (?P<closed> [\]}] )
+    | (?P<other> [^"'\#A-Za-z0-9_+\-\ \t.\[\]{}]++ )
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
+
+
 def read_toml(text: str, path: Path) -> Written:
+    text = text.replace("\r\n", "\n")
+    _check_toml_limits(text, path)
     try:
-        return Written(tomllib.loads(text))
+        data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at (line \d+), column \d+\)|\(at end of document\)", str(error))
         where = f", {place[1]}" if place and place[1] else ""
@@ -60,22 +85,109 @@ def read_toml(text: str, path: Path) -> Written:
         # Some of its messages show what stands there.
         said = re.sub(r"[:\s]*(b?'.*'|\".*\"|\(.*\)).*$", "", said)
         raise SettingsError(f"{path}{where}: this is not TOML: {said}.") from None
+    except (ValueError, OverflowError):
+        raise SettingsError(f"{path}: a number or a date in it cannot be read.", hint="Put it into quotes.") from None
     except RecursionError:
-        raise SettingsError(f"{path}: it is nested more than {MAX_DEPTH} deep.") from None
+        raise _too_deep(path) from None
+    _check_size(data, path)
+    return Written(data)
+
+
+def _too_deep(path: Path, line: int | None = None) -> SettingsError:
+    where = "" if line is None else f", line {line}"
+    return SettingsError(f"{path}{where}: it is nested more than {MAX_DEPTH} deep.")
+
+
+def _check_toml_limits(text: str, path: Path) -> None:
+    """Raises on brackets, dotted keys and numbers beyond the limits, in one pass over the tokens.
+
+    The parser recurses into brackets, and its time grows with the square of the parts of a key and of the digits of a number.
+    """
+    brackets = dots = 0
+    for token in _TOML_TOKEN.finditer(text):
+        kind = token.lastgroup
+        if kind == "opened":
+            brackets, dots = brackets + 1, 0
+        elif kind == "closed":
+            brackets, dots = max(brackets - 1, 0), 0
+        elif kind == "dot":
+            dots += 1
+        elif kind in ("comment", "other"):
+            dots = 0
+        elif kind == "word" and token[0][0] in "0123456789+-" and len(token[0]) > MAX_NUMBER_CHARS:
+            line = text.count("\n", 0, token.start()) + 1
+            raise SettingsError(
+                f"{path}, line {line}: a number has more than {MAX_NUMBER_CHARS} characters.",
+                hint="Put it into quotes if a text or a key is meant.",
+            )
+        if brackets > MAX_DEPTH or dots >= MAX_DEPTH:
+            raise _too_deep(path, text.count("\n", 0, token.start()) + 1)
+
+
+def _check_size(data: Any, path: Path) -> None:
+    """Raises on parsed data beyond the limits: a dotted key inside a table adds to the depth of the table."""
+    level, parts, depth = [data], 0, 0
+    while level:
+        parts += len(level)
+        if parts > MAX_PARTS:
+            raise SettingsError(f"{path}: it has more than {MAX_PARTS} words and values.")
+        if depth > MAX_DEPTH:
+            raise _too_deep(path)
+        level = [inner for one in level for inner in _values_in(one)]
+        depth += 1
+
+
+def _values_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+class _BoundedLoader(yaml.SafeLoader):
+    """Composes nodes up to the limits, so that a file beyond them is not read to its end."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        super().__init__(text)
+        self._path, self._nodes, self._depth = path, 0, 0
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        # The scanner reads ahead of the nodes, and compares every open bracket at each token.
+        if self.flow_level > MAX_DEPTH:
+            raise _too_deep(self._path, self.line + 1)
+        super().fetch_flow_collection_start(token)
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._nodes += 1
+        self._depth += 1
+        line = self.peek_event().start_mark.line + 1
+        if self._nodes > MAX_NODES:
+            raise SettingsError(
+                f"{self._path}, line {line}: it has more than {MAX_NODES} keys and values.",
+                hint="Put rules and tables into files of their own.",
+            )
+        if self._depth > MAX_DEPTH + 1:
+            raise _too_deep(self._path, line)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
 def read_yaml(text: str, path: Path) -> Written:
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _BoundedLoader(text, path)
         node = loader.get_single_node()
         if node is None:
             raise SettingsError(f"{path} is empty.", hint="Begin with: job: NAME. perseid new FOLDER makes an example.")
         reader = _Reader(path, loader)
         written = Written(reader.read(node, (), 0), reader.lines)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise SettingsError(f"{path}, line {line}: this is not YAML: {_problem(error)}.") from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{path}{_line(error)}: this is not YAML: {_problem(error)}.") from None
     except RecursionError:
-        raise SettingsError(f"{path}: it is nested more than {MAX_DEPTH} deep.") from None
+        raise _too_deep(path) from None
     return written
 
 
@@ -115,6 +227,20 @@ class _Reader:
             return [self.read(one, (*at, place), depth + 1) for place, one in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, at, depth)
+        return self._scalar(node)
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        """The value of a key or of a plain value."""
+        text = str(node.value)
+        number = str(node.tag).rpartition(":")[2] in ("int", "float", "timestamp")
+        if number and len(text) > MAX_NUMBER_CHARS:
+            raise self.wrong(
+                node,
+                f"a number has more than {MAX_NUMBER_CHARS} characters.",
+                "Put it into quotes if a text or a key is meant.",
+            )
+        if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+            raise self.wrong(node, "half a character (a lone surrogate) stands here.", "Write the whole character.")
         try:
             return self.loader.construct_object(node)
         except (ValueError, OverflowError):
@@ -133,7 +259,7 @@ class _Reader:
             if not isinstance(key, yaml.ScalarNode):
                 raise self.wrong(key, "a word is meant before the colon.")
             self._harmless(key)
-            word = self.loader.construct_object(key)
+            word = self._scalar(key)
             if isinstance(word, bool):
                 raise self.wrong(key, f"a word is meant before the colon. {_AS_BOOLEAN}.")
             if word in found:

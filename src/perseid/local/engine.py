@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from perseid.engines.sequence.output import (
 )
 from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.engines.sequence.schema import STANDARD, common_type
+from perseid.errors import EventDataError
 from perseid.local.inputs import row_pieces
 from perseid.local.matches import Matches
 from perseid.local.notes import notes, warn_of_keys
@@ -33,6 +36,8 @@ from perseid.local.rows import Events, read_events
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match, check_relations, detect, make_match
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def match_here(
@@ -50,15 +55,19 @@ def match_here(
         # Matches that feed patterns are events like others: few, and made one by one.
         events = read_events(stream)
         patterns = [pattern.pattern for pattern in plan.patterns]
-        detection = detect(
-            patterns,
-            events,
-            kernel_matcher(plan),
-            horizon=horizon,
-            strictly_later=stream.strictly_later,
-            dedupe=stream.dedupe,
-            relations=relations,
-        )
+        try:
+            detection = detect(
+                patterns,
+                events,
+                kernel_matcher(plan),
+                horizon=horizon,
+                strictly_later=stream.strictly_later,
+                dedupe=stream.dedupe,
+                relations=relations,
+            )
+        except UnicodeEncodeError:
+            cells = ((name, value, e.time) for e in events for name, value in e.attributes.items())
+            raise _lone_surrogate_in(cells) from None
         there = {name for e in events for name in e.attributes}
         if events:
             warn_of_keys(plan, there)
@@ -78,10 +87,39 @@ def match_here(
         types.update(rows.kind_names)
         names |= columns_here
         known = {name: column_type(column) for name, column in rows.columns.items()}
-        numbered = make_plan(plan, known, strictly_later=stream.strictly_later)
-        found.extend(_gather(numbered, rows, horizon, counted))
+        try:
+            numbered = make_plan(plan, known, strictly_later=stream.strictly_later)
+            found.extend(_gather(numbered, rows, horizon, counted))
+        except UnicodeEncodeError:
+            raise _lone_surrogate_in(_cells(rows)) from None
     said = notes(plan, types, names, known) if rows_seen else []
     return Matches(_Listed(found), counted, reported, columns, said)
+
+
+def _lone_surrogate_in(cells: Iterable[tuple[str, Any, int]]) -> EventDataError:
+    """The error for a text that Arrow cannot hold, with the first of the cells (column, value, time) that has one."""
+    hint = "Replace it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
+    said = "holds half a character (a lone surrogate)."
+    for name, value, time in cells:
+        if _has_lone_surrogate(name):
+            return EventDataError(f"The name of column {name!r} {said}", hint=hint)
+        if _has_lone_surrogate(value):
+            moment = v.text(v.plain(_EPOCH + dt.timedelta(microseconds=time)))
+            return EventDataError(f"Column {name!r} of the event at {moment} {said}", hint=hint)
+    return EventDataError(f"A text of an event or of a relation {said}", hint=hint)
+
+
+def _cells(rows: Rows) -> Iterator[tuple[str, Any, int]]:
+    for name, column in rows.columns.items():
+        yield from zip(repeat(name), column if isinstance(column, list) else repeat(None), rows.time.tolist())
+
+
+def _has_lone_surrogate(value: Any) -> bool:
+    if isinstance(value, str):
+        return any("\ud800" <= char <= "\udfff" for char in value)
+    if isinstance(value, Mapping):
+        return any(_has_lone_surrogate(part) for pair in value.items() for part in pair)
+    return isinstance(value, list | tuple) and any(map(_has_lone_surrogate, value))
 
 
 def _compact(gathered: Gathered) -> Gathered:
