@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import random
 import sys
 from collections.abc import Callable
@@ -377,6 +378,11 @@ def test_documents_of_spark_are_not_matched_here() -> None:
         (ps.events, {"timestamp": "when"}, ["events takes no 'timestamp'. Did you mean 'time'?", "It takes: time, "]),
         (ps.events, {"strategy": "early"}, ["events takes no 'strategy'. Did you mean 'disorder'?"]),
         (ps.events, {"watermark": "1 hour"}, ["events takes no 'watermark'.", "df.withWatermark("]),
+        (ps.beliefs, {"key": "who"}, ["beliefs takes no 'key'. Did you mean 'of'?", "It takes: event, of, about, "]),
+        (ps.beliefs, {"order": "arrival"}, ["beliefs takes no 'order'.", "It takes: event, of, about, "]),
+        (ps.model, {"type": "kind"}, ["model takes no 'type'. Did you mean 'kind'?", "It takes: time, key, "]),
+        (ps.frames, {"order_by": "n"}, ["frames takes no 'order_by'.", "It takes: each, columns, time, "]),
+        (ps.trees("//a->a").match, {"time": "when"}, ["match takes no 'time'.", "ps.documents(data, time=…)"]),
     ],
 )
 def test_words_that_nobody_takes(run: Callable[..., object], words: dict[str, object], said: list[str]) -> None:
@@ -384,6 +390,15 @@ def test_words_that_nobody_takes(run: Callable[..., object], words: dict[str, ob
         run(ROWS, **words)
     for part in said:
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("run", [ps.beliefs, ps.model, ps.frames])
+def test_hint_of_a_declaration_names_no_other_declaration(run: Callable[..., object]) -> None:
+    for word in ("key", "order", "type", "id", "dedupe", "kee"):
+        if word not in inspect.signature(run).parameters:
+            with pytest.raises(ps.EventDataError) as caught:
+                run(ROWS, **{word: "x"})
+            assert "ps.events" not in str(caught.value)
 
 
 def test_one_event_is_a_list_of_one() -> None:

@@ -34,36 +34,49 @@ _OTHER_WORDS = {"partition_by": "key", "strategy": "disorder", "timestamp": "tim
 """Words that people try, and what they mean by them."""
 _DOCUMENT_WORDS = ("body", "path", "namespaces", "trusted", "format")
 """Words of documents that events have not."""
+_DECLARED_WITH = {"events", "beliefs", "model", "frames"}
+"""Functions that declare a stream: a hint lists their own parameters."""
+_OVER_DOCUMENTS = {"perseid.subscription_api", "perseid.subscription_table", "perseid.tree_api"}
+"""Modules with functions over streams of documents."""
+_PARAMETERS_IN = {
+    "beliefs": {"key": "of", "partition_by": "of", "type": "event", "probability": "p"},
+    "model": {"type": "kind", "id": "element"},
+}
+"""Parameters of other functions, by the function that has another name for them."""
 
 
 def named_words(run: Callable[P, R]) -> Callable[P, R]:
     """Refuse a keyword that the function does not take, with the word that was meant and where it is said."""
     taken = inspect.signature(run).parameters
     own = [name for name, one in taken.items() if one.kind is one.KEYWORD_ONLY]
+    over_documents = run.__module__ in _OVER_DOCUMENTS
 
     @wraps(run)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for word in kwargs:
             if word not in taken:
-                raise _unknown_word(run.__name__, word, own)
+                raise _unknown_word(run.__name__, word, own, "documents" if over_documents else "events")
         return run(*args, **kwargs)
 
     return checked
 
 
-def _unknown_word(what: str, word: str, own: list[str]) -> EventDataError:
+def _unknown_word(what: str, word: str, own: list[str], stream_function: str) -> EventDataError:
     meant = _OTHER_WORDS.get(word, word)
+    if meant not in own:
+        meant = _PARAMETERS_IN.get(what, {}).get(word, meant)
+    declares = what in _DECLARED_WITH
     stream = [*_EVENT_WORDS, "type"]
     if word == "watermark":
         hint = "A watermark is set on the DataFrame: df.withWatermark('ts', '10 minutes')."
     elif meant in _DOCUMENT_WORDS and meant not in own:
         hint = f"It is said of the documents: ps.documents(data, {meant}=…)."
-    elif meant in stream and meant not in own:
-        hint = f"It is said of the stream: ps.events(data, {meant}=…)."
+    elif meant in stream and meant not in own and not declares:
+        hint = f"It is said of the stream: ps.{stream_function}(data, {meant}=…)."
     else:
         hint = f"It takes: {', '.join(own)}." if own else "It takes no words by name."
-        if what != events.__name__:
-            hint += " What columns mean is said of the stream: ps.events(data, time=…)."
+        if not declares:
+            hint += f" What columns mean is said of the stream: ps.{stream_function}(data, time=…)."
     said = f" Did you mean {meant!r}?" if meant in own else did_you_mean(word, own)
     return EventDataError(f"{what} takes no {word!r}.{said}", hint=hint)
 
