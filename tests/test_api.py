@@ -8,6 +8,7 @@ import random
 import sys
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -399,6 +400,75 @@ def test_hint_of_a_declaration_names_no_other_declaration(run: Callable[..., obj
             with pytest.raises(ps.EventDataError) as caught:
                 run(ROWS, **{word: "x"})
             assert "ps.events" not in str(caught.value)
+
+
+class Column:
+    """A Column of Spark in what matters: it can be indexed and compared, and has no truth value."""
+
+    def __iter__(self) -> object:
+        raise TypeError("Column is not iterable")
+
+    def __getitem__(self, place: object) -> Column:
+        return self
+
+    def __bool__(self) -> bool:
+        raise ValueError("Cannot convert column into bool")
+
+    def __repr__(self) -> str:
+        return "Column<'at'>"
+
+
+Column.__module__ = "pyspark.sql.classic.column"
+PLANE = ps.metamodel("model plane node P (x bigint)")
+WHO = {"event": "At", "about": "place"}
+
+
+@pytest.mark.parametrize(
+    ("declare", "fixed", "parameters"),
+    [
+        (partial(ps.events, ROWS), {}, ["time", "type", "id", "order_by", "key"]),
+        (partial(ps.documents, ROWS), {"body": "xml"}, ["body", "type", "time", "id", "order_by", "key"]),
+        (partial(ps.documents, ROWS), {}, ["path"]),
+        (partial(ps.beliefs, ROWS), WHO, ["of", "about", "p", "given", "reading", "likelihood", "time"]),
+        (
+            partial(ps.model, ROWS, PLANE),
+            {},
+            ["time", "key", "order_by", "change", "element", "kind", "attribute", "value", "target"],
+        ),
+        (partial(ps.frames, ROWS, PLANE), {"each": [], "columns": {}}, ["time", "key"]),
+    ],
+)
+def test_column_instead_of_its_name_is_an_error_at_once(
+    declare: partial[object], fixed: dict[str, object], parameters: list[str]
+) -> None:
+    function = declare.func.__name__
+    several = {"id", "order_by", "key", "of", "about", "given"}
+    for parameter in parameters:
+        for given in [Column(), *([[Column()], ["k", Column()]] if parameter in several else [])]:
+            with pytest.raises(ps.EventDataError) as caught:
+                declare(**{**fixed, parameter: given})
+            assert f"{parameter}= takes " in str(caught.value)
+            assert "and this is pyspark.Column." in str(caught.value)
+            assert caught.value.hint == f"Write the name: ps.{function}(…, {parameter}='at')."
+
+
+@pytest.mark.parametrize("given", [{"A": Column()}, 3, None, ["ts"], pd.DataFrame(ROWS)["ts"]])
+def test_time_that_is_no_name_is_an_error_at_once(given: object) -> None:
+    with pytest.raises(ps.EventDataError, match="time= takes the name of a column"):
+        ps.events(ROWS, time=given)  # type: ignore[arg-type]
+
+
+def test_series_instead_of_its_name_is_an_error_at_once() -> None:
+    with pytest.raises(ps.EventDataError, match=r"takes names of columns, and this is pandas\.Series") as caught:
+        ps.events(ROWS, key=pd.DataFrame(ROWS)["k"])
+    assert caught.value.hint == "Write the name: ps.events(…, key='k')."
+
+
+def test_names_of_columns_come_in_any_iterable() -> None:
+    names = ("k", "v")
+    for given in (list(names), iter(names), pd.Index(names), dict.fromkeys(names).keys()):
+        assert ps.events(ROWS, key=given).key == names
+    assert ps.documents(ROWS, body="v", key=iter(names)).events.key == names
 
 
 def test_one_event_is_a_list_of_one() -> None:
