@@ -26,6 +26,7 @@ from perseid.jobs.tally import REJECTED, Tally, split
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError
 from perseid.spark.progress import batch_counts
+from perseid.spark.readable_sql import readable_sql
 
 log = logging.getLogger("perseid.jobs")
 
@@ -457,7 +458,7 @@ def of_python(error: BaseException) -> bool:
 
 def first_line(error: BaseException) -> str:
     """What an error of Spark says, without the stacks of Java and Python around it: ours where there is one."""
-    text = str(error)
+    text = readable_sql(str(error))
     said = _SAID.findall(text)
     if said:
         ours = [line for name, line in said if name.startswith("perseid.")]

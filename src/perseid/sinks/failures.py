@@ -10,6 +10,7 @@ from typing import Any
 from perseid.errors import PerseidError
 from perseid.settings import Secret
 from perseid.sinks.contract import Batch
+from perseid.spark.readable_sql import readable_sql
 
 LONGEST = 800
 """Characters of what another side said that are told on."""
@@ -47,7 +48,7 @@ def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> It
 
 def words(error: BaseException, secrets: Collection[str] = ()) -> str:
     """What an error says, in one bounded paragraph: without traces of calls, without secrets."""
-    text = error.message if isinstance(error, PerseidError) else str(error)
+    text = error.message if isinstance(error, PerseidError) else readable_sql(str(error))
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     lines = (line.rstrip() for line in text.splitlines())
