@@ -246,8 +246,17 @@ def test_one_pattern_of_a_set_keeps_its_producers() -> None:
 def test_parameters_take_what_people_write() -> None:
     rule = ps.pattern("pattern p(big decimal(8,2), span duration) match A a [v > :big] -> B b within :span")
     assert len(rule.bind(big=899.5, span="10 minutes").match([row(0, "A", v=900), row(599, "B")])) == 1
-    with pytest.raises(ps.UnknownNameError, match="declared and never used"):
-        ps.pattern("pattern p(x integer = 3) match A a [v > x]").check()
+
+
+def test_unused_parameter_is_a_warning() -> None:
+    rule = ps.pattern("pattern p(x integer = 3) match A a [v > 1]")
+    said = "Pattern p: the parameter 'x' is declared and never used. It is written with a colon, :x"
+    with pytest.warns(ps.PerseidWarning, match=said):
+        rule.check()
+    with pytest.warns(ps.PerseidWarning, match=said):
+        assert len(rule.bind(x=5).match([row(0, "A", v=2)])) == 1
+    with pytest.warns(ps.PerseidWarning, match=said):
+        assert len(rule.match([row(0, "A", v=2)])) == 1
 
 
 def test_an_empty_table_has_its_columns() -> None:
