@@ -161,6 +161,8 @@ class Runner:
         if self.job.past is not None and self.job.past.ended and not self._history_ended:
             running = running[0], self.job.answers(running[0])  # a query that starts after history reads it otherwise
             self._history_ended = True
+        if self.job.eyes is not None:
+            self.job.eyes.started(running[1].versions)
         self._tell_changes()
         handle = _Handle(self, running)
         try:
