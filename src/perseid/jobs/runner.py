@@ -27,6 +27,7 @@ from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError
 from perseid.spark.progress import batch_counts
 from perseid.spark.readable_sql import readable_sql
+from perseid.spark.worker_errors import worker_hint
 
 log = logging.getLogger("perseid.jobs")
 
@@ -268,8 +269,10 @@ class Runner:
             return
         if handle.failed is not None:
             said = str(handle.failed) if isinstance(handle.failed, PerseidError) else first_line(handle.failed)
-            raise JobError(f"Job {self.job.name!r} cannot go on: {said}") from handle.failed
-        raise JobError(f"The query of job {self.job.name!r} failed: {first_line(error)}") from error
+            hint = None if isinstance(handle.failed, PerseidError) else worker_hint(handle.failed)
+            raise JobError(f"Job {self.job.name!r} cannot go on: {said}", hint=hint) from handle.failed
+        said = first_line(error)
+        raise JobError(f"The query of job {self.job.name!r} failed: {said}", hint=worker_hint(error)) from error
 
     def _idle(self, handle: _Handle) -> bool:
         """Whether nothing comes that rules could wait for."""
