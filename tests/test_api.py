@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import random
 import sys
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -244,8 +246,17 @@ def test_one_pattern_of_a_set_keeps_its_producers() -> None:
 def test_parameters_take_what_people_write() -> None:
     rule = ps.pattern("pattern p(big decimal(8,2), span duration) match A a [v > :big] -> B b within :span")
     assert len(rule.bind(big=899.5, span="10 minutes").match([row(0, "A", v=900), row(599, "B")])) == 1
-    with pytest.raises(ps.UnknownNameError, match="declared and never used"):
-        ps.pattern("pattern p(x integer = 3) match A a [v > x]").check()
+
+
+def test_unused_parameter_is_a_warning() -> None:
+    rule = ps.pattern("pattern p(x integer = 3) match A a [v > 1]")
+    said = "Pattern p: the parameter 'x' is declared and never used. It is written with a colon, :x"
+    with pytest.warns(ps.PerseidWarning, match=said):
+        rule.check()
+    with pytest.warns(ps.PerseidWarning, match=said):
+        assert len(rule.bind(x=5).match([row(0, "A", v=2)])) == 1
+    with pytest.warns(ps.PerseidWarning, match=said):
+        assert len(rule.match([row(0, "A", v=2)])) == 1
 
 
 def test_an_empty_table_has_its_columns() -> None:
@@ -377,6 +388,11 @@ def test_documents_of_spark_are_not_matched_here() -> None:
         (ps.events, {"timestamp": "when"}, ["events takes no 'timestamp'. Did you mean 'time'?", "It takes: time, "]),
         (ps.events, {"strategy": "early"}, ["events takes no 'strategy'. Did you mean 'disorder'?"]),
         (ps.events, {"watermark": "1 hour"}, ["events takes no 'watermark'.", "df.withWatermark("]),
+        (ps.beliefs, {"key": "who"}, ["beliefs takes no 'key'. Did you mean 'of'?", "It takes: event, of, about, "]),
+        (ps.beliefs, {"order": "arrival"}, ["beliefs takes no 'order'.", "It takes: event, of, about, "]),
+        (ps.model, {"type": "kind"}, ["model takes no 'type'. Did you mean 'kind'?", "It takes: time, key, "]),
+        (ps.frames, {"order_by": "n"}, ["frames takes no 'order_by'.", "It takes: each, columns, time, "]),
+        (ps.trees("//a->a").match, {"time": "when"}, ["match takes no 'time'.", "ps.documents(data, time=…)"]),
     ],
 )
 def test_words_that_nobody_takes(run: Callable[..., object], words: dict[str, object], said: list[str]) -> None:
@@ -384,6 +400,84 @@ def test_words_that_nobody_takes(run: Callable[..., object], words: dict[str, ob
         run(ROWS, **words)
     for part in said:
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("run", [ps.beliefs, ps.model, ps.frames])
+def test_hint_of_a_declaration_names_no_other_declaration(run: Callable[..., object]) -> None:
+    for word in ("key", "order", "type", "id", "dedupe", "kee"):
+        if word not in inspect.signature(run).parameters:
+            with pytest.raises(ps.EventDataError) as caught:
+                run(ROWS, **{word: "x"})
+            assert "ps.events" not in str(caught.value)
+
+
+class Column:
+    """A Column of Spark in what matters: it can be indexed and compared, and has no truth value."""
+
+    def __iter__(self) -> object:
+        raise TypeError("Column is not iterable")
+
+    def __getitem__(self, place: object) -> Column:
+        return self
+
+    def __bool__(self) -> bool:
+        raise ValueError("Cannot convert column into bool")
+
+    def __repr__(self) -> str:
+        return "Column<'at'>"
+
+
+Column.__module__ = "pyspark.sql.classic.column"
+PLANE = ps.metamodel("model plane node P (x bigint)")
+WHO = {"event": "At", "about": "place"}
+
+
+@pytest.mark.parametrize(
+    ("declare", "fixed", "parameters"),
+    [
+        (partial(ps.events, ROWS), {}, ["time", "type", "id", "order_by", "key"]),
+        (partial(ps.documents, ROWS), {"body": "xml"}, ["body", "type", "time", "id", "order_by", "key"]),
+        (partial(ps.documents, ROWS), {}, ["path"]),
+        (partial(ps.beliefs, ROWS), WHO, ["of", "about", "p", "given", "reading", "likelihood", "time"]),
+        (
+            partial(ps.model, ROWS, PLANE),
+            {},
+            ["time", "key", "order_by", "change", "element", "kind", "attribute", "value", "target"],
+        ),
+        (partial(ps.frames, ROWS, PLANE), {"each": [], "columns": {}}, ["time", "key"]),
+    ],
+)
+def test_column_instead_of_its_name_is_an_error_at_once(
+    declare: partial[object], fixed: dict[str, object], parameters: list[str]
+) -> None:
+    function = declare.func.__name__
+    several = {"id", "order_by", "key", "of", "about", "given"}
+    for parameter in parameters:
+        for given in [Column(), *([[Column()], ["k", Column()]] if parameter in several else [])]:
+            with pytest.raises(ps.EventDataError) as caught:
+                declare(**{**fixed, parameter: given})
+            assert f"{parameter}= takes " in str(caught.value)
+            assert "and this is pyspark.Column." in str(caught.value)
+            assert caught.value.hint == f"Write the name: ps.{function}(…, {parameter}='at')."
+
+
+@pytest.mark.parametrize("given", [{"A": Column()}, 3, None, ["ts"], pd.DataFrame(ROWS)["ts"]])
+def test_time_that_is_no_name_is_an_error_at_once(given: object) -> None:
+    with pytest.raises(ps.EventDataError, match="time= takes the name of a column"):
+        ps.events(ROWS, time=given)  # type: ignore[arg-type]
+
+
+def test_series_instead_of_its_name_is_an_error_at_once() -> None:
+    with pytest.raises(ps.EventDataError, match=r"takes names of columns, and this is pandas\.Series") as caught:
+        ps.events(ROWS, key=pd.DataFrame(ROWS)["k"])
+    assert caught.value.hint == "Write the name: ps.events(…, key='k')."
+
+
+def test_names_of_columns_come_in_any_iterable() -> None:
+    names = ("k", "v")
+    for given in (list(names), iter(names), pd.Index(names), dict.fromkeys(names).keys()):
+        assert ps.events(ROWS, key=given).key == names
+    assert ps.documents(ROWS, body="v", key=iter(names)).events.key == names
 
 
 def test_one_event_is_a_list_of_one() -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from perseid.declare import named_words
+from perseid.declare import named_words, require_name
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
 from perseid.errors import EventDataError, UnsupportedError, did_you_mean, missing_column
@@ -134,6 +134,8 @@ def learn(
         raise EventDataError(
             f"{type(stream).__name__} is no stream of readings.", hint="Declare it: ps.beliefs(rows, model=…)."
         )
+    if truth is not None:
+        require_name("learn", "truth", truth)
     if len(stream.parts) != 1 or stream.certain:
         raise UnsupportedError(
             "A model is learnt of one stream, and others are beside it.", hint="Learn each by itself."

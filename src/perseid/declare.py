@@ -13,7 +13,7 @@ from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
 from perseid.engines.trees.formats import FORMATS, JSON, ROW, XML
 from perseid.engines.uncertain.streams import WAYS, Inference, Known, Sampling, Stream
-from perseid.errors import EventDataError, UnsupportedError, did_you_mean
+from perseid.errors import EventDataError, UnsupportedError, did_you_mean, type_name
 from perseid.lang.parser import parse_duration
 from perseid.local.beliefs import Belief, Beliefs
 from perseid.local.documents import Documents
@@ -34,36 +34,49 @@ _OTHER_WORDS = {"partition_by": "key", "strategy": "disorder", "timestamp": "tim
 """Words that people try, and what they mean by them."""
 _DOCUMENT_WORDS = ("body", "path", "namespaces", "trusted", "format")
 """Words of documents that events have not."""
+_DECLARED_WITH = {"events", "beliefs", "model", "frames"}
+"""Functions that declare a stream: a hint lists their own parameters."""
+_OVER_DOCUMENTS = {"perseid.subscription_api", "perseid.subscription_table", "perseid.tree_api"}
+"""Modules with functions over streams of documents."""
+_PARAMETERS_IN = {
+    "beliefs": {"key": "of", "partition_by": "of", "type": "event", "probability": "p"},
+    "model": {"type": "kind", "id": "element"},
+}
+"""Parameters of other functions, by the function that has another name for them."""
 
 
 def named_words(run: Callable[P, R]) -> Callable[P, R]:
     """Refuse a keyword that the function does not take, with the word that was meant and where it is said."""
     taken = inspect.signature(run).parameters
     own = [name for name, one in taken.items() if one.kind is one.KEYWORD_ONLY]
+    over_documents = run.__module__ in _OVER_DOCUMENTS
 
     @wraps(run)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for word in kwargs:
             if word not in taken:
-                raise _unknown_word(run.__name__, word, own)
+                raise _unknown_word(run.__name__, word, own, "documents" if over_documents else "events")
         return run(*args, **kwargs)
 
     return checked
 
 
-def _unknown_word(what: str, word: str, own: list[str]) -> EventDataError:
+def _unknown_word(what: str, word: str, own: list[str], stream_function: str) -> EventDataError:
     meant = _OTHER_WORDS.get(word, word)
+    if meant not in own:
+        meant = _PARAMETERS_IN.get(what, {}).get(word, meant)
+    declares = what in _DECLARED_WITH
     stream = [*_EVENT_WORDS, "type"]
     if word == "watermark":
         hint = "A watermark is set on the DataFrame: df.withWatermark('ts', '10 minutes')."
     elif meant in _DOCUMENT_WORDS and meant not in own:
         hint = f"It is said of the documents: ps.documents(data, {meant}=…)."
-    elif meant in stream and meant not in own:
-        hint = f"It is said of the stream: ps.events(data, {meant}=…)."
+    elif meant in stream and meant not in own and not declares:
+        hint = f"It is said of the stream: ps.{stream_function}(data, {meant}=…)."
     else:
         hint = f"It takes: {', '.join(own)}." if own else "It takes no words by name."
-        if what != events.__name__:
-            hint += " What columns mean is said of the stream: ps.events(data, time=…)."
+        if not declares:
+            hint += f" What columns mean is said of the stream: ps.{stream_function}(data, time=…)."
     said = f" Did you mean {meant!r}?" if meant in own else did_you_mean(word, own)
     return EventDataError(f"{what} takes no {word!r}.{said}", hint=hint)
 
@@ -116,6 +129,14 @@ def events(
         raise EventDataError(f"shards={shards!r}: it is a number from 1 to {MAX_SHARDS}.")
     if not isinstance(max_state, int) or max_state < MIN_STATE:
         raise EventDataError(f"max_state={max_state!r}: it is a number of bytes, {MIN_STATE} at least.")
+    if isinstance(time, Mapping):
+        time = {kind: require_name("events", "time", name) for kind, name in time.items()}
+    else:
+        require_name("events", "time", time)
+    require_name("events", "type", type)
+    ids, ranks, keys = (
+        _names_by_type(role, named) for role, named in (("id", id), ("order_by", order_by), ("key", key))
+    )
     strategy = strategy_of(disorder)
     if order == ARRIVAL and not isinstance(strategy, Buffer):
         raise EventDataError(
@@ -128,10 +149,10 @@ def events(
         kept,
         time,
         type,
-        _names(id),
-        _names(order_by),
+        ids,
+        ranks,
         strictly_later,
-        _names(key),
+        keys,
         dedupe,
         order,
         _idle(idle),
@@ -165,6 +186,13 @@ def documents(
 
     All else (``time``, ``key``, ``id``, …) is as in :func:`events`, and several tables are given by type, too.
     """
+    for role, name in (("body", body), ("path", path), ("type", type)):
+        if name is not None:
+            require_name("documents", role, name)
+    for role in ("time", "id", "order_by", "key"):
+        if role in rows and not isinstance(rows[role], Mapping):
+            require = require_name if role == "time" else require_names
+            rows[role] = require("documents", role, rows[role])
     _require_source(body, path, format)
     for word in ("id", "order_by", "key", "time"):
         if isinstance(rows.get(word), Mapping):
@@ -261,7 +289,11 @@ def _belief(
 ) -> Belief:  # fmt: skip
     if not isinstance(event, str) or not event.isidentifier():
         raise EventDataError(f"event={event!r}: it is what steps call the events, such as 'At'.")
-    keys, uncertain = _names(of), _names(about)
+    for role, name in (("p", p), ("reading", reading), ("likelihood", likelihood)):
+        if name is not None:
+            require_name("beliefs", role, name)
+    require_name("beliefs", "time", time)
+    keys, uncertain = require_names("beliefs", "of", of), require_names("beliefs", "about", about)
     if not uncertain:
         raise EventDataError("Nothing is said of what is uncertain.", hint="Name it: ps.beliefs(…, about='place').")
     twice = next((name for name in uncertain if name in keys), None)
@@ -274,7 +306,7 @@ def _belief(
                 f"{wrong}= is for readings, and there is no model of what is behind them.",
                 hint="Give one: model=ps.hidden_markov(…). Probabilities are named with p='…'.",
             )
-        befores = None if given is None else _names(given)
+        befores = None if given is None else require_names("beliefs", "given", given)
         if befores is not None and len(befores) != len(uncertain):
             raise EventDataError(
                 f"given= names {len(befores)} columns, and about= {len(uncertain)}.",
@@ -395,10 +427,44 @@ def _kept(data: Any) -> Any:
     return list(data) if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__") else data
 
 
-def _names(names: Any) -> Any:
+def require_name(function: str, parameter: str, name: Any) -> str:
+    """The name of a column that a declaration takes; anything else than a text is an error that names the parameter."""
+    if isinstance(name, str):
+        return name
+    raise _no_name(function, parameter, name, "the name of a column")
+
+
+def require_names(function: str, parameter: str, names: Any) -> tuple[str, ...]:
+    """The names of columns that a declaration takes: one, or several in any iterable."""
+    if isinstance(names, str):
+        return (names,)
+    # A Column of Spark and a Series of pandas have names, too, and are no names.
+    if isinstance(names, Mapping) or not isinstance(names, Iterable) or _name_in(names) is not None:
+        raise _no_name(function, parameter, names, "names of columns")
+    return tuple(require_name(function, parameter, name) for name in names)
+
+
+def _names_by_type(parameter: str, names: Any) -> Any:
     if isinstance(names, Mapping):
-        return {kind: _names(of_kind) for kind, of_kind in names.items()}
-    return (names,) if isinstance(names, str) else tuple(names)
+        return {kind: require_names("events", parameter, of_kind) for kind, of_kind in names.items()}
+    return require_names("events", parameter, names)
+
+
+def _no_name(function: str, parameter: str, given: Any, wanted: str) -> EventDataError:
+    name = _name_in(given) or {"time": "ts", "type": "type"}.get(parameter, "name")
+    return EventDataError(
+        f"{parameter}= takes {wanted}, and this is {type_name(given)}.",
+        hint=f"Write the name: ps.{function}(…, {parameter}={name!r}).",
+    )
+
+
+def _name_in(given: Any) -> str | None:
+    """The name of a Column or a Series, where it has one; an empty text for a computed Column without a plain name."""
+    if type_name(given).endswith(".Column"):
+        found = re.fullmatch(r"Column<'([\w.]+)'>", str(given))
+        return found[1] if found else ""
+    name = getattr(given, "name", None) if type_name(given).endswith("Series") else None
+    return name if isinstance(name, str) else None
 
 
 def microseconds(moment: dt.datetime, what: str) -> int:

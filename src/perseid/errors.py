@@ -191,9 +191,17 @@ class InputWarning(PerseidWarning):
     """A pattern has no match so far because no row of a type that it requires reached it, or every counted row is bad."""
 
 
+_INTERNAL = ("_perseid_", "__perseid_")
+
+
+def is_internal(name: str) -> bool:
+    """Is it a column that Perseid adds to the caller's? Messages do not list it."""
+    return name.lower().startswith(_INTERNAL)
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate most like ``name``, if one is like it at all."""
-    pool = sorted(set(candidates))
+    pool = sorted({one for one in candidates if is_internal(name) or not is_internal(one)})
     by_lower = {c.lower(): c for c in pool}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None
@@ -207,6 +215,7 @@ def did_you_mean(name: str, candidates: Iterable[str], otherwise: str = "") -> s
 
 def missing_column(where: str, name: str, role: str, there: Sequence[str], say: str) -> EventDataError:
     """That a table, or a row, lacks a column which was named for a role; ``say`` is how another is named."""
+    there = [one for one in there if not is_internal(one)]
     return EventDataError(
         f"{where} has no column {name!r}, which is to be the {role}.{did_you_mean(name, there)}",
         hint=f"It has: {', '.join(there) or 'nothing'}. Say which: {say}.",

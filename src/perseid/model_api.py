@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from perseid.compile.plan import Plan
-from perseid.declare import events, microseconds, named_words
+from perseid.declare import events, microseconds, named_words, require_name, require_names
 from perseid.engines.models.plan import ROLES
 from perseid.engines.models.repair import STRATEGIES, search
 from perseid.errors import (
@@ -113,10 +113,13 @@ def model(
     """
     _require_metamodel(metamodel)
     columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
+    for role, name in {"time": time, **columns}.items():
+        require_name("model", role, name)
     rows = events([], idle=idle, shards=shards, max_state=max_state)
-    named = _names(key), _names(order_by), columns, _names(observe)
+    keys = require_names("model", "key", key)
+    named = keys, require_names("model", "order_by", order_by), columns, _names(observe)
     return Models(
-        data, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, _beside(beside, key)
+        data, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, _beside(beside, keys)
     )
 
 
@@ -171,6 +174,8 @@ def frames(
     when the watermark is past its time; ``idle``, ``shards`` and ``max_state`` are as of :func:`events`.
     """
     _require_metamodel(metamodel)
+    require_name("frames", "time", time)
+    keys = require_names("frames", "key", key)
     rows = events([], idle=idle, shards=shards, max_state=max_state)
     snapshot = _snapshot(metamodel, each)
     _check_columns(metamodel, snapshot, columns)
@@ -178,7 +183,7 @@ def frames(
         data,
         metamodel.queries,
         time,
-        _names(key),
+        keys,
         observe=_names(observe),
         idle=rows.idle,
         shards=shards,

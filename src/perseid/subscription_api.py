@@ -54,13 +54,7 @@ class SubscriptionSet:
         is there if any subscription has SELECT or PUBLISH, and null for those that have neither; with ``results=True`` these
         have theirs too, ``<result>`` with what both blocks have found, and with ``results=False`` nothing is made.
         """
-        if not isinstance(stream, Documents):
-            raise EventDataError(
-                "Subscriptions are asked of documents.",
-                hint="Declare them: ps.documents(data, body='xml', type='feed').",
-            )
-        for _, data in stream.inputs():
-            require_here("match", data)
+        require_local_documents(stream)
         from perseid.local.joins import join_here
 
         return join_here(stream, self._levels, expand, self._publication, results)
@@ -122,6 +116,17 @@ class SubscriptionSet:
             parts = ", then ".join(f"{len(some):,}" for some in self._publication.levels)
             lines.append(f"  asked one after the other, as some read what others publish: {parts}")
         return "\n".join(lines) + "\n"
+
+
+def require_local_documents(stream: Any) -> None:
+    """Raise an error unless the stream is one of documents in this process."""
+    if not isinstance(stream, Documents):
+        raise EventDataError(
+            "Subscriptions are asked of documents.",
+            hint="Declare them: ps.documents(data, body='xml', type='feed').",
+        )
+    for _, data in stream.inputs():
+        require_here("match", data)
 
 
 def detect_given(stream: Documents, table: Any, *, shares: int, **how: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 from perseid.declare import named_words
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.engines.joins.table import append, checked_folder, files_in, listed, read_file, standing
-from perseid.errors import PerseidError
+from perseid.errors import PerseidError, UnknownNameError, nearest
 from perseid.local.documents import Documents
-from perseid.subscription_api import detect_given, note_which, subscriptions
+from perseid.subscription_api import detect_given, note_which, require_local_documents, subscriptions
 from perseid.viz.words import many
 
 
@@ -42,10 +42,21 @@ class SubscriptionTable:
         append(self._folder, table)
 
     def remove(self, whose: Iterable[str]) -> None:
-        """Take subscriptions out; those that are not there are passed over."""
-        names = [whose] if isinstance(whose, str) else list(whose)
-        if names:
-            append(self._folder, listed(dict.fromkeys(map(str, names))))
+        """Remove subscriptions; if one of the names is unknown, that is an error and none is removed."""
+        names = [whose] if isinstance(whose, str) else list(map(str, whose))
+        if not names:
+            return
+        known = self.standing()
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None:
+            raise UnknownNameError(
+                f"There is no subscription {unknown!r} to remove.",
+                nearest=nearest(unknown, known),
+                hint="table.standing() has those that there are; none was removed."
+                if known
+                else "The table has no subscriptions.",
+            )
+        append(self._folder, listed(dict.fromkeys(names)))
 
     def standing(self) -> dict[str, str]:
         """The subscriptions that stand, by whose they are."""
@@ -53,8 +64,14 @@ class SubscriptionTable:
 
     @named_words
     def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> Any:
-        """What those that stand now find in documents of this process."""
-        return subscriptions(self.standing()).match(stream, expand=expand, results=results)
+        """What those that stand now find in documents of this process; without any, a table without rows."""
+        there = self.standing()
+        if there:
+            return subscriptions(there).match(stream, expand=expand, results=results)
+        require_local_documents(stream)
+        from perseid.local.joins import join_here
+
+        return join_here(stream, (), expand, None, results)
 
     @named_words
     def detect(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import threading
@@ -16,8 +17,10 @@ from urllib.request import urlopen
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
+from rich.console import Console
 
 import perseid as ps
+from perseid.cli.running import shown
 from perseid.jobs.eyes import Eyes
 from perseid.jobs.folders import Folder
 from perseid.jobs.ledger import Ledger, Lock
@@ -455,6 +458,43 @@ def test_a_job_is_seen_by_its_metrics_and_its_status(setting: Setting) -> None:
     assert status["answers"] == {"big match": 2}
     assert status["totals"]["read"] == 3
     assert status["levels"]["live_keys"] == 2
+
+
+def test_status_after_a_restart_is_that_of_the_new_process(setting: Setting) -> None:
+    own = Folder(str(setting.folder / "checkpoint")) / "perseid"
+
+    def status() -> tuple[dict[str, Any], str]:
+        read = json.loads(own.read("status.json") or b"{}")
+        console = Console(width=200, record=True, file=io.StringIO())
+        console.print(shown(read, time.time()))
+        return read, console.export_text()
+
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "z", 0))
+    setting.rules.texts = {"big": BIG}
+    Runner(replace(setting.job(trigger={"availableNow": True}), eyes=Eyes("job", own))).run()
+    before, text = status()
+    assert before["rules"] == ["big"]
+    assert before["answers"] == {"big match": 1}
+    assert "big match" in text
+
+    setting.rules.texts = {"pairs": PAIRS}
+    runner = Runner(replace(setting.job(), eyes=Eyes("job", own)))
+    running = threading.Thread(target=runner.run)
+    running.start()
+    found = [(before, text)]
+    try:
+        until(lambda: found.append(status()) or found[-1][0]["since"] > before["since"])  # type: ignore[func-returns-value]
+    finally:
+        runner.stop()
+        running.join(WAIT)
+    after, text = found[-1]
+    assert after["rules"] == ["pairs"]
+    assert after["last"] is None
+    assert after["answers"] == {}
+    assert after["since"] > before["since"]
+    assert "no batch yet" in text
+    assert "rules: pairs" in text
+    assert "big" not in text
 
 
 def test_too_many_bad_rows_end_the_job(setting: Setting) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import perseid as ps
-from perseid.errors import PerseidError, UnsupportedError
+from perseid.errors import PerseidError, UnknownNameError, UnsupportedError
 
 SAME = "Feed//a->x FOLLOWED BY{x = y, 1 day} Feed//a->y"
 FEED = ps.documents(
@@ -23,9 +23,8 @@ def test_what_stands(tmp_path: Path) -> None:
     table.add({"ann": SAME, "bob": SAME})
     table.add({"ann": SAME.replace("//a", "//b")})
     table.remove("bob")
-    table.remove(["nobody"])
     assert table.standing() == {"ann": SAME.replace("//a", "//b")}
-    assert "4 files" in table.explain()
+    assert "3 files" in table.explain()
     assert "Feed//b->n0" in table.explain()
     (row,) = table.match(FEED).to_pylist()
     assert row["subscriptions"] == ["ann"]
@@ -40,6 +39,37 @@ def test_one_that_is_wrong_is_named_and_none_is_added(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(PerseidError, match="no subscription to add"):
         table.add({})
+
+
+@pytest.mark.parametrize("words", [{}, {"expand": True}, {"results": True}, {"expand": True, "results": True}])
+def test_match_without_subscriptions_has_its_columns_and_no_rows(tmp_path: Path, words: dict[str, bool]) -> None:
+    table = ps.subscription_table(tmp_path)
+    table.add({"ann": SAME})
+    usual = table.match(FEED, **words)
+    assert usual.num_rows > 0
+    table.remove("ann")
+    assert table.match(FEED, **words).equals(usual.slice(0, 0))
+
+
+def test_match_without_subscriptions_still_needs_documents(tmp_path: Path) -> None:
+    with pytest.raises(PerseidError, match="asked of documents"):
+        ps.subscription_table(tmp_path).match([{"xml": "<a/>"}])  # type: ignore[arg-type]
+
+
+def test_removing_an_unknown_subscription_is_an_error_and_removes_none(tmp_path: Path) -> None:
+    table = ps.subscription_table(tmp_path)
+    with pytest.raises(UnknownNameError, match="no subscription 'ann' to remove"):
+        table.remove("ann")
+    table.add({"anna": SAME, "bob": SAME})
+    with pytest.raises(UnknownNameError) as found:
+        table.remove(["bob", "ana"])
+    assert found.value.nearest == "anna"
+    assert set(table.standing()) == {"anna", "bob"}
+    table.remove([])
+    table.remove(["bob", "bob"])
+    with pytest.raises(UnknownNameError, match="no subscription 'bob' to remove"):
+        table.remove("bob")
+    assert set(table.standing()) == {"anna"}
 
 
 def test_a_folder_that_only_some_see() -> None:

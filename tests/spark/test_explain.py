@@ -56,6 +56,17 @@ def test_what_runs_where(frame: DataFrame) -> None:
     assert "b.ip <> a.ip (the engine asks it, after the shuffle)" in flat
 
 
+def test_plan_shows_no_internal_names(spark: SparkSession) -> None:
+    columns = "timestamp'2026-01-01' ts, 'Login' type, 'ann' user, 'a' Case, 'b' case, '0' _perseid_position"
+    text = "pattern p match Login a [`Case` = 'a/b' and user <> 'it''s'] -> Login b within 1 minute partition by user"
+    told = ps.pattern(text).explain(ps.events(spark.sql(f"select {columns}")))
+    assert "perseid_" not in told
+    assert "X'" not in told
+    flat = re.sub(r"\s+", " ", told)
+    assert "input 5 columns" in flat
+    assert "`user` <> 'it''s'" in flat
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda p: p.stem)
 def test_golden(path: Path, frame: DataFrame) -> None:
     def added(text: str) -> str:

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
 from typer.testing import CliRunner, Result
 
 import perseid as ps
@@ -321,6 +322,8 @@ MISTAKES: list[tuple[Callable[[Any], object], str, str]] = [
     (lambda df: ps.pattern(PAIR).match(df), "match works on data of this process", "Use detect(…)."),
     (lambda df: ps.pattern(PAIR).detect([ROW]), "this is list", "use match(…)"),
     (lambda df: ps.pattern(PAIR).detect(df, time="ts"), "detect takes no 'time'.", "ps.events(data, time=…)"),
+    (lambda df: ps.events(df, time=f.col("ts")), "this is pyspark.Column.", "ps.events(…, time='ts')"),
+    (lambda df: ps.events(df, key=df.user.substr(1, 2)), "this is pyspark.Column.", "ps.events(…, key='name')"),
     (lambda df: ps.events(df, timestamp="ts"), "events takes no 'timestamp'.", "Did you mean 'time'?"),
     (lambda df: ps.trees("//a->x").detect(ps.documents(df, body="xml")), "no column 'xml'", "It has: ts, type, user, ip, amount."),
     (lambda _: ps.pattern(PAIR).match(ROW), "This is one event", "[{…}]"),

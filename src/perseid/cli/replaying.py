@@ -136,8 +136,9 @@ def _watched(spark: Any, work: Callable[[], Replayed]) -> Replayed:
         if isinstance(error, ps.PerseidError):
             raise error
         from perseid.jobs.runner import JobError, first_line
+        from perseid.spark.worker_errors import worker_hint
 
-        raise JobError(f"The replay failed: {first_line(error)}") from error
+        raise JobError(f"The replay failed: {first_line(error)}", hint=worker_hint(error)) from error
     return found[0]
 
 

@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,6 +37,8 @@ MANY = 8
 where it has nothing to do, and the number stays what it was when the checkpoint was begun."""
 STALE = 60.0
 """Seconds without a batch after which a job is said to be silent."""
+MAX_RULES_SHOWN = 20
+"""Names of rules that a terminal shows."""
 
 
 def run_command(
@@ -159,7 +161,7 @@ def status_command(
     checkpoint = str(job) if job.is_dir() else read_or_fail(job).checkpoint
     status = _read_status(checkpoint)
     if status is None:
-        typer.echo(f"No job has finished a batch with the checkpoint {checkpoint}.", err=True)
+        typer.echo(f"No job has started with the checkpoint {checkpoint}.", err=True)
         raise typer.Exit(1)
     if as_json:
         typer.echo(json.dumps(status, ensure_ascii=False))
@@ -193,9 +195,20 @@ def _read_status(checkpoint: str) -> dict[str, Any] | None:
     return found
 
 
+def _listed(rules: Sequence[str]) -> str:
+    more = len(rules) - MAX_RULES_SHOWN
+    return ", ".join([*rules[:MAX_RULES_SHOWN], *([f"and {more:,} more"] if more > 0 else [])])
+
+
 def shown(status: Mapping[str, Any], now: float) -> Group:
     """How a job stands, for a terminal."""
     last, totals, levels = status["last"], status["totals"], status["levels"]
+    refused = [Text(f"refused: {said}") for said in status["refused"].values()]
+    rules = _listed(status.get("rules", ()))
+    if last is None:
+        head = Text(f"{status['job']}: started {max(0.0, now - status['since']):,.0f} s ago, no batch yet")
+        head.stylize("bold")
+        return Group(head, *([Text(f"rules: {rules}")] if rules else []), *refused)
     at = dt.datetime.fromisoformat(last["at"]).timestamp()
     ago = max(0.0, now - at)
     silent = " (silent)" if ago > STALE else ""
@@ -213,11 +226,11 @@ def shown(status: Mapping[str, Any], now: float) -> Group:
                   f"{levels.get('state_bytes', 0):,} bytes"),
         ("dead letters", f"{totals['dead_letters']:,}"),
         ("capped, dropped", f"{totals['capped']:,}, {totals['dropped']:,}"),
+        *([("rules", rules)] if rules else []),
         ("rules changed", f"{status.get('changes', 0)}"),
     ):  # fmt: skip
         facts.add_row(name, value)
     answers = Table("answers", "all", "last batch", box=None, pad_edge=False)
     for name, count in sorted(status["answers"].items()):
         answers.add_row(name, f"{count:,}", f"{last['answers'].get(name, 0):,}")
-    refused = [Text(f"refused: {said}") for said in status["refused"].values()]
     return Group(head, facts, *([answers] if status["answers"] else []), *refused)

@@ -10,7 +10,7 @@ from typing import Any
 
 from perseid.api import PatternSet, patterns
 from perseid.declare import micros_of
-from perseid.errors import BindingError, EventDataError, PatternError, PerseidError, missing_column
+from perseid.errors import BindingError, EventDataError, PatternError, PerseidError, did_you_mean, missing_column
 from perseid.jobs.rule_tables import Table
 from perseid.jobs.rules import read_patterns
 from perseid.jobs.spec import JobFile
@@ -82,6 +82,16 @@ def load_patterns(job: JobFile) -> PatternSet:
     if isinstance(job.stream, SubscriptionStream):
         raise SettingsError("A job with subscriptions has no patterns.")
     return bound(patterns_of(texts_of(job)), job.bind)
+
+
+def unused_values(rules: PatternSet, values: Mapping[str, Any]) -> dict[str, str]:
+    """Values for parameters that no pattern declares, each with a sentence for the log."""
+    declared = {parameter.name for pattern in rules.tree.patterns for parameter in pattern.parameters}
+    return {
+        name: f"bind: no pattern has a parameter {name!r}; its value is unused.{did_you_mean(name, declared)}"
+        for name in values
+        if name not in declared
+    }
 
 
 def bound(rules: PatternSet, values: dict[str, Any]) -> PatternSet:

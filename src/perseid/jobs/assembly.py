@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perseid.jobs.asking import METAMODEL, bound, load_relations, load_subscriptions, patterns_of, texts_of
+from perseid.api import PatternSet
+from perseid.jobs.asking import (
+    METAMODEL,
+    bound,
+    load_relations,
+    load_subscriptions,
+    patterns_of,
+    texts_of,
+    unused_values,
+)
 from perseid.jobs.eyes import Eyes
 from perseid.jobs.folders import Folder
 from perseid.jobs.history import Past, past_of
@@ -36,6 +46,7 @@ from perseid.sources.rules import Counts, StopRule
 from perseid.spark.inputs import literal, quoted
 
 VERSION = "version"
+log = logging.getLogger("perseid.jobs")
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,8 @@ class _Asked:
         streaming = any(frame.isStreaming for frame in frames.values())
         self._checkpoint: str | None = job.checkpoint if streaming else None
         """Looked at once, at the start; later it is in use."""
+        self._unused: set[str] = set()
+        """Parameters of the file's values that were logged as unused."""
 
     def answers(self, texts: Texts) -> Answers:
         checkpoint, self._checkpoint = self._checkpoint, None
@@ -96,7 +109,7 @@ class _Asked:
         if isinstance(stream, ModelStream) and stream.react:
             assert isinstance(declared, Models)
             return Answers(react(declared, checkpoint=checkpoint), {})
-        rules = bound(patterns_of(texts.patterns), self._job.bind)
+        rules = self._bound(patterns_of(texts.patterns))
         relations = {name: [tuple(row) for row in json.loads(text)] for name, text in texts.relations.items()}
         words: dict[str, Any] = {"relations": relations or None, "checkpoint": checkpoint}
         if self._job.dead_letters is not None:
@@ -106,6 +119,18 @@ class _Asked:
         versions = versions_of(rules)
         frame = _versioned(rules.detect(declared, **words), versions)
         return Answers(frame, versions, keys_of(rules, frame.columns))
+
+    def _bound(self, rules: PatternSet) -> PatternSet:
+        """The rules with the values of the job's file.
+
+        Rules that change must not stop a job because the last one with a parameter is gone: an unused value is a warning.
+        """
+        unused = unused_values(rules, self._job.bind)
+        for name, sentence in unused.items():
+            if name not in self._unused:
+                log.warning("%s", sentence)
+        self._unused = set(unused)
+        return bound(rules, {name: value for name, value in self._job.bind.items() if name not in unused})
 
     def _subscribed(self, stream: SubscriptionStream, checkpoint: str | None) -> Any:
         declared = declare(stream, self._frames)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -54,7 +54,10 @@ class Eyes:
             self._log = log.open("a", encoding="utf-8")
         self._server: Any = None
         self._since = time.time()
-        self._status: dict[str, Any] = {"job": job, "answers": {}, "totals": {}, "refused": {}}
+        self._status: dict[str, Any] = {
+            "job": job, "since": self._since, "rules": [], "last": None, "levels": {}, "answers": {}, "totals": {},
+            "refused": {},
+        }  # fmt: skip
         self._pending: dict[int, Written] = {}
         self._last = -1
 
@@ -99,6 +102,11 @@ class Eyes:
     def wrote(self, written: Written) -> None:
         """Called when all sinks have a batch."""
         self._pending[written.number] = written
+
+    def started(self, rules: Iterable[str]) -> None:
+        """Called when a query starts, with the names of its rules: the status of an earlier process is replaced."""
+        self._status["rules"] = sorted(rules)
+        self._keep()
 
     def changed(self, changes: int, retries: int, refused: Mapping[str, str]) -> None:
         """Called when rules were changed or refused, or the query was started again."""
@@ -183,12 +191,12 @@ class Eyes:
         for name, count in facts["types"].items():
             types[name] = types.get(name, 0) + count
         levels = [sum(total) for total in zip(*self._held.values(), strict=True)]
-        self._status |= {"since": self._since, "last": dict(facts), "levels": dict(zip(GAUGES, levels, strict=False))}
+        self._status |= {"last": dict(facts), "levels": dict(zip(GAUGES, levels, strict=False))}
         self._keep()
 
     def _keep(self) -> None:
-        """Write down how the job stands, once there was a batch."""
-        if self._own is not None and "last" in self._status:
+        """Write the status of the job."""
+        if self._own is not None:
             self._own.write(STATUS, json.dumps(self._status, ensure_ascii=False).encode())
 
     def close(self) -> None:

@@ -26,6 +26,8 @@ from perseid.jobs.tally import REJECTED, Tally, split
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError
 from perseid.spark.progress import batch_counts
+from perseid.spark.readable_sql import readable_sql
+from perseid.spark.worker_errors import worker_hint
 
 log = logging.getLogger("perseid.jobs")
 
@@ -160,6 +162,8 @@ class Runner:
         if self.job.past is not None and self.job.past.ended and not self._history_ended:
             running = running[0], self.job.answers(running[0])  # a query that starts after history reads it otherwise
             self._history_ended = True
+        if self.job.eyes is not None:
+            self.job.eyes.started(running[1].versions)
         self._tell_changes()
         handle = _Handle(self, running)
         try:
@@ -265,8 +269,10 @@ class Runner:
             return
         if handle.failed is not None:
             said = str(handle.failed) if isinstance(handle.failed, PerseidError) else first_line(handle.failed)
-            raise JobError(f"Job {self.job.name!r} cannot go on: {said}") from handle.failed
-        raise JobError(f"The query of job {self.job.name!r} failed: {first_line(error)}") from error
+            hint = None if isinstance(handle.failed, PerseidError) else worker_hint(handle.failed)
+            raise JobError(f"Job {self.job.name!r} cannot go on: {said}", hint=hint) from handle.failed
+        said = first_line(error)
+        raise JobError(f"The query of job {self.job.name!r} failed: {said}", hint=worker_hint(error)) from error
 
     def _idle(self, handle: _Handle) -> bool:
         """Whether nothing comes that rules could wait for."""
@@ -457,7 +463,7 @@ def of_python(error: BaseException) -> bool:
 
 def first_line(error: BaseException) -> str:
     """What an error of Spark says, without the stacks of Java and Python around it: ours where there is one."""
-    text = str(error)
+    text = readable_sql(str(error))
     said = _SAID.findall(text)
     if said:
         ours = [line for name, line in said if name.startswith("perseid.")]

@@ -38,12 +38,12 @@ def join_here(
 ) -> Any:
     """An Arrow table: a row for each pair of documents and choice of nodes, or for each subscription that is due to one.
 
-    Subscriptions of a level see what those of the levels before have published.
+    Subscriptions of a level see what those of the levels before have published. Without a level the table has no rows.
     """
     given = _Given.read(documents)
     if len(levels) > 1 and PUBLISHED in given.kept.column_names:
         raise EventDataError(f"A column is named {PUBLISHED!r}, as one of ours is.", hint="Rename it.")
-    asked = publication is not None and (publication.makes if results is None else results)
+    asked = bool(publication is not None and publication.makes) if results is None else results
     maker = None
     if publication is not None and (asked or len(levels) > 1):
         maker = _Maker(publication, given, documents.namespaces, asked, results is True)

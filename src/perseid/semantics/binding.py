@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from perseid.errors import BindingError, UnknownNameError, did_you_mean, nearest
+from perseid.errors import BindingError, UnknownNameError, did_you_mean, nearest, warn
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.parser import parse_duration
@@ -92,7 +92,7 @@ def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> as
 
 
 def check_declared(pattern: ast.Pattern) -> None:
-    """Every ``:name`` of the pattern is declared in its head, and every declared one is used."""
+    """Raise an error for a ``:name`` that the head of the pattern does not declare; warn of a declared one without a use."""
     declared = {p.name for p in pattern.parameters}
     for param in _params(pattern):
         if param.name not in declared:
@@ -105,10 +105,9 @@ def check_declared(pattern: ast.Pattern) -> None:
     used = {param.name for param in _params(pattern)}
     for parameter in pattern.parameters:
         if parameter.name not in used:
-            raise UnknownNameError(
-                f"The parameter {parameter.name!r} is declared and never used.",
-                span=parameter.span,
-                hint=f"It is written with a colon: :{parameter.name}. Without one it would be a column.",
+            warn(
+                f"Pattern {pattern.name}: the parameter {parameter.name!r} is declared and never used. "
+                f"It is written with a colon, :{parameter.name}; without one it is a column."
             )
 
 

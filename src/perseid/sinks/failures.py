@@ -10,6 +10,8 @@ from typing import Any
 from perseid.errors import PerseidError
 from perseid.settings import Secret
 from perseid.sinks.contract import Batch
+from perseid.spark.readable_sql import readable_sql
+from perseid.spark.worker_errors import worker_hint
 
 LONGEST = 800
 """Characters of what another side said that are told on."""
@@ -39,7 +41,7 @@ def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> It
         raise
     except Exception as error:
         what = "This sink cannot be used" if batch is None else f"Batch {batch.number} was not written"
-        hint = error.hint if isinstance(error, PerseidError) else None
+        hint = error.hint if isinstance(error, PerseidError) else worker_hint(error)
         number = None if batch is None else batch.number
         # Behind "from" the other side's own text would be shown, with whatever is in it.
         raise SinkError(f"{sink}: {what}: {words(error, secrets)}", sink=sink, batch=number, hint=hint) from None
@@ -47,7 +49,7 @@ def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> It
 
 def words(error: BaseException, secrets: Collection[str] = ()) -> str:
     """What an error says, in one bounded paragraph: without traces of calls, without secrets."""
-    text = error.message if isinstance(error, PerseidError) else str(error)
+    text = error.message if isinstance(error, PerseidError) else readable_sql(str(error))
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     lines = (line.rstrip() for line in text.splitlines())

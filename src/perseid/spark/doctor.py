@@ -23,8 +23,8 @@ from perseid.engines.registry import engines
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.binding import bind
 from perseid.semantics.resolve import resolve
+from perseid.spark.worker_errors import GUIDE
 
-GUIDE = "docs/guides/executors.md"
 _ROUNDS = 3
 _MOST_TASKS = 2_000
 _LONGEST = 300

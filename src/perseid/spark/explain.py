@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 from perseid.compile.plan import PatternPlan, Plan, Predicate
 from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer
-from perseid.errors import UnsupportedError, did_you_mean
+from perseid.errors import UnsupportedError, did_you_mean, is_internal
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr
 from perseid.local.narrow import Key
@@ -26,6 +26,7 @@ from perseid.spark.expressions import predicate_text
 from perseid.spark.input_counts import named_types
 from perseid.spark.inputs import Input, delay_of, field_type, inputs_of, key_text, quoted, time_text, types_of
 from perseid.spark.projection import MAX_HITS, Projection, columns_seen, project
+from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker import ROUTE
 from perseid.viz.detection import Row, all_needed, caps, engines, fed, kernels, routes, section
 
@@ -119,7 +120,8 @@ def _input(one: Input) -> str:
     ids = ", ".join(one.id) or "all columns"
     ranks = f", equal times by {', '.join(one.order_by)}" if one.order_by else ""
     time = f"{one.time} ({_describe_time(one.columns[one.time])})"
-    return f"{len(one.own)} columns; time from {time}, {kind}, identity from {ids}{ranks}"
+    own = [name for name, _, _ in one.own if not is_internal(name)]
+    return f"{len(own)} columns; time from {time}, {kind}, identity from {ids}{ranks}"
 
 
 def _describe_time(kind: st.DataType) -> str:
@@ -144,7 +146,8 @@ def _types(plan: Plan, projection: Projection) -> list[Row]:
     return rows
 
 
-def _short(sql: str) -> str:
+def _short(sql: str, one: Input) -> str:
+    sql = readable_sql(sql, {here: name for name, here, _ in one.own if here != name})
     return sql if len(sql) <= _SQL else sql[: _SQL - 1].rstrip() + "…"
 
 
@@ -154,8 +157,9 @@ def _catalyst(plan: Plan, projection: Projection) -> list[Row]:
     for number in projection.in_catalyst:
         predicate = plan.predicates[number]
         text = print_expr(predicate.expr)
-        queries = dict.fromkeys(_sql(predicate, one) for one in projection.inputs)
-        rows += [("in Catalyst", f"{text}  as  {_short(sql)}") for sql in queries if sql is not None]
+        written = ((_sql(predicate, one), one) for one in projection.inputs)
+        shown = dict.fromkeys(_short(sql, one) for sql, one in written if sql is not None)
+        rows += [("in Catalyst", f"{text}  as  {sql}") for sql in shown]
     rows += [("computed there", text) for text in projection.job.made]
     if not rows and not projection.on_executors:
         return [("in Catalyst", "no condition: all of them need earlier events" if plan.predicates else "no condition")]
@@ -194,7 +198,7 @@ def _dropped(plan: Plan, projection: Projection) -> list[Row]:
     for one, wanted in zip(projection.inputs, projection.wanted, strict=True):
         where = f"of {one.event_type}: " if one.event_type is not None else ""
         if wanted is not None:
-            rows.append(("dropped before", f"{where}rows for which this is not true: {_short(wanted)}"))
+            rows.append(("dropped before", f"{where}rows for which this is not true: {_short(wanted, one)}"))
         elif plan.event_types is None:
             rows.append(("dropped before", f"{where}rows without a time only; {all_needed(plan)}"))
         else:
@@ -221,7 +225,8 @@ def _crossing(projection: Projection) -> str:
         parts.append(f"{len(job.ranks)} of order_by")
     if job.made:
         parts.append(f"{len(job.made)} computed")
-    parts.append(f"columns {', '.join(job.columns)}" if job.columns else "no column of the data")
+    columns = [name for name in job.columns if not is_internal(name)]
+    parts.append(f"columns {', '.join(columns)}" if columns else "no column of the data")
     return "; ".join(parts)
 
 

@@ -1,0 +1,24 @@
+"""Hints for failures of Spark's Python workers that a wrong Python, or a missing package, causes."""
+
+from __future__ import annotations
+
+import re
+
+GUIDE = "docs/guides/executors.md"
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(perseid|lark|numba|numpy|pyarrow)\b[^']*'")
+_OTHER_PYTHON = ("PYTHON_VERSION_MISMATCH", "Cannot run program")
+_SET = (
+    "Set PYSPARK_PYTHON before the session starts, or spark.pyspark.python, to a Python that has the same minor version "
+    f"as the driver's, and perseid with its dependencies. {GUIDE} shows each way; `perseid doctor` checks the executors."
+)
+
+
+def worker_hint(error: BaseException) -> str | None:
+    """The settings to change where Python workers lack a package of perseid or run another Python; None for other errors."""
+    text = str(error)
+    found = _MISSING.search(text)
+    if found is not None:
+        return f"The Python of Spark's workers has no {found[1]}. {_SET}"
+    if any(sign in text for sign in _OTHER_PYTHON):
+        return f"Spark's workers cannot run the Python of the driver. {_SET}"
+    return None
