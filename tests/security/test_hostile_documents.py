@@ -13,6 +13,7 @@ from perseid.engines.trees import layout as y
 from perseid.engines.trees import limits
 from perseid.engines.trees.tokens import Scanner
 from perseid.errors import DocumentError
+from perseid.jobs import texts
 from perseid.lang.tree_parser import parse_tree
 from tests.engines.tree_matching import matcher_of
 from tests.security.documents import CHUNK, ROWS, TAKEN, Chunks, Hostile, Outcome, Read, Refused
@@ -149,5 +150,6 @@ def test_the_page_has_these_rows() -> None:
 
 def test_the_page_has_these_limits() -> None:
     said = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", PAGE, re.MULTILINE))
-    meant = {name: f"{value:,}" for name, value in vars(limits).items() if name.isupper()}
-    assert said == meant
+    meant = {name: value for name, value in vars(limits).items() if name.isupper()}
+    meant |= {name: value for name, value in vars(texts).items() if name.startswith("MAX_")}
+    assert said == {name: f"{value:,}" for name, value in meant.items()}
