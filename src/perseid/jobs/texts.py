@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perseid.errors import MissingExtraError
+from perseid.semantics.values import has_lone_surrogate
 from perseid.settings import SettingsError
 
 try:
@@ -239,7 +240,7 @@ class _Reader:
                 f"a number has more than {MAX_NUMBER_CHARS} characters.",
                 "Put it into quotes if a text or a key is meant.",
             )
-        if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        if has_lone_surrogate(text):
             raise self.wrong(node, "half a character (a lone surrogate) stands here.", "Write the whole character.")
         try:
             return self.loader.construct_object(node)

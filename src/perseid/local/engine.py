@@ -116,7 +116,7 @@ def _cells(rows: Rows) -> Iterator[tuple[str, Any, int]]:
 
 def _has_lone_surrogate(value: Any) -> bool:
     if isinstance(value, str):
-        return any("\ud800" <= char <= "\udfff" for char in value)
+        return v.has_lone_surrogate(value)
     if isinstance(value, Mapping):
         return any(_has_lone_surrogate(part) for pair in value.items() for part in pair)
     return isinstance(value, list | tuple) and any(map(_has_lone_surrogate, value))

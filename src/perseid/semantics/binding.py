@@ -13,6 +13,7 @@ from perseid.errors import BindingError, UnknownNameError, did_you_mean, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.parser import parse_duration
+from perseid.semantics.values import has_lone_surrogate
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICRO = dt.timedelta(microseconds=1)
@@ -49,7 +50,7 @@ def literal_of(value: object) -> ex.Literal:
         case float():
             return ex.Literal("double", value)
         case str():
-            if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
+            if has_lone_surrogate(value):
                 raise BindingError("A text holds half a character (a lone surrogate).")
             return ex.Literal("string", value)
         case dt.datetime():

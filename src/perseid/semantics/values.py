@@ -460,6 +460,11 @@ def narrow(found: float) -> int | None:
     return integer(int(found)) if math.isfinite(found) else None
 
 
+def has_lone_surrogate(text: str) -> bool:
+    """Whether a text holds half a character, which UTF-8 cannot encode."""
+    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def text(value: Value) -> str | None:
     """``cast(value as string)``, letter for letter as Spark writes it (times in UTC)."""
     match value:
