@@ -1,9 +1,11 @@
-"""How much the property tests try: HYPOTHESIS_PROFILE is ``ci`` (the default), ``long`` or ``deep``."""
+"""Hypothesis profiles (HYPOTHESIS_PROFILE is ``ci``, the default, ``long`` or ``deep``), and the time of each test file."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -17,3 +19,19 @@ for name, examples in (("long", 2_000), ("deep", 10_000)):
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+SLOWEST_FILES = 25
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the slowest test files where --durations asks for slow tests: many fast tests are slow together."""
+    if not terminalreporter.config.getoption("durations"):
+        return
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.location[0]] += report.duration
+    terminalreporter.section(f"slowest {SLOWEST_FILES} files of {sum(seconds.values()):.0f} s")
+    for file, spent in seconds.most_common(SLOWEST_FILES):
+        terminalreporter.write_line(f"{spent:.2f}s {file}")

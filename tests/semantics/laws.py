@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from random import Random
 
 from perseid.errors import PatternError
@@ -64,6 +65,7 @@ LAWS = (
 )
 
 
+@cache
 def pattern_of(law: Law, side: str, selection: Selection | None = None) -> CorePattern | None:
     """One side of a law as a pattern; None where the selection does not go with it."""
     text = f"S -> {side} -> E" if law.framed else side
@@ -96,6 +98,14 @@ def stream(seed: int, framed: bool, letters: str = "ABCX") -> list[Event]:
     return [Event(kind, i, {}, f"{kind}{i}", 0, (0, i)) for i, kind in enumerate(kinds, 1)]
 
 
+@cache
+def found_on(law: Law, side: str, selection: Selection | None, letters: str, seed: int) -> frozenset[tuple[str, ...]]:
+    """The matches of one side of a law on one stream. Existence and equality compare the same ones."""
+    pattern = pattern_of(law, side, selection)
+    assert pattern is not None
+    return frozenset(found(pattern, stream(seed, law.framed, letters)))
+
+
 def found(pattern: CorePattern, events: list[Event]) -> set[tuple[str, ...]]:
     """The event sets of all matches; which step an event stands at is not compared."""
     detection = detect([pattern], events, oracle_matcher())
@@ -104,15 +114,22 @@ def found(pattern: CorePattern, events: list[Event]) -> set[tuple[str, ...]]:
 
 def counterexample(law: Law, selection: Selection | None, *, sets: bool) -> str | None:
     """A stream on which the law fails, or None; 'refused' where it cannot be written."""
-    left, right = (pattern_of(law, side, selection) for side in (law.left, law.right))
-    if left is None or right is None:
+    if not is_accepted(law, selection):
         return "refused"
-    for seed in range(STREAMS):
-        events = stream(seed, law.framed)
-        a, b = found(left, events), found(right, events)
+    return failing_stream(law, selection, "ABCX", STREAMS, sets=sets)
+
+
+def is_accepted(law: Law, selection: Selection | None = None) -> bool:
+    return all(pattern_of(law, side, selection) is not None for side in (law.left, law.right))
+
+
+def failing_stream(law: Law, selection: Selection | None, letters: str, streams: int, *, sets: bool) -> str | None:
+    """The first of so many random streams on which the law fails."""
+    for seed in range(streams):
+        a, b = (found_on(law, side, selection, letters, seed) for side in (law.left, law.right))
         wrong = a != b if sets else (bool(a) and not b if law.one_way else bool(a) != bool(b))
         if wrong:
-            return " ".join(e.type or "" for e in events)
+            return " ".join(e.type or "" for e in stream(seed, law.framed, letters))
     return None
 
 
@@ -120,17 +137,13 @@ def composite_counterexample(law: Law, operator: str, *, sets: bool) -> str | No
     """A law of the class and a stream on which it fails, or None; 'refused' where none of the class can be written."""
     written = 0
     for one in composites(law, operator):
-        left, right = (pattern_of(one, side) for side in (one.left, one.right))
-        if left is None or right is None:
+        if not is_accepted(one):
             continue
         written += 1
         letters = "".join(sorted({name for name in "ABCDFG" if name in one.left + one.right}))
-        for seed in range(COMPOSITE_STREAMS):
-            events = stream(seed, one.framed, letters)
-            a, b = found(left, events), found(right, events)
-            wrong = a != b if sets else (bool(a) and not b if one.one_way else bool(a) != bool(b))
-            if wrong:
-                return f"`{one.left}` on {' '.join(e.type or '' for e in events)}".replace("|", "\\|")
+        wrong = failing_stream(one, None, letters, COMPOSITE_STREAMS, sets=sets)
+        if wrong is not None:
+            return f"`{one.left}` on {wrong}".replace("|", "\\|")
     return None if written else "refused"
 
 

@@ -376,22 +376,22 @@ class Machine:
             return
         seen.add(key)
         instruction = self.plan.programs[thread.program].instructions[thread.pc]
-        after = replace(thread, pc=thread.pc + 1)
+        after = thread._replace(pc=thread.pc + 1)
         match instruction:
             case p.TakeEvent():
                 yield Wait(instruction.step, after)
             case p.AcceptMatch():
                 yield Done(thread)
             case p.SetHop():
-                yield from self._follow(replace(after, hop=instruction.hop, together=False), seen)
+                yield from self._follow(after._replace(hop=instruction.hop, together=False), seen)
             case p.Split():
                 for target in instruction.targets:
-                    yield from self._follow(replace(thread, pc=target), seen)
+                    yield from self._follow(thread._replace(pc=target), seen)
             case p.Jump():
-                yield from self._follow(replace(thread, pc=instruction.target), seen)
+                yield from self._follow(thread._replace(pc=instruction.target), seen)
             case p.LoopEnter():
                 registers = thread.set(instruction.register, (0, len(thread.taken), len(thread.taken)))
-                yield from self._follow(replace(after, registers=registers), seen)
+                yield from self._follow(after._replace(registers=registers), seen)
             case p.LoopTurn():
                 yield from self._turn(thread, instruction, seen)
             case p.LoopBack():
@@ -403,25 +403,25 @@ class Machine:
                 # Without an upper bound, the count is capped at the lower one.
                 rounds = rounds + 1 if turn.high is not None else min(rounds + 1, max(turn.low, 1))
                 registers = thread.set(instruction.register, (rounds, mark, entered))
-                yield from self._follow(replace(thread, pc=instruction.target, registers=registers), seen)
+                yield from self._follow(thread._replace(pc=instruction.target, registers=registers), seen)
             case p.AllEnter():
                 watches = tuple(
                     Watched(b, thread.last, self._since(thread), None, len(thread.zones), instruction.register)
                     for b in instruction.barred
                 )
                 registers = thread.set(instruction.register, (0, 0, len(thread.taken)))
-                yield from self._follow(replace(after, registers=registers, watches=thread.watches + watches), seen)
+                yield from self._follow(after._replace(registers=registers, watches=thread.watches + watches), seen)
             case p.AllTurn():
                 yield from self._any_order(thread, instruction, seen)
             case p.AllBack():
                 done, _, entered = thread.registers[instruction.register]
                 registers = thread.set(instruction.register, (done | 1 << instruction.member, 0, entered))
-                yield from self._follow(replace(thread, pc=instruction.target, registers=registers), seen)
+                yield from self._follow(thread._replace(pc=instruction.target, registers=registers), seen)
             case p.WatchFor():
                 yield from self._follow(self._watch(after, instruction), seen)
             case p.ZoneEnter():
                 zone = OpenZone(instruction.within, instruction.holds_for, None)
-                yield from self._follow(replace(after, zones=(*thread.zones, zone)), seen)
+                yield from self._follow(after._replace(zones=(*thread.zones, zone)), seen)
             case p.ZoneLeave():
                 closed = self._close(after)
                 if closed is not None:
@@ -440,14 +440,14 @@ class Machine:
             current = {s: at for s, at in thread.current.items() if s not in turn.inside}
             registers = thread.set(turn.register, (rounds, len(thread.taken), entered))
             spare = (turn.reluctant and leave) or (thread.spare and len(thread.taken) == entered)
-            way = replace(thread, pc=turn.body, current=current, registers=registers, spare=spare)
+            way = thread._replace(pc=turn.body, current=current, registers=registers, spare=spare)
             if rounds > 0:
                 untils = () if turn.until is None else (*thread.untils, turn.until)
-                way = replace(way, hop=turn.hop, together=False, untils=untils)
+                way = way._replace(hop=turn.hop, together=False, untils=untils)
             ways.append(way)
         if leave:
-            way = replace(thread, pc=turn.exit, registers=thread.set(turn.register, CLEAR))
-            ways.append(replace(way, untils=(), spare=False) if idle else way)
+            way = thread._replace(pc=turn.exit, registers=thread.set(turn.register, CLEAR))
+            ways.append(way._replace(untils=(), spare=False) if idle else way)
         for way in reversed(ways) if turn.reluctant else ways:
             yield from self._follow(way, seen)
 
@@ -458,26 +458,26 @@ class Machine:
             if all(self.check(guard, thread) for guard in turn.guards):
                 watches = tuple(w for w in thread.watches if w.conjunction != turn.register)
                 registers = thread.set(turn.register, CLEAR)
-                yield from self._follow(replace(thread, pc=turn.exit, watches=watches, registers=registers), seen)
+                yield from self._follow(thread._replace(pc=turn.exit, watches=watches, registers=registers), seen)
             return
         for i, target in enumerate(turn.members):
             if done >> i & 1:
                 continue
-            way = replace(thread, pc=target)
-            yield from self._follow(way if first else replace(way, hop=turn.hop, together=True), seen)
+            way = thread._replace(pc=target)
+            yield from self._follow(way if first else way._replace(hop=turn.hop, together=True), seen)
 
     def _watch(self, thread: Thread, watch: p.WatchFor) -> Thread:
         until = None if watch.duration is None else thread.clock + watch.duration
         watched = Watched(watch.program, thread.last, self._since(thread), until, len(thread.zones))
-        thread = replace(thread, watches=(*thread.watches, watched))
-        return thread if until is None else replace(thread, clock=until, barrier=until)
+        thread = thread._replace(watches=(*thread.watches, watched))
+        return thread if until is None else thread._replace(clock=until, barrier=until)
 
     def _since(self, thread: Thread) -> int | None:
         return thread.clock if self.strictly_later else thread.barrier
 
     def _close(self, thread: Thread) -> Thread | None:
         zone = thread.zones[-1]
-        thread = replace(thread, zones=thread.zones[:-1])
+        thread = thread._replace(zones=thread.zones[:-1])
         if zone.first is None:
             return thread
         begin = self.events[zone.first].time
@@ -492,7 +492,7 @@ class Machine:
                 watches = tuple(
                     replace(w, until=closing) if here else w for w, here in zip(thread.watches, ends_here, strict=True)
                 )
-                thread = replace(thread, watches=watches, clock=closing, barrier=closing)
+                thread = thread._replace(watches=watches, clock=closing, barrier=closing)
         if zone.holds_for is not None and thread.clock - begin < zone.holds_for:
             return None
         return thread
@@ -523,8 +523,7 @@ class Machine:
         bound = self._bound(thread, option.step, position, unified)
         if not all(self.check(test, bound, event) for test in self.plan.steps[option.step].must):
             return None
-        return replace(
-            bound,
+        return bound._replace(
             hop=None,
             together=False,
             clock=event.time,
@@ -538,8 +537,7 @@ class Machine:
 
     @staticmethod
     def _bound(thread: Thread, step: int, position: int, unified: Mapping[str, object]) -> Thread:
-        return replace(
-            thread,
+        return thread._replace(
             taken=(*thread.taken, (step, position)),
             current={**thread.current, step: position},
             unified=unified,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from perseid.lang import ast
 from perseid.lang.ast import Contiguity
@@ -34,9 +35,11 @@ class OpenZone:
     first: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
-    """A point in a program with everything bound on the way; positions count the partition's events."""
+class Thread(NamedTuple):
+    """A point in a program with everything bound on the way; positions count the partition's events.
+
+    A named tuple, as the oracle's `Path` is: changed copies of one are cheap.
+    """
 
     program: int
     pc: int
@@ -44,8 +47,8 @@ class Thread:
     hop: c.Hop | None = None
     together: bool = False
     taken: tuple[tuple[int, int], ...] = ()
-    current: Mapping[int, int] = field(default_factory=dict)
-    unified: Mapping[str, object] = field(default_factory=dict)
+    current: Mapping[int, int] = MappingProxyType({})
+    unified: Mapping[str, object] = MappingProxyType({})
     clock: int = 0
     barrier: int | None = None
     watches: tuple[Watched, ...] = ()

@@ -19,7 +19,7 @@ could start a new partial match: ``A+? -> B`` on A A B B gives two matches, ``A+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from perseid.lang.ast import Selection
@@ -296,7 +296,7 @@ class Simulation:
             if fits and self.judge.tested(step, path, position):
                 taken = (*path.taken, (step, position))
                 moment = self.judge.events[position].time
-                gathered = replace(path, taken=taken, current={**path.current, step: position}, clock=moment)
+                gathered = path._replace(taken=taken, current={**path.current, step: position}, clock=moment)
                 self.partials = [gathered]
                 return True
         return False

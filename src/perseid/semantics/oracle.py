@@ -311,39 +311,39 @@ class Judge:
         task, rest = path.todo
         match task:
             case c.Take():
-                yield Option(task.step, replace(path, todo=rest))
+                yield Option(task.step, path._replace(todo=rest))
             case c.Hop():
-                yield from self.options(replace(path, todo=rest, hop=task, together=False))
+                yield from self.options(path._replace(todo=rest, hop=task, together=False))
             case c.Seq():
                 todo: Todo = rest
                 for item, hop in zip(reversed(task.items[1:]), reversed(task.hops), strict=True):
                     # An absence has no event of its own: the arrow that counts is the one behind it.
                     todo = (item, todo) if isinstance(item, c.Absent) else (hop, (item, todo))
-                yield from self.options(replace(path, todo=(task.items[0], todo)))
+                yield from self.options(path._replace(todo=(task.items[0], todo)))
             case c.Alt():
                 for branch in task.branches:
-                    yield from self.options(replace(path, todo=(branch, rest)))
+                    yield from self.options(path._replace(todo=(branch, rest)))
             case c.All():
                 watches = tuple(
                     Watch(b, path.last, self._since(path), None, len(path.zones), task.id) for b in task.barred
                 )
                 members = tuple(range(len(task.members)))
                 yield from self.options(
-                    replace(path, todo=(Rest(task, members, len(path.taken)), rest), watches=path.watches + watches)
+                    path._replace(todo=(Rest(task, members, len(path.taken)), rest), watches=path.watches + watches)
                 )
             case Rest():
                 yield from self._conjunction(path, task, rest)
             case c.Loop():
-                yield from self.options(replace(path, todo=(Round(task, 0, len(path.taken), len(path.taken)), rest)))
+                yield from self.options(path._replace(todo=(Round(task, 0, len(path.taken), len(path.taken)), rest)))
             case Round():
                 yield from self._repetition(path, task, rest)
             case c.Absent():
-                yield from self.options(self._watch(replace(path, todo=rest), task))
+                yield from self.options(self._watch(path._replace(todo=rest), task))
             case c.Zone():
                 todo = (task.body, (Close(task), rest))
-                yield from self.options(replace(path, todo=todo, zones=(*path.zones, (task, None))))
+                yield from self.options(path._replace(todo=todo, zones=(*path.zones, (task, None))))
             case Close():
-                closed = self._close(replace(path, todo=rest))
+                closed = self._close(path._replace(todo=rest))
                 if closed is not None:
                     yield from self.options(closed)
 
@@ -352,16 +352,16 @@ class Judge:
         if not task.members:
             if all(self.holds(guard, path) for guard in whole.guards):
                 watches = tuple(w for w in path.watches if w.conjunction != whole.id)
-                yield from self.options(replace(path, todo=rest, watches=watches))
+                yield from self.options(path._replace(todo=rest, watches=watches))
             return
         first = len(path.taken) == task.entered
         for member in task.members:
             others = Rest(whole, tuple(m for m in task.members if m != member), task.entered)
             todo = (whole.members[member], (others, rest))
             if first:
-                yield from self.options(replace(path, todo=todo))
+                yield from self.options(path._replace(todo=todo))
             else:
-                yield from self.options(replace(path, todo=todo, hop=whole.hop, together=True))
+                yield from self.options(path._replace(todo=todo, hop=whole.hop, together=True))
 
     def _repetition(self, path: Path, task: Round, rest: Todo) -> Iterator[Option | Accept]:
         loop, count = task.loop, task.count
@@ -372,16 +372,16 @@ class Judge:
         leave = enough and all(self.holds(guard, path) for guard in loop.guards)
         for way in ("leave", "again") if loop.reluctant else ("again", "leave"):
             if way == "leave" and leave:
-                left = replace(path, todo=rest, untils=(), spare=False) if idle else replace(path, todo=rest)
+                left = path._replace(todo=rest, untils=(), spare=False) if idle else path._replace(todo=rest)
                 yield from self.options(left)
             elif way == "again" and again:
                 todo = (loop.body, (Round(loop, count + 1, len(path.taken), task.entered), rest))
                 fresh = {s: p for s, p in path.current.items() if s not in loop.inside}
                 spare = (loop.reluctant and leave) or (path.spare and len(path.taken) == task.entered)
-                path_again = replace(path, todo=todo, current=fresh, spare=spare)
+                path_again = path._replace(todo=todo, current=fresh, spare=spare)
                 if count > 0:
                     untils = () if loop.until is None else (*path.untils, loop.until)
-                    path_again = replace(path_again, hop=loop.hop, together=False, untils=untils)
+                    path_again = path_again._replace(hop=loop.hop, together=False, untils=untils)
                 yield from self.options(path_again)
 
     def _over(self, path: Path, task: Round) -> bool:
@@ -394,8 +394,8 @@ class Judge:
     def _watch(self, path: Path, absent: c.Absent) -> Path:
         until = None if absent.duration is None else path.clock + absent.duration
         watch = Watch(absent.body, path.last, self._since(path), until, len(path.zones))
-        path = replace(path, watches=(*path.watches, watch))
-        return path if until is None else replace(path, clock=until, barrier=until)
+        path = path._replace(watches=(*path.watches, watch))
+        return path if until is None else path._replace(clock=until, barrier=until)
 
     def _since(self, path: Path) -> int | None:
         """What is absent after a timed absence, or after an event where later means strictly later, is later."""
@@ -404,7 +404,7 @@ class Judge:
     def _close(self, path: Path) -> Path | None:
         """Leave the innermost zone, which may end with an absence that lasts until its window closes."""
         zone, first = path.zones[-1]
-        path = replace(path, zones=path.zones[:-1])
+        path = path._replace(zones=path.zones[:-1])
         if first is None:
             return path
         begin = self.events[first].time
@@ -415,7 +415,7 @@ class Judge:
             mine = [w for w in path.watches if w.depth > len(path.zones) and w.until is None and w.conjunction is None]
             if mine:
                 watches = tuple(replace(w, until=closing) if w in mine else w for w in path.watches)
-                path = replace(path, watches=watches, clock=closing, barrier=closing)
+                path = path._replace(watches=watches, clock=closing, barrier=closing)
         if zone.holds_for is not None and path.clock - begin < zone.holds_for:
             return None
         return path
@@ -432,8 +432,13 @@ class Judge:
         unified = unify(step.unify, event, path.unified)
         if unified is None:
             return False
-        bound = replace(path, taken=(*path.taken, (option.step, position)), unified=unified,
-                        current={**path.current, option.step: position})  # fmt: skip
+        if not step.choose:
+            return True
+        bound = path._replace(
+            taken=(*path.taken, (option.step, position)),
+            unified=unified,
+            current={**path.current, option.step: position},
+        )
         return all(
             any(n not in path.current for n in condition.needs) or self.holds(condition.expr, bound, event)
             for condition in step.choose
@@ -465,7 +470,7 @@ class Judge:
     def tested(self, step: int, path: Path, position: int) -> bool:
         """Would the step's ``must`` let this event pass?"""
         event = self.events[position]
-        bound = replace(path, taken=(*path.taken, (step, position)), current={**path.current, step: position})
+        bound = path._replace(taken=(*path.taken, (step, position)), current={**path.current, step: position})
         return all(self.holds(test, bound, event) for test in self.pattern.steps[step].must)
 
     def live(self, option: Option, path: Path, position: int, start: int, inner: bool) -> bool:
@@ -582,7 +587,7 @@ class Judge:
             if start in mine or (since is not None and self.events[start].time <= since):
                 continue
             seed = Path((body, None), current=outer.current, unified=outer.unified, taken=outer.taken)
-            for option in self.options(replace(seed, hop=c.Hop(Contiguity.SKIP))):
+            for option in self.options(seed._replace(hop=c.Hop(Contiguity.SKIP))):
                 if isinstance(option, Accept) or not self.fits(option, start):
                     continue
                 path = self.take(option, start)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from perseid.lang.ast import Contiguity
 from perseid.semantics import core as c
@@ -54,17 +55,19 @@ class Watch:
     """Lasts until this conjunction is done, and not only until the next event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
-    """One way through the pattern so far; positions are indexes into the partition's events."""
+class Path(NamedTuple):
+    """One way through the pattern so far; positions are indexes into the partition's events.
+
+    A named tuple: the oracle makes millions of changed copies, and those of a frozen dataclass take twice as long or more.
+    """
 
     todo: Todo
     hop: c.Hop | None = None
     together: bool = False
     """The next event may have the same time as the last: both belong to one conjunction."""
     taken: tuple[tuple[int, int], ...] = ()
-    current: Mapping[int, int] = field(default_factory=dict)
-    unified: Mapping[str, object] = field(default_factory=dict)
+    current: Mapping[int, int] = MappingProxyType({})
+    unified: Mapping[str, object] = MappingProxyType({})
     clock: int = 0
     """The time of the last event, or the end of a timed absence after it."""
     barrier: int | None = None

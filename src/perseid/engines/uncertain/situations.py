@@ -206,7 +206,7 @@ class Situations(Judge):
             if (watch.until is not None and watch.until < 0) or (watch.since is not None and watch.since >= 0):
                 continue
             assert isinstance(watch.body, c.Take)
-            seed = replace(path, hop=c.Hop(ast.Contiguity.SKIP))
+            seed = path._replace(hop=c.Hop(ast.Contiguity.SKIP))
             if any(self._fits(Option(watch.body.step, seed), symbol) for symbol in letter):
                 return True
         return False
@@ -225,8 +225,8 @@ class Situations(Judge):
         if unified is None:
             return False
         path = option.path
-        bound = replace(path, taken=(*path.taken, (step.id, position)), unified=unified,
-                        current={**path.current, step.id: position})  # fmt: skip
+        bound = path._replace(taken=(*path.taken, (step.id, position)), unified=unified,
+                              current={**path.current, step.id: position})  # fmt: skip
         return all(
             any(n not in path.current for n in condition.needs) or self.holds(condition.expr, bound, event)
             for condition in later
@@ -255,7 +255,7 @@ class Situations(Judge):
         tests = [test for test in step.must if not event_local(test, step, self.pattern)]
         if not all(self.holds(test, after, event) for test in tests):
             return None
-        return replace(after, current={s: p for s, p in after.current.items() if s in self.kept})
+        return after._replace(current={s: p for s, p in after.current.items() if s in self.kept})
 
     # what is the same
 
@@ -280,8 +280,7 @@ class Situations(Judge):
         zones = tuple(
             (z, None if first is None else max(first // POSITION, long_ago) * POSITION) for z, first in path.zones
         )
-        return replace(
-            path,
+        return path._replace(
             taken=((-1, start * POSITION), (path.taken[-1][0] if self.looks_back else -1, last * POSITION)),
             clock=clock,
             barrier=path.barrier if path.barrier is not None and path.barrier > 0 else None,
@@ -315,8 +314,7 @@ class Situations(Judge):
 def shifted(path: Path, elapsed: int) -> Path:
     """The same path, so much later."""
     back = elapsed * POSITION
-    return replace(
-        path,
+    return path._replace(
         taken=tuple((step, position - back) for step, position in path.taken),
         current={step: position - back for step, position in path.current.items()},
         clock=path.clock - elapsed,
