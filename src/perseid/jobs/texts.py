@@ -160,7 +160,7 @@ class _BoundedLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         self._nodes += 1
         self._depth += 1
-        line = self.peek_event().start_mark.line + 1
+        line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
         if self._nodes > MAX_NODES:
             raise SettingsError(
                 f"{self._path}, line {line}: it has more than {MAX_NODES} keys and values.",
