@@ -269,8 +269,8 @@ def crash(kills: int, folder: Path, seed: int) -> Outcome:
         for made in admin.create_topics(topics).values():
             made.result(20)
         setup = Setup(disk.folder / "job", broker.servers, database.url, jars, SETTINGS)
-        for name, retries in (("without-retries.yaml", 0), ("job.yaml", 5)):
-            setup.write(name, trigger="1 second", retries=retries)
+        for name, retry_for in (("without-retries.yaml", "0 seconds"), ("job.yaml", "10 minutes")):
+            setup.write(name, trigger="1 second", retry_for=retry_for)
         with Feeding(broker.servers, seed, PACE) as feeding:
             arena = Arena(folder, disk, broker, setup, feeding, seed)
             try:

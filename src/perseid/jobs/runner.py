@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from pyspark.errors import AnalysisException
+
 from perseid.errors import PerseidError
 from perseid.jobs.eyes import Eyes, Written
 from perseid.jobs.history import Past
@@ -80,8 +82,8 @@ class Job:
     dead_letters: Sink | None = None
     trigger: Mapping[str, Any] = field(default_factory=dict)
     """As ``DataStreamWriter.trigger`` takes it; without, a batch follows the other."""
-    retries: int = 0
-    """How often a query that failed is started again; a batch that gets through begins the count anew."""
+    retry_for_s: float = 0.0
+    """Seconds that a query is restarted for after transient failures; they begin anew with every batch that is written."""
     retry_wait: float = 1.0
     """Seconds before the first of them; twice as many before each that follows."""
     watched: bool = True
@@ -133,6 +135,8 @@ class Runner:
         self._good: Running | None = None
         """The rules before, that ran."""
         self._tried = 0
+        self._failing_since: float | None = None
+        """The time of the first failure since a batch was written."""
         self._history_ended = False
         self._last_seen = -1
         """The batch up to which all were told of."""
@@ -202,14 +206,17 @@ class Runner:
             self._watch.refuse(texts, self._good[0], error)
             log.warning("rules refused when they first ran, those before go on: %s", error)
             return self._good
-        if handle.number is not None:
-            self._tried = 0
+        now = time.monotonic()
+        if handle.number is not None or self._failing_since is None:
+            self._tried, self._failing_since = 0, now
         self._tried += 1
-        if self._tried > self.job.retries:
+        left = self._failing_since + self.job.retry_for_s - now
+        if left <= 0 or not is_transient(error.__cause__):
             raise error
-        wait = min(MAX_WAIT, self.job.retry_wait * 2 ** (self._tried - 1))
-        log.warning("try %d of %d in %.0f s: %s", self._tried, self.job.retries, wait, error)
-        self._stop.wait(wait)
+        wait = min(MAX_WAIT, self.job.retry_wait * 2.0 ** min(self._tried - 1, 30), left)
+        log.warning("attempt %d failed; next in %.0f s, retried for %.0f s more: %s", self._tried, wait, left, error)
+        if self._stop.wait(wait):
+            raise error
         self.seen.retries += 1
         return handle.running
 
@@ -384,7 +391,11 @@ class _Handle:
                 if job.eyes is not None:
                     job.eyes.wrote(written)
             except Exception as error:
-                self.failed = error
+                if isinstance(error, SinkError) and error.interrupted and runner._stop.is_set():
+                    log.warning("batch %d comes again when the job is started again: %s", number, error)
+                    self.ended = True
+                else:
+                    self.failed = error
                 raise
             self.number = number
             runner.seen.batches += 1
@@ -395,7 +406,9 @@ class _Handle:
         job, along = self._runner.job, self._along()
         sinks = job.sinks if along is None else job.sinks[1:]
         kept = bool(sinks) or job.dead_letters is not None  # what is read once need not be
-        batch = Batch(self._runner._identity, number, uuid.uuid4().hex, frame.persist() if kept else frame)
+        batch = Batch(
+            self._runner._identity, number, uuid.uuid4().hex, frame.persist() if kept else frame, self._runner._stop
+        )
         try:
             if along is None:
                 # Searched here, before any sink has seen a row: what fails in it has written nothing.
@@ -454,6 +467,15 @@ class _Handle:
             self.wrote = True
             job.dead_letters.write(replace(batch, rows=letters))
         return Written(batch.number, told, rejected if job.dead_letters is not None else 0, dropped)
+
+
+def is_transient(cause: BaseException | None) -> bool:
+    """Whether a new attempt may succeed: errors of Perseid and analysis errors of Spark come again, others may pass."""
+    if isinstance(cause, SinkError):
+        return cause.transient
+    if isinstance(cause, PerseidError | AnalysisException):
+        return False
+    return not any(name.startswith("perseid.") for name, _ in _SAID.findall(str(cause)))
 
 
 def of_python(error: BaseException) -> bool:

@@ -6,8 +6,9 @@ sink makes of that is its guarantee.
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from perseid.settings import Settings
@@ -25,6 +26,8 @@ class Batch:
     """Differs whenever a batch is tried again."""
     rows: Any
     """The DataFrame. Kept, so that reading it again does not search again; a sink that goes ``along`` reads it once."""
+    stopping: threading.Event = field(default_factory=threading.Event, compare=False)
+    """Set when the job is stopped. A sink that waits between attempts waits on it."""
 
 
 class Sink(Settings):

@@ -24,12 +24,26 @@ _NOISE = ("Traceback (most recent call last)", "An exception was thrown from the
 
 
 class SinkError(PerseidError):
-    """A batch that could not be written; it comes again when the job is started again."""
+    """A batch that could not be written; it comes again when the job is started again.
 
-    def __init__(self, message: str, *, sink: str, batch: int | None, hint: str | None = None) -> None:
+    ``transient``: a new attempt of the job may succeed. ``interrupted``: the job is stopped while the sink waits to try again.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        sink: str,
+        batch: int | None,
+        hint: str | None = None,
+        transient: bool = False,
+        interrupted: bool = False,
+    ) -> None:
         super().__init__(message, hint=hint)
         self.sink = sink
         self.batch = batch
+        self.transient = transient
+        self.interrupted = interrupted
 
 
 @contextmanager
@@ -44,7 +58,9 @@ def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> It
         hint = error.hint if isinstance(error, PerseidError) else worker_hint(error)
         number = None if batch is None else batch.number
         # Behind "from" the other side's own text would be shown, with whatever is in it.
-        raise SinkError(f"{sink}: {what}: {words(error, secrets)}", sink=sink, batch=number, hint=hint) from None
+        said = f"{sink}: {what}: {words(error, secrets)}"
+        transient = not isinstance(error, PerseidError)
+        raise SinkError(said, sink=sink, batch=number, hint=hint, transient=transient) from None
 
 
 def words(error: BaseException, secrets: Collection[str] = ()) -> str:
