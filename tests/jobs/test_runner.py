@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -377,6 +378,26 @@ def test_permanent_failure_is_not_retried(setting: Setting) -> None:
     with pytest.raises(JobError, match="The server is gone"):
         Runner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=600)).run()
     assert sink.attempts() == 1
+
+
+class _Broken(_Failing):
+    """Fails every batch with an error that is neither of Perseid nor of a connection."""
+
+    def write(self, batch: Batch) -> None:
+        with suppress(SinkError):
+            super().write(batch)
+        raise ValueError("This value cannot be written.")
+
+
+def test_unknown_failure_ends_the_job_at_once(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
+    setting.rules.texts = {"big": BIG}
+    sink = _Broken(folder=setting.folder)
+    begun = time.monotonic()
+    with pytest.raises(JobError, match="This value cannot be written"):
+        Runner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=600)).run()
+    assert sink.attempts() == 1
+    assert time.monotonic() - begun < WAIT
 
 
 def test_stop_interrupts_the_wait_before_a_restart(setting: Setting) -> None:

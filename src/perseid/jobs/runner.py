@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from pyspark.errors import AnalysisException
-
 from perseid.errors import PerseidError
 from perseid.jobs.eyes import Eyes, Written
 from perseid.jobs.history import Past
@@ -27,6 +25,7 @@ from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
 from perseid.jobs.tally import REJECTED, Tally, split
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError
+from perseid.sinks.transience import is_transient
 from perseid.spark.progress import batch_counts
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker_errors import worker_hint
@@ -467,15 +466,6 @@ class _Handle:
             self.wrote = True
             job.dead_letters.write(replace(batch, rows=letters))
         return Written(batch.number, told, rejected if job.dead_letters is not None else 0, dropped)
-
-
-def is_transient(cause: BaseException | None) -> bool:
-    """Whether a new attempt may succeed: errors of Perseid and analysis errors of Spark come again, others may pass."""
-    if isinstance(cause, SinkError):
-        return cause.transient
-    if isinstance(cause, PerseidError | AnalysisException):
-        return False
-    return not any(name.startswith("perseid.") for name, _ in _SAID.findall(str(cause)))
 
 
 def of_python(error: BaseException) -> bool:

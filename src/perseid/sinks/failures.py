@@ -10,6 +10,7 @@ from typing import Any
 from perseid.errors import PerseidError
 from perseid.settings import Secret
 from perseid.sinks.contract import Batch
+from perseid.sinks.transience import is_transient
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker_errors import worker_hint
 
@@ -59,8 +60,7 @@ def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> It
         number = None if batch is None else batch.number
         # Behind "from" the other side's own text would be shown, with whatever is in it.
         said = f"{sink}: {what}: {words(error, secrets)}"
-        transient = not isinstance(error, PerseidError)
-        raise SinkError(said, sink=sink, batch=number, hint=hint, transient=transient) from None
+        raise SinkError(said, sink=sink, batch=number, hint=hint, transient=is_transient(error)) from None
 
 
 def words(error: BaseException, secrets: Collection[str] = ()) -> str:

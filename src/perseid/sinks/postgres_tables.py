@@ -35,6 +35,12 @@ _ONE_AT_A_TIME = 0x7065727365696400 & 0x7FFFFFFFFFFFFFFF
 """The lock under which tables are made: PostgreSQL fails where two make one at once."""
 
 
+class LostStagingError(PerseidError):
+    """The server restarted while a batch was copied, and has emptied its staging table; the batch is copied anew."""
+
+    transient = True
+
+
 class Tables:
     """Names, and statements made of them."""
 
@@ -125,7 +131,7 @@ class Tables:
                 there = database.execute(self._said(_COUNT), copied).fetchone()
                 if there is None or there[0] != sum(done.values()):
                     # The staging table has no log: a server that crashed has emptied it.
-                    raise PerseidError("of what was copied not all is there any more")
+                    raise LostStagingError("of what was copied not all is there any more")
                 database.execute(self._said(_MERGE), (batch.job, batch.number, *copied))
             database.execute(
                 self._said("delete from {staging} where job = %s and batch <= %s"), (batch.job, batch.number)
