@@ -137,6 +137,8 @@ class Runner:
         self._failing_since: float | None = None
         """The time of the first failure since a batch was written."""
         self._history_ended = False
+        self._resumed = False
+        """Whether sinks have compared their records with the checkpoint."""
         self._last_seen = -1
         """The batch up to which all were told of."""
 
@@ -231,8 +233,18 @@ class Runner:
         try:
             for sink, rows in given:
                 sink.prepare(self.job.session, rows.schema, self._identity)
+            if not self._resumed:
+                self._resume([sink for sink, _ in given])
         except PerseidError as error:
             raise JobError(f"Job {self.job.name!r} cannot go on: {error}") from error
+
+    def _resume(self, sinks: Sequence[Sink]) -> None:
+        """Let sinks find out that the checkpoint was restored; while the job runs, nobody else may replace it."""
+        for sink in sinks:
+            said = sink.resume(self.job.session, self._identity, self._ledger)
+            if said is not None:
+                log.warning("the checkpoint was restored from an older copy: %s: %s", sink.told(), said)
+        self._resumed = True
 
     def _run_with(self, handle: _Handle) -> None:
         """Run the query until it ends: because it is done, is asked to, or other rules wait."""
@@ -406,7 +418,12 @@ class _Handle:
         sinks = job.sinks if along is None else job.sinks[1:]
         kept = bool(sinks) or job.dead_letters is not None  # what is read once need not be
         batch = Batch(
-            self._runner._identity, number, uuid.uuid4().hex, frame.persist() if kept else frame, self._runner._stop
+            self._runner._identity,
+            number,
+            uuid.uuid4().hex,
+            frame.persist() if kept else frame,
+            self._runner._stop,
+            self._runner._ledger.offsets_digest(number),
         )
         try:
             if along is None:

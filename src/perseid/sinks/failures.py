@@ -47,6 +47,10 @@ class SinkError(PerseidError):
         self.interrupted = interrupted
 
 
+class RestoredCheckpointError(SinkError):
+    """The checkpoint was restored from an older copy, and the sink cannot take its batches again; the hint is the remedy."""
+
+
 @contextmanager
 def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> Iterator[None]:
     """Whatever goes wrong inside is told as an error of this sink."""
