@@ -108,11 +108,11 @@ class Restoring:
         shutil.copytree(self.folder / "copy", self.checkpoint)
 
     def play(self) -> None:
-        """Four batches, a copy, five more; the copy in place of the checkpoint, and larger batches from there on."""
-        self.arrive(4)
-        self.run(1)
+        """Two batches, a copy, four more; the copy in place of the checkpoint, and more events."""
+        self.arrive(6)
+        self.run(3)
         self.save()
-        self.arrive(5)
+        self.arrive(4)
         self.run(1)
         self.restore()
         self.arrive(1)

@@ -118,8 +118,8 @@ def test_parquet_folder_of_an_earlier_version_has_no_digest_and_is_accepted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     made = Restoring(spark, tmp_path, [Parquet(path=str(tmp_path / "out"), files=1)])
-    made.arrive(2)
-    made.run(1)
+    made.arrive(5)
+    made.run(5)
     records = list((tmp_path / "out").glob(f"job=*/batch=*/{RECORD}"))
     assert records
     for record in records:

@@ -92,8 +92,8 @@ def test_ledger_of_an_earlier_version_gets_digests(
     spark: SparkSession, postgres: Server, database: psycopg.Connection[Any], tmp_path: Path
 ) -> None:
     made = Restoring(spark, tmp_path, [Postgres(url=postgres.url, table="t")])
-    made.arrive(2)
-    made.run(1)
+    made.arrive(5)
+    made.run(5)
     database.execute("alter table t_ledger drop column digest")
     made.close()
     made.run(1)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perseid.spark.inputs import literal, quoted
+from perseid.spark.inputs import quoted
 
 COMMITS_READ = 1000
 """Commits of the table that are read for records, the newest first."""
@@ -102,7 +102,13 @@ def read_mode(session: Any, table: str, job: str) -> str | None:
 
 
 def write_mode(session: Any, table: str, job: str, mode: str) -> None:
-    session.sql(f"alter table {table} set tblproperties ({literal(_property(job))} = {literal(mode)})")
+    """Set how a job writes from now on; the property stays with the table."""
+    session.sql(f"alter table {table} set tblproperties ({_text(_property(job))} = {_text(mode)})")
+
+
+def _text(value: str) -> str:
+    """A literal where SQL takes no expression."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _property(job: str) -> str:
