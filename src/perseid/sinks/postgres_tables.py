@@ -144,7 +144,7 @@ class Tables:
         recorded = self._recorded(database, batch)
         return bool(recorded) and batch.is_recorded_as(recorded[0])
 
-    def _recorded(self, database: Connection[Any], batch: Batch) -> tuple[str | None] | tuple[()]:
+    def _recorded(self, database: Connection[Any], batch: Batch) -> tuple[str | None, ...]:
         found = database.execute(
             self._said("select digest from {ledger} where job = %s and batch = %s"), (batch.job, batch.number)
         )
