@@ -24,7 +24,7 @@ from perseid.sinks.delta_history import (
     write_mode,
 )
 from perseid.sinks.failures import RestoredCheckpointError, failing, words
-from perseid.sinks.rows import NAMES, storable
+from perseid.sinks.rows import KIND, NAMES, PATTERN, storable
 from perseid.spark.changes import FoldInto
 from perseid.spark.inputs import quoted
 from perseid.spark.worker import OURS
@@ -172,9 +172,14 @@ class Delta(Sink):
             writer.saveAsTable(self.table)
 
     def _merge(self, rows: Any) -> None:
+        named = next((name for name in NAMES if name in rows.columns), None)
+        if named is None:
+            raise SettingsError(
+                "After a restore of the checkpoint rows are merged by match_id or id, and these rows have neither.",
+                hint="Give the job a new checkpoint and another table.",
+            )
         self._widen(rows)
-        named = next(name for name in NAMES if name in rows.columns)
-        keys = [name for name in ("pattern", "kind", named, REVISION) if name in rows.columns]
+        keys = [name for name in (PATTERN, KIND, named, REVISION) if name in rows.columns]
         insert_missing(rows, self._name, keys, OURS)
 
     def _fold(self, rows: Any, number: int) -> None:
