@@ -108,11 +108,11 @@ class Restoring:
         shutil.copytree(self.folder / "copy", self.checkpoint)
 
     def play(self) -> None:
-        """Two batches, a copy, four more; the copy in place of the checkpoint, and more events."""
+        """Some batches, a copy, and more batches; then the copy in place of the checkpoint, and more events."""
         self.arrive(6)
-        self.run(3)
+        self.run(6)
         self.save()
-        self.arrive(4)
+        self.arrive(3)
         self.run(1)
         self.restore()
         self.arrive(1)

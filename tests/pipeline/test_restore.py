@@ -18,7 +18,7 @@ from perseid.sinks.delta import Delta
 from perseid.sinks.postgres import Postgres
 from tests.jobs.restoring import Named, Restoring
 
-pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ def test_delta_table_of_changes_has_to_be_restored_too(spark: SparkSession, tmp_
     with pytest.raises(
         JobError, match=r"restored from an older copy(.|\n)*RESTORE TABLE delta\.`.*` TO VERSION AS OF \d+"
     ) as caught:
-        made.run(files_per_batch=3)
+        made.run(files_per_batch=5)
     remedy = str(caught.value).partition("start the job again: ")[2].partition(";")[0]
     spark.sql(remedy)
-    made.run(files_per_batch=3)
+    made.run(files_per_batch=5)
     rows = spark.read.format("delta").load(table)
     stand = ps.fold(rows) if changes == "append" else rows
     found = Counter((row.pattern, row.kind, row.match_id) for row in stand.collect())

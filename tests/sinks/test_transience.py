@@ -50,6 +50,7 @@ def of_query(text: str) -> StreamingQueryException:
         of_query("org.apache.kafka.common.errors.NotLeaderOrFollowerException: no leader"),
         of_query("Python worker exited unexpectedly (crashed)\nCaused by: java.io.EOFException"),
         of_query("java.net.ConnectException: Connection refused"),
+        of_query("Lost task 1.0 in stage 8.0: java.io.IOException: Stream closed"),  # a worker that was killed
         of_query("software.amazon.awssdk.services.s3.model.S3Exception: SlowDown (Service: S3, Status Code: 503)"),
         of_query("java.io.IOException: No space left on device"),
     ],
@@ -86,6 +87,7 @@ def test_recognized_failure_is_transient(error: Exception) -> None:
         of_query("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: no such topic"),
         of_query("org.apache.kafka.common.errors.TopicAuthorizationException: not authorized"),
         of_query("[CANNOT_LOAD_STATE_STORE] of a file that is cut\nCaused by: java.io.EOFException"),
+        of_query("java.io.IOException: Could not read footer"),
         of_query("S3Exception: Access Denied (Service: S3, Status Code: 403)"),
     ],
     ids=lambda error: f"{type(error).__name__}: {str(error)[-60:]!r}",

@@ -40,8 +40,7 @@ class Delta(Sink):
 
     guarantee: ClassVar[str] = (
         "Exactly once: the table's log holds the number of the last batch of each job, and one that comes again is passed over; "
-        "folded, a change counts where its revision is above that of its row. After the checkpoint was restored from an older copy, "
-        "rows that the table has are not inserted again; a table of changes has to be restored, too."
+        "folded, a change counts where its revision is above that of its row."
     )
 
     path: str | None = None

@@ -33,7 +33,7 @@ class Parquet(Sink):
 
     guarantee: ClassVar[str] = (
         "Exactly once on a file system that renames folders (local, HDFS): a batch is there whole or not at all, "
-        "and one that comes again replaces itself; batches that a restored checkpoint does not have are set aside and written again."
+        "and one that comes again replaces itself."
     )
 
     path: str

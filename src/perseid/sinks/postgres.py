@@ -25,8 +25,7 @@ class Postgres(PostgresServer, Sink):
 
     guarantee: ClassVar[str] = (
         "Exactly once: a batch and its line in the ledger are written in one transaction, and a row is known by "
-        "(pattern, kind, match_id, revision), so that neither what comes again nor what comes out of order changes anything; "
-        "also after the checkpoint was restored from an older copy."
+        "(pattern, kind, match_id, revision), so that neither what comes again nor what comes out of order changes anything."
     )
 
     table: str

@@ -35,6 +35,7 @@ _TRANSIENT_TEXT = re.compile(
     | org\.apache\.hadoop\.ipc\.(?:Standby|Retriable)Exception
     | PYTHON_WORKER_\w*EXITED | Python\ worker\ (?:exited\ unexpectedly|failed\ to\ connect\ back)
     | ExecutorLostFailure | FetchFailed | MetadataFetchFailed | Executor\ heartbeat\ timed\ out | Lost\ executor | UNAVAILABLE: | DEADLINE_EXCEEDED
+    | java\.io\.IOException:\ (?:Stream|Socket|Pipe|Connection)\ (?:is\ )?(?:closed|broken) | Premature\ EOF | Could\ not\ obtain\ block
     | Connection\ (?:refused|reset|timed\ out|closed) | Broken\ pipe | No\ route\ to\ host | Network\ is\ unreachable
     | No\ space\ left\ on\ device | Disk\ quota\ exceeded | File\ too\ large | Input/output\ error
     | (?:Status\ Code|status\ code|HTTP\ status|HTTP/1\.1)[:=\s]+(?:408|425|429|5\d\d)\b
