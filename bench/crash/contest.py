@@ -1,4 +1,4 @@
-"""``python -m bench crash``: a job that is hurt N times in eight ways, and what its sinks hold in the end.
+"""``python -m bench crash``: a job that is hurt N times in nine ways, and what its sinks hold in the end.
 
 Right is what the same rules find over the same events in this process. Parquet, Delta and PostgreSQL have to hold each of
 these once, Kafka at least once. Moments and order come from a seed, which is printed.
@@ -92,6 +92,8 @@ class Arena:
         self.tolls: dict[str, Toll] = {}
         self._toll = Toll()
         self._twice = self._lost = 0
+        self._copy = folder / "older-checkpoint"
+        """A copy of the checkpoint; it stays for later faults, which then go back further."""
         self.job = self._start()
         self._kinds: dict[str, Callable[[], None]] = {
             "workers": self._workers,
@@ -99,6 +101,7 @@ class Arena:
             "driver": self._driver,
             "kernel": self._kernel,
             "commit": self._commit,
+            "restore": self._restore,
             "broker": self._stop_broker,
             "disk": self._full_disk,
             "state": self._state,
@@ -251,6 +254,20 @@ class Arena:
         harness.progress(f"a state that is cut: {words.strip().splitlines()[-1][:300]}")
         self._again()
 
+    def _restore(self) -> None:
+        """The checkpoint is replaced by an older copy, of this fault or of an earlier one: sinks have batches that it does not have."""
+        self.job.kill()
+        if not self._copy.exists() or self._chance.random() < 0.5:
+            shutil.rmtree(self._copy, ignore_errors=True)
+            shutil.copytree(self._setup.checkpoint, self._copy)
+        self._again()
+        self._until_batches(self._chance.randrange(1, 4))
+        self.job.kill()
+        shutil.rmtree(self._setup.checkpoint)
+        shutil.copytree(self._copy, self._setup.checkpoint)
+        harness.progress(f"restored: batch {self.committed()} is the last")
+        self._again()
+
 
 def crash(kills: int, folder: Path, seed: int) -> Outcome:
     """Hurt a job so often, and tell what its sinks hold."""
@@ -269,8 +286,8 @@ def crash(kills: int, folder: Path, seed: int) -> Outcome:
         for made in admin.create_topics(topics).values():
             made.result(20)
         setup = Setup(disk.folder / "job", broker.servers, database.url, jars, SETTINGS)
-        for name, retries in (("without-retries.yaml", 0), ("job.yaml", 5)):
-            setup.write(name, trigger="1 second", retries=retries)
+        for name, retry_for in (("without-retries.yaml", "0 seconds"), ("job.yaml", "10 minutes")):
+            setup.write(name, trigger="1 second", retry_for=retry_for)
         with Feeding(broker.servers, seed, PACE) as feeding:
             arena = Arena(folder, disk, broker, setup, feeding, seed)
             try:

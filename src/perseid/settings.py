@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from perseid.errors import MissingExtraError, PerseidError
 
 try:
-    from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+    from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 except ImportError:  # pragma: no cover - said where a job is run
     raise MissingExtraError("Jobs, sources and sinks need pydantic.", hint="pip install 'perseid[jobs]'") from None
+
+from pydantic_core import PydanticCustomError
 
 from perseid.declare import micros_of
 
@@ -88,3 +91,29 @@ def _duration(given: Any) -> Any:
 
 Duration = Annotated[str, BeforeValidator(_duration), Field(examples=["10 minutes"])]
 """A stretch of time in words, as Spark and the language have it."""
+
+
+def reject_removed_word(given: Any, word: str, instead: str) -> None:
+    """Raises for a word that earlier versions had, at its place, with what to write instead."""
+    if isinstance(given, Mapping) and word in given:
+        text = f"there is no such word any more; write {instead}"
+        raise PydanticCustomError("said", "{said}", {"said": text, "at": (word,)})
+
+
+def seconds_of(duration: str) -> float:
+    """Seconds of a :data:`Duration`."""
+    return (micros_of(duration, "This") or 0) / 1e6
+
+
+MAX_RETRY_S = 24 * 3600
+"""Seconds that failures are retried for, at most."""
+
+
+def _retry_duration(given: str) -> str:
+    if not 0 <= seconds_of(given) <= MAX_RETRY_S:
+        raise ValueError("it is retried from 0 seconds, which is never, up to 24 hours")
+    return given
+
+
+RetryDuration = Annotated[Duration, AfterValidator(_retry_duration)]
+"""The time that transient failures are retried for; ``0 seconds`` is never."""

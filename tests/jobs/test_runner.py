@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,8 +31,10 @@ from perseid.jobs.limits import Caps
 from perseid.jobs.rules import Texts, read_patterns, versions_of
 from perseid.jobs.runner import Answers, Job, JobError, Runner, StoppedError, _Handle
 from perseid.settings import SettingsError
+from perseid.sinks import webhook
 from perseid.sinks.contract import Batch, Sink
-from perseid.sinks.failures import failing
+from perseid.sinks.failures import SinkError, failing
+from perseid.sinks.webhook import Webhook
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
 
@@ -58,7 +63,7 @@ class Written(Sink):
     def write(self, batch: Batch) -> None:
         if (self.folder / "fail").exists():
             (self.folder / "fail").unlink()
-            raise SettingsError("The disk is full.")
+            raise OSError("The disk is full.")
         (self.folder / "writing").touch()
         try:
             rows = [json.loads(row) for (row,) in batch.rows.selectExpr("to_json(struct(*))").collect()]
@@ -330,9 +335,110 @@ def test_a_failure_is_tried_again(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     (setting.folder / "out" / "fail").touch()
-    seen = Runner(setting.job(trigger={"availableNow": True}, retries=1, retry_wait=0.1)).run()
+    seen = Runner(setting.job(trigger={"availableNow": True}, retry_for_s=60, retry_wait=0.1)).run()
     assert seen.retries == 1
     assert setting.found() == Counter({("big", "ann", 6, None): 1})
+
+
+class _Failing(Sink):
+    """Fails every batch, as it is told to."""
+
+    guarantee: ClassVar[str] = "none"
+    folder: Path
+    transient: bool = True
+
+    def told(self) -> str:
+        return "failing"
+
+    def write(self, batch: Batch) -> None:
+        with (self.folder / "attempts").open("a") as file:
+            file.write(".")
+        raise SinkError("The server is gone.", sink="failing", batch=batch.number, transient=self.transient)
+
+    def attempts(self) -> int:
+        return len((self.folder / "attempts").read_text())
+
+
+def test_transient_failure_is_retried_for_a_time(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
+    setting.rules.texts = {"big": BIG}
+    sink = _Failing(folder=setting.folder)
+    runner = Runner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=3.0, retry_wait=0.2))
+    begun = time.monotonic()
+    with pytest.raises(JobError, match="The server is gone"):
+        runner.run()
+    assert time.monotonic() - begun >= 3.0
+    assert sink.attempts() == runner.seen.retries + 1 >= 2
+
+
+def test_permanent_failure_is_not_retried(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
+    setting.rules.texts = {"big": BIG}
+    sink = _Failing(folder=setting.folder, transient=False)
+    with pytest.raises(JobError, match="The server is gone"):
+        Runner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=600)).run()
+    assert sink.attempts() == 1
+
+
+class _Broken(_Failing):
+    """Fails every batch with an error that is neither of Perseid nor of a connection."""
+
+    def write(self, batch: Batch) -> None:
+        with suppress(SinkError):
+            super().write(batch)
+        raise ValueError("This value cannot be written.")
+
+
+def test_unknown_failure_ends_the_job_at_once(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
+    setting.rules.texts = {"big": BIG}
+    sink = _Broken(folder=setting.folder)
+    begun = time.monotonic()
+    with pytest.raises(JobError, match="This value cannot be written"):
+        Runner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=600)).run()
+    assert sink.attempts() == 1
+    assert time.monotonic() - begun < WAIT
+
+
+def test_stop_interrupts_the_wait_before_a_restart(setting: Setting) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
+    setting.rules.texts = {"big": BIG}
+    sink = _Failing(folder=setting.folder)
+    runner = Runner(setting.job(sinks=[sink], retry_for_s=600, retry_wait=600))
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(runner.run)
+        _wait_for(lambda: runner._failing_since is not None)
+        begun = time.monotonic()
+        runner.stop()
+        with pytest.raises(JobError, match="The server is gone"):
+            run.result(30)
+    assert time.monotonic() - begun < 10
+
+
+def test_stop_interrupts_the_wait_of_a_webhook(setting: Setting, caplog: pytest.LogCaptureFixture) -> None:
+    setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
+    setting.rules.texts = {"big": BIG}
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and not listening: connections are refused
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}/"
+        runner = Runner(setting.job(sinks=[Webhook.model_validate({"url": address})]))
+        with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(webhook, "FIRST_WAIT_S", 600.0)
+            patch.setattr(webhook, "MAX_WAIT_S", 600.0)
+            run = pool.submit(runner.run)
+            _wait_for(lambda: "; next in" in caplog.text)
+            begun = time.monotonic()
+            runner.stop()
+            run.result(60)
+            assert "comes again when the job is started again" in caplog.text
+    assert time.monotonic() - begun < 20
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,20 @@ def test_postgres_holds_each_match_once(
     sink.write(batch(matches(spark, "a", "d"), 0, job="job-2"))
     assert [name for name, _ in rows_of(database, ids)] == ["a", "b", "c", "d"], "a match has its id in every job"
     assert rows_of(database, 'select count(*) from "Odd ""table""_staging"') == [(0,)]
+
+
+def test_postgres_writes_a_number_that_comes_with_other_offsets(
+    spark: SparkSession, postgres: Server, database: psycopg.Connection[Any]
+) -> None:
+    sink = prepared(Postgres(url=postgres.url, table="t"), spark)
+    sink.write(replace(batch(matches(spark, "a", "b"), 0), digest="first"))
+    sink.write(replace(batch(answers(spark, ("x", "+", 2, "a change")), 1), digest="second"))
+    sink.write(replace(batch(matches(spark, "skipped"), 0, attempt="b"), digest="first"))
+    ids = "select match_id, batch from t order by 1"
+    assert rows_of(database, ids) == [("a", 0), ("b", 0), ("x", 1)], "the same offsets are a retry"
+    sink.write(replace(batch(matches(spark, "b", "c"), 0, attempt="c"), digest="other"))
+    assert rows_of(database, ids) == [("a", 0), ("b", 0), ("c", 0)], "revisions of later batches are numbered anew"
+    assert rows_of(database, "select batch, digest from t_ledger") == [(0, "other")]
 
 
 def test_postgres_stores_values_of_every_kind(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import json
+import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -13,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import perseid.sinks.webhook as room
 from perseid.settings import SettingsError
+from perseid.sinks.contract import Batch
 from perseid.sinks.failures import SinkError
 from perseid.sinks.webhook import Webhook
 from tests.sinks.answers import HOSTILE, answers, batch, matches
@@ -58,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setattr(room, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(room, "FIRST_WAIT_S", 0.01)
     with Receiver() as made:
         thread = threading.Thread(target=made.serve_forever, args=(0.01,))
         thread.start()
@@ -77,7 +83,7 @@ def test_posts_come_again_with_their_keys(spark: SparkSession, receiver: Receive
     receiver.got.clear()
     receiver.answers = [204, 400]
     receiver.said = b"no \x1b[2J thanks"
-    with pytest.raises(SinkError, match=r"Batch 0 was not written: after 1 of 5 tries.*400 no .* thanks") as caught:
+    with pytest.raises(SinkError, match=r"Batch 0 was not written: after 1 attempt in .*400 no .* thanks") as caught:
         sink.write(batch(rows.repartition(2), attempt="b"))
     assert "\x1b" not in str(caught.value)
     assert [headers["Idempotency-Key"] for _, headers, _ in receiver.got] == keys
@@ -87,18 +93,150 @@ def test_posts_come_again_with_their_keys(spark: SparkSession, receiver: Receive
 
 
 def test_it_tries_again_and_not_for_ever(spark: SparkSession, receiver: Receiver) -> None:
-    sink = Webhook.model_validate({"url": receiver.url, "tries": 3})
-    receiver.answers = [503, 429]
+    sink = Webhook.model_validate({"url": receiver.url, "retry_for": "1 second"})
+    receiver.answers = [503, 429, 500, 599]
     sink.write(batch(matches(spark, "a")))
-    assert receiver.ids() == [["a"]] * 3
-    receiver.answers = [503, 503, 503]
-    with pytest.raises(SinkError, match=r"after 3 of 3 tries the answer was: 503"):
+    assert receiver.ids() == [["a"]] * 5
+    receiver.answers = [503] * 1000
+    with pytest.raises(SinkError, match=r"after \d+ attempts in 1\.\d s the answer was: 503") as caught:
         sink.write(batch(matches(spark, "a")))
+    assert not caught.value.transient, "the job does not repeat what was retried here"
     receiver.got.clear()
     receiver.answers = [302]
-    with pytest.raises(SinkError, match="after 1 of 3 tries the answer was: 302"):
+    with pytest.raises(SinkError, match=r"after 1 attempt in .* the answer was: 302"):
         sink.write(batch(matches(spark, "a")))
     assert len(receiver.got) == 1, "nobody is followed to another address"
+
+
+class RawServer:
+    """A socket on a free port; a function is given every connection after the request was read."""
+
+    def __init__(self, serve: Callable[[socket.socket], None]) -> None:
+        self.serve, self.connections, self.closing = serve, 0, threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.thread = threading.Thread(target=self._accept)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}/hook"
+
+    def _accept(self) -> None:
+        while not self.closing.is_set():
+            connection, _ = self.listener.accept()
+            with connection, contextlib.suppress(OSError):
+                self.connections += 1
+                connection.recv(65536)
+                self.serve(connection)
+
+    def drip(self, connection: socket.socket, head: bytes) -> None:
+        connection.sendall(head)
+        while not self.closing.wait(0.1):
+            connection.sendall(b"x")
+
+    def __enter__(self) -> RawServer:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        with contextlib.suppress(OSError), socket.create_connection(self.listener.getsockname()[:2]):
+            pass
+        self.thread.join()
+        self.listener.close()
+
+
+def post(sink: Webhook, stopping: threading.Event | None = None) -> None:
+    """A post of one row, without Spark."""
+    there = Batch("job", 0, "a", None) if stopping is None else Batch("job", 0, "a", None, stopping)
+    sink._post(str(sink.url), {}, b"[{}]", [], there)
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (b"HTTP/1.1 20", "no response within 0.5 s"),
+        (b"HTTP/1.1 200 OK\r\nX-Long: ", "no response within 0.5 s"),
+        (b"HTTP/1.1 400 Bad Request\r\nContent-Length: 1000\r\n\r\n", "400"),
+    ],
+    ids=["status", "headers", "body"],
+)
+def test_timeout_bounds_an_attempt_with_a_dripping_response(head: bytes, said: str) -> None:
+    with RawServer(lambda connection: server.drip(connection, head)) as server:
+        sink = Webhook.model_validate({"url": server.url, "timeout": "0.5 seconds", "retry_for": "0 seconds"})
+        begun = time.monotonic()
+        with pytest.raises(SinkError, match=f"after 1 attempt in .* the answer was: {said}"):
+            post(sink)
+        assert 0.4 < time.monotonic() - begun < 3
+
+
+def test_failing_server_is_retried_until_it_answers_by_default() -> None:
+    def serve(connection: socket.socket) -> None:
+        ready = time.monotonic() - begun > 2
+        if server.connections % 2 or ready:  # every other time it only closes the connection
+            status = b"204 No Content" if ready else b"503 Service Unavailable"
+            connection.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n")
+
+    begun = time.monotonic()
+    with RawServer(serve) as server:
+        post(Webhook.model_validate({"url": server.url}))
+        assert 2 < time.monotonic() - begun < 8
+        assert 4 <= server.connections <= 7, "the waits double"
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_retry_after_is_honored(form: str) -> None:
+    def serve(connection: socket.socket) -> None:
+        times.append(time.monotonic())
+        if len(times) > 1:
+            connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+            return
+        after = "2" if form == "seconds" else format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=3), True)
+        connection.sendall(
+            f"HTTP/1.1 429 Too Many Requests\r\nRetry-After: {after}\r\nContent-Length: 0\r\n\r\n".encode()
+        )
+
+    times: list[float] = []
+    with RawServer(serve) as server:
+        post(Webhook.model_validate({"url": server.url}))
+    assert 1.9 < times[1] - times[0] < 4
+
+
+def test_retry_after_is_honored_up_to_the_remaining_time() -> None:
+    busy = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
+    with RawServer(lambda connection: connection.sendall(busy)) as server:
+        begun = time.monotonic()
+        with pytest.raises(SinkError, match="after 2 attempts in 1"):
+            post(Webhook.model_validate({"url": server.url, "retry_for": "1 second"}))
+        assert 1 <= time.monotonic() - begun < 4
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("value", ["", "soon", "-5", "9" * 400, "Mon, 99 Foo 2026 00:00:00 GMT", "1.5"])
+def test_unreadable_retry_after_is_ignored(value: str) -> None:
+    assert room._retry_after_s(value) is None
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410, 422])
+def test_client_error_is_not_retried(status: int) -> None:
+    refused = f"HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n".encode()
+    with RawServer(lambda connection: connection.sendall(refused)) as server:
+        with pytest.raises(SinkError, match=f"after 1 attempt in .* the answer was: {status}"):
+            post(Webhook.model_validate({"url": server.url}))
+        assert server.connections == 1
+
+
+def test_stop_interrupts_the_wait_between_attempts() -> None:
+    busy = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 300\r\nContent-Length: 0\r\n\r\n"
+    stopping = threading.Event()
+    with RawServer(lambda connection: connection.sendall(busy)) as server:
+        timer = threading.Timer(0.5, stopping.set)
+        timer.start()
+        begun = time.monotonic()
+        with pytest.raises(SinkError, match="the job was stopped after 1 attempt") as caught:
+            post(Webhook.model_validate({"url": server.url}), stopping)
+        timer.join()
+    assert caught.value.interrupted
+    assert time.monotonic() - begun < 5
 
 
 def test_values_arrive_as_they_are(spark: SparkSession, receiver: Receiver) -> None:
@@ -113,7 +251,9 @@ def test_values_arrive_as_they_are(spark: SparkSession, receiver: Receiver) -> N
 def test_no_secret_is_told(spark: SparkSession, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", f"{receiver.url}/T0K3N?key=s3cret")
     monkeypatch.setenv("BEARER", "Bearer pa55")
-    sink = Webhook.model_validate({"url": {"env": "HOOK"}, "headers": {"Authorization": {"env": "BEARER"}}, "tries": 1})
+    sink = Webhook.model_validate(
+        {"url": {"env": "HOOK"}, "headers": {"Authorization": {"env": "BEARER"}}, "retry_for": "0 seconds"}
+    )
     sink.prepare(spark, None, "j")
     receiver.answers = [403]
     receiver.said = b"Bearer pa55 may not post to /hook/T0K3N with key=s3cret"
@@ -140,6 +280,9 @@ def test_no_secret_is_told(spark: SparkSession, receiver: Receiver, monkeypatch:
         ({"url": "https://host/", "headers": {"X": "pa55\r\nEvil: 1"}}, "no header may have"),
         ({"url": "https://host/", "headers": {"Content-Length": "1"}}, "set by the sink"),
         ({"url": "https://host/", "timeout": "2 days"}, "up to ten minutes"),
+        ({"url": "https://host/", "retry_for": "2 days"}, "up to 24 hours"),
+        ({"url": "https://host/", "retry_for": "forever"}, "cannot stand here"),
+        ({"url": "https://host/", "tries": 3}, "write retry_for: 10 minutes"),
     ],
 )
 def test_words_that_cannot_be_are_refused(words: dict[str, Any], why: str) -> None:

@@ -3,6 +3,7 @@
 Python imports a module of this name when it starts, where its folder is on the path. What is to happen lies in the folder
 that PERSEID_HOOKS names: a file ``fail-kernel`` makes the next step of a shard raise, ``fail-sink`` the next write of
 the sink it holds (``parquet half`` or ``parquet after``). Who finds the file takes it away, so each happens once.
+Both are errors of a connection, which a job retries.
 With a file ``count`` every step of a shard leaves a line in ``calls``: its batch and its shard.
 """
 
@@ -19,10 +20,6 @@ from types import ModuleType
 from typing import Any
 
 HOOKS = Path(os.environ.get("PERSEID_HOOKS", "/nowhere"))
-
-
-class HarmError(Exception):
-    """Raised where something is to fail."""
 
 
 def taken(name: str, unless: Callable[[str], bool] = lambda _: False) -> str | None:
@@ -50,7 +47,7 @@ def hurt_steps(module: ModuleType) -> None:
                 out.write(f"{batch} {key[0]}\n")
         yield from step(self, key, frames, state)
         if taken("fail-kernel") is not None:
-            raise HarmError("a step of the kernel failed, as it was told to")
+            raise ConnectionResetError("a step of the kernel failed, as it was told to")
 
     module.StreamJob.step = hurt
 
@@ -63,11 +60,11 @@ def hurt_sink(kind: str) -> Callable[[ModuleType], None]:
         def hurt(self: Any, batch: Any) -> None:
             held = taken("fail-sink", lambda text: text.split()[0] != kind or "kind" not in batch.rows.columns)
             if held is not None and held.split()[1] == "half":
-                odd = "if(xxhash64(match_id) % 3 = 0, raise_error('a sink failed half-way, as it was told to'), kind)"
+                odd = "if(xxhash64(match_id) % 3 = 0, raise_error('Connection reset: a sink failed half-way'), kind)"
                 batch = replace(batch, rows=batch.rows.withColumn("kind", expression(odd)))
             write(self, batch)
             if held is not None:  # of half a batch, where no row was one that fails
-                raise HarmError(f"the sink {kind} failed when it had written, as it was told to")
+                raise ConnectionResetError(f"the sink {kind} failed when it had written, as it was told to")
 
         sink.write = hurt
 

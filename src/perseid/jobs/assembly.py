@@ -40,7 +40,7 @@ from perseid.local.documents import Documents
 from perseid.local.models import Models
 from perseid.local.rows import Events
 from perseid.model_api import react
-from perseid.settings import SettingsError
+from perseid.settings import SettingsError, seconds_of
 from perseid.sources.contract import POSITION, WRONG
 from perseid.sources.rules import Counts, StopRule
 from perseid.spark.inputs import literal, quoted
@@ -193,7 +193,7 @@ def assemble(job: JobFile, session: Any, *, once: bool = False, from_history: bo
         checkpoint=job.checkpoint,
         dead_letters=job.dead_letters,
         trigger={"availableNow": True} if now else {"processingTime": job.trigger},
-        retries=job.retries,
+        retry_for_s=seconds_of(job.retry_for),
         watched=watched,
         caps=caps,
         past=asked.past,

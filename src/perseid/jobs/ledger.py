@@ -7,9 +7,11 @@ moment after that, and a batch that sinks have seen in part is finished with the
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +62,37 @@ class Ledger:
         """The batch that was planned and not committed: Spark begins with it."""
         planned = self.planned()
         return None if planned is None or planned in self._numbers("commits") else planned
+
+    @property
+    def oldest(self) -> int:
+        """The first batch whose offsets the checkpoint still has; 0 if it has none."""
+        return min(self._numbers("offsets"), default=0)
+
+    def offsets_digest(self, batch: int) -> str | None:
+        """Digest of the source offsets from which a batch begins and at which it ends; None if the checkpoint does not have both.
+
+        Spark writes the file of a batch once, before it runs, and reads it when the batch comes again. The file also has the
+        time at which the batch was planned: a batch that is planned anew has another digest, though its offsets are the same.
+        """
+        offsets = self._checkpoint / "offsets"
+        bodies = [offsets.read(str(number)) for number in (batch - 1, batch) if number >= 0]
+        if None in bodies:
+            return None
+        digest = hashlib.sha256()
+        for body in bodies:
+            digest.update(hashlib.sha256(body or b"").digest())
+        return digest.hexdigest()[:32]
+
+    def first_replaced(self, recorded: Mapping[int, str | None]) -> int | None:
+        """The first recorded batch that the checkpoint has not planned, or has planned with other offsets; None if all are the same."""
+        planned = self.planned()
+        for number in sorted(recorded):
+            if planned is None or number > planned:
+                return number
+            digest = recorded[number]
+            if digest is not None and self.offsets_digest(number) not in (None, digest):
+                return number
+        return None
 
     def _numbers(self, log: str) -> set[int]:
         return {int(name) for name in (self._checkpoint / log).names() if name.isdecimal()}

@@ -25,6 +25,7 @@ from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
 from perseid.jobs.tally import REJECTED, Tally, split
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError
+from perseid.sinks.transience import is_transient
 from perseid.spark.progress import batch_counts
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker_errors import worker_hint
@@ -80,8 +81,8 @@ class Job:
     dead_letters: Sink | None = None
     trigger: Mapping[str, Any] = field(default_factory=dict)
     """As ``DataStreamWriter.trigger`` takes it; without, a batch follows the other."""
-    retries: int = 0
-    """How often a query that failed is started again; a batch that gets through begins the count anew."""
+    retry_for_s: float = 0.0
+    """Seconds that a query is restarted for after transient failures; they begin anew with every batch that is written."""
     retry_wait: float = 1.0
     """Seconds before the first of them; twice as many before each that follows."""
     watched: bool = True
@@ -133,7 +134,11 @@ class Runner:
         self._good: Running | None = None
         """The rules before, that ran."""
         self._tried = 0
+        self._failing_since: float | None = None
+        """The time of the first failure since a batch was written."""
         self._history_ended = False
+        self._resumed = False
+        """Whether sinks have compared their records with the checkpoint."""
         self._last_seen = -1
         """The batch up to which all were told of."""
 
@@ -202,14 +207,17 @@ class Runner:
             self._watch.refuse(texts, self._good[0], error)
             log.warning("rules refused when they first ran, those before go on: %s", error)
             return self._good
-        if handle.number is not None:
-            self._tried = 0
+        now = time.monotonic()
+        if handle.number is not None or self._failing_since is None:
+            self._tried, self._failing_since = 0, now
         self._tried += 1
-        if self._tried > self.job.retries:
+        left = self._failing_since + self.job.retry_for_s - now
+        if left <= 0 or not is_transient(error.__cause__):
             raise error
-        wait = min(MAX_WAIT, self.job.retry_wait * 2 ** (self._tried - 1))
-        log.warning("try %d of %d in %.0f s: %s", self._tried, self.job.retries, wait, error)
-        self._stop.wait(wait)
+        wait = min(MAX_WAIT, self.job.retry_wait * 2.0 ** min(self._tried - 1, 30), left)
+        log.warning("attempt %d failed; next in %.0f s, retried for %.0f s more: %s", self._tried, wait, left, error)
+        if self._stop.wait(wait):
+            raise error
         self.seen.retries += 1
         return handle.running
 
@@ -225,8 +233,18 @@ class Runner:
         try:
             for sink, rows in given:
                 sink.prepare(self.job.session, rows.schema, self._identity)
+            if not self._resumed:
+                self._resume([sink for sink, _ in given])
         except PerseidError as error:
             raise JobError(f"Job {self.job.name!r} cannot go on: {error}") from error
+
+    def _resume(self, sinks: Sequence[Sink]) -> None:
+        """Let sinks find out that the checkpoint was restored; while the job runs, nobody else may replace it."""
+        for sink in sinks:
+            said = sink.resume(self.job.session, self._identity, self._ledger)
+            if said is not None:
+                log.warning("the checkpoint was restored from an older copy: %s: %s", sink.told(), said)
+        self._resumed = True
 
     def _run_with(self, handle: _Handle) -> None:
         """Run the query until it ends: because it is done, is asked to, or other rules wait."""
@@ -384,7 +402,11 @@ class _Handle:
                 if job.eyes is not None:
                     job.eyes.wrote(written)
             except Exception as error:
-                self.failed = error
+                if isinstance(error, SinkError) and error.interrupted and runner._stop.is_set():
+                    log.warning("batch %d comes again when the job is started again: %s", number, error)
+                    self.ended = True
+                else:
+                    self.failed = error
                 raise
             self.number = number
             runner.seen.batches += 1
@@ -395,7 +417,14 @@ class _Handle:
         job, along = self._runner.job, self._along()
         sinks = job.sinks if along is None else job.sinks[1:]
         kept = bool(sinks) or job.dead_letters is not None  # what is read once need not be
-        batch = Batch(self._runner._identity, number, uuid.uuid4().hex, frame.persist() if kept else frame)
+        batch = Batch(
+            self._runner._identity,
+            number,
+            uuid.uuid4().hex,
+            frame.persist() if kept else frame,
+            self._runner._stop,
+            self._runner._ledger.offsets_digest(number),
+        )
         try:
             if along is None:
                 # Searched here, before any sink has seen a row: what fails in it has written nothing.

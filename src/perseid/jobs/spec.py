@@ -12,7 +12,7 @@ from perseid.errors import PerseidError
 from perseid.jobs.choices import ByKey
 from perseid.jobs.rule_tables import Table
 from perseid.jobs.stream_spec import ModelStream, StreamOf, SubscriptionStream, Text
-from perseid.settings import Secret, Settings
+from perseid.settings import RetryDuration, Secret, Settings, reject_removed_word
 from perseid.sinks import kinds
 from perseid.sinks.contract import Sink
 from perseid.sources.rules import StopRule
@@ -102,14 +102,20 @@ class JobFile(Settings):
     """How often a batch is begun; available_now: read what is there, and end."""
     checkpoint: str = Field(min_length=1)
     """The folder of what the job has to remember; another folder is another job."""
-    retries: int = Field(default=0, ge=0, le=1000)
-    """How often the query is started again after a failure of a source, a sink or Spark; a batch that gets through begins the count anew."""
+    retry_for: RetryDuration = "10 minutes"
+    """The time that the query is restarted for after transient failures of a source, a sink or Spark; it begins anew with every batch that is written. 0 seconds: never."""
     limits: Limits = Limits()
     """What the job may not exceed."""
     metrics: Metrics = Metrics()
     """What it tells of itself."""
     spark: dict[str, str | Secret] = Field(default_factory=dict)
     """Settings of the Spark session."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reject_retries(cls, given: Any) -> Any:
+        reject_removed_word(given, "retries", "retry_for: 10 minutes, the time that the query is restarted for")
+        return given
 
     @model_validator(mode="after")
     def _fits(self) -> JobFile:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import PrivateAttr, model_validator
 
 from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.settings import SettingsError
-from perseid.sinks.contract import Batch, Sink
-from perseid.sinks.failures import failing, words
-from perseid.sinks.rows import storable
+from perseid.sinks.contract import Batch, PlannedBatches, Sink
+from perseid.sinks.delta_history import (
+    MERGE,
+    USER_METADATA,
+    DeltaCommit,
+    commits_of,
+    insert_missing,
+    live_digests,
+    read_mode,
+    record_of,
+    undone_version,
+    write_mode,
+)
+from perseid.sinks.failures import RestoredCheckpointError, failing, words
+from perseid.sinks.rows import KIND, NAMES, PATTERN, storable
 from perseid.spark.changes import FoldInto
 from perseid.spark.inputs import quoted
+from perseid.spark.worker import OURS
 
 NOWHERE = "/perseid/nowhere"
 """A folder that is not there: what is said of it says whether its format is known."""
@@ -36,6 +50,9 @@ class Delta(Sink):
     changes: Literal["append", "fold"] = "append"
     """What becomes of a stream that takes back: ``append`` keeps every change with its ``op`` and ``revision``, ``fold`` keeps what stands.
     A folded table belongs to one job: one that starts anew counts revisions anew."""
+
+    _mode: str | None = PrivateAttr(default=None)
+    """How the job writes after its checkpoint or the table was restored; None: as ever."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Delta:
@@ -84,24 +101,102 @@ class Delta(Sink):
                 return None
             raise
 
+    def resume(self, session: Any, job: str, planned: PlannedBatches) -> str | None:
+        with failing(self.told(), None):
+            columns = self._there(session)
+            if columns is None:
+                return None
+            commits = commits_of(session, self._name, job)
+            self._mode = read_mode(session, self._name, job)
+            first = planned.first_replaced(live_digests(commits, planned.oldest))
+            if self._mode == MERGE:
+                return None
+            if first is None:
+                undone = undone_version(commits)
+                if undone is not None:
+                    self._switch(session, job, f"append {undone}")
+                return None
+            if (why := self._unmergeable(session, columns)) is not None:
+                raise self._not_restored(why, first, commits)
+            if self.changes == "append":
+                self._switch(session, job, MERGE)
+        return f"batches from {first} on are written again; rows that are there already are not inserted"
+
+    def _switch(self, session: Any, job: str, mode: str) -> None:
+        if self._mode != mode:
+            write_mode(session, self._name, job, mode)
+            self._mode = mode
+
+    def _unmergeable(self, session: Any, columns: Sequence[str]) -> str | None:
+        """Why rows of this table cannot be recognized when they come again; None if they can."""
+        rows = session.table(self._name)
+        name = next((name for name in NAMES if name in columns), None)
+        if name is None or not rows.where(f"{quoted(name)} is null").isEmpty():
+            return "rows without match_id or id"
+        if REVISION in columns and not rows.where(f"{REVISION} > 0").isEmpty():
+            return "changes with revisions, which are numbered anew"
+        return None
+
+    def _not_restored(self, why: str, first: int, commits: Sequence[DeltaCommit]) -> RestoredCheckpointError:
+        before = min(commit.version for commit in commits if commit.is_live and commit.batch >= first) - 1
+        remedy = f"RESTORE TABLE {self._name} TO VERSION AS OF {before}" if before >= 0 else f"DROP TABLE {self._name}"
+        return RestoredCheckpointError(
+            f"{self.told()}: The table has batches from {first} on that the checkpoint does not have: it was restored from an older "
+            f"copy. The table holds {why}, so they cannot be written again beside those that are there.",
+            sink=self.told(),
+            batch=None,
+            hint=f"Restore the table as well, then start the job again: {remedy}; this also undoes later commits of others. "
+            "Or give the job a new checkpoint and another table.",
+        )
+
     def write(self, batch: Batch) -> None:
         with failing(self.told(), batch):
             rows = storable(batch.rows, intervals=False)
+            record = record_of(batch.job, batch.number, batch.digest)
             if self.changes == "fold":
-                self._fold(rows, batch.number)
+                with _committing(rows.sparkSession, record):
+                    self._fold(rows, batch.number)
+            elif self._mode == MERGE:
+                with _committing(rows.sparkSession, record):
+                    self._merge(rows)
             else:
-                self._append(rows, {"txnAppId": batch.job, "txnVersion": str(batch.number)})
+                name = batch.job if self._mode is None else f"{batch.job} {self._mode}"
+                self._append(rows, {"txnAppId": name, "txnVersion": str(batch.number), "userMetadata": record})
 
-    def _append(self, rows: Any, naming: dict[str, str]) -> None:
-        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true").options(**naming)
+    def _append(self, rows: Any, options: dict[str, str]) -> None:
+        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true").options(**options)
         if self.path is not None:
             writer.save(self.path)
         else:
             writer.saveAsTable(self.table)
 
+    def _merge(self, rows: Any) -> None:
+        named = next((name for name in NAMES if name in rows.columns), None)
+        if named is None:
+            raise SettingsError(
+                "After a restore of the checkpoint rows are merged by match_id or id, and these rows have neither.",
+                hint="Give the job a new checkpoint and another table.",
+            )
+        self._widen(rows)
+        keys = [name for name in (PATTERN, KIND, named, REVISION) if name in rows.columns]
+        insert_missing(rows, self._name, keys, OURS)
+
     def _fold(self, rows: Any, number: int) -> None:
+        self._widen(rows)
+        FoldInto(self._name)(rows, number)
+
+    def _widen(self, rows: Any) -> None:
+        """Create the table, or add the columns that are new, without rows."""
         there = {name.lower() for name in self._there(rows.sparkSession) or ()}
         if any(name.lower() not in there for name in rows.columns):
-            # No rows, but their columns: the table is made, or has those that are new.
             self._append(rows.limit(0), {})
-        FoldInto(self._name)(rows, number)
+
+
+@contextmanager
+def _committing(session: Any, record: str) -> Iterator[None]:
+    """Commits of this session carry a record; those of a writer take it as an option, a merge does not."""
+    session.conf.set(USER_METADATA, record)
+    try:
+        yield
+    finally:
+        session.conf.unset(USER_METADATA)

@@ -10,6 +10,7 @@ from typing import Any
 from perseid.errors import PerseidError
 from perseid.settings import Secret
 from perseid.sinks.contract import Batch
+from perseid.sinks.transience import is_transient
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker_errors import worker_hint
 
@@ -24,12 +25,30 @@ _NOISE = ("Traceback (most recent call last)", "An exception was thrown from the
 
 
 class SinkError(PerseidError):
-    """A batch that could not be written; it comes again when the job is started again."""
+    """A batch that could not be written; it comes again when the job is started again.
 
-    def __init__(self, message: str, *, sink: str, batch: int | None, hint: str | None = None) -> None:
+    ``transient``: a new attempt of the job may succeed. ``interrupted``: the job is stopped while the sink waits to try again.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        sink: str,
+        batch: int | None,
+        hint: str | None = None,
+        transient: bool = False,
+        interrupted: bool = False,
+    ) -> None:
         super().__init__(message, hint=hint)
         self.sink = sink
         self.batch = batch
+        self.transient = transient
+        self.interrupted = interrupted
+
+
+class RestoredCheckpointError(SinkError):
+    """The checkpoint was restored from an older copy, and the sink cannot take its batches again; the hint is the remedy."""
 
 
 @contextmanager
@@ -44,7 +63,8 @@ def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> It
         hint = error.hint if isinstance(error, PerseidError) else worker_hint(error)
         number = None if batch is None else batch.number
         # Behind "from" the other side's own text would be shown, with whatever is in it.
-        raise SinkError(f"{sink}: {what}: {words(error, secrets)}", sink=sink, batch=number, hint=hint) from None
+        said = f"{sink}: {what}: {words(error, secrets)}"
+        raise SinkError(said, sink=sink, batch=number, hint=hint, transient=is_transient(error)) from None
 
 
 def words(error: BaseException, secrets: Collection[str] = ()) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
@@ -9,12 +10,16 @@ from urllib.parse import quote, urlsplit
 from pydantic import Field, field_validator
 
 from perseid.settings import SettingsError
-from perseid.sinks.contract import Batch, Sink
+from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.failures import failing
 from perseid.sinks.rows import free_of, storable
 
 ASIDE = "_perseid"
 """The folder of what is not in place, beside the jobs' own; readers pass over names that begin so."""
+RESTORED = "_perseid_restored"
+"""The folder of batches that a restored checkpoint does not have; readers pass over it, too."""
+RECORD = "_perseid.json"
+"""The file beside the rows of a batch that has the digest of its offsets."""
 RENAMING = ("hdfs", "viewfs")
 """File systems, beside the local one, that rename a folder at once or not at all."""
 
@@ -60,6 +65,15 @@ class Parquet(Sink):
         with failing(self.told(), None):
             _Folder(self.path).restore(quote(job, safe=""))
 
+    def resume(self, session: Any, job: str, planned: PlannedBatches) -> str | None:
+        with failing(self.told(), None):
+            folder, name = _Folder(self.path), quote(job, safe="")
+            first = planned.first_replaced(folder.commits(name, planned.oldest))
+            if first is None:
+                return None
+            aside = folder.set_aside(name, first)
+        return f"its batches from {first} on were moved to {aside}; their matches are found and written again"
+
     def write(self, batch: Batch) -> None:
         with failing(self.told(), batch):
             folder = _Folder(self.path)
@@ -72,6 +86,8 @@ class Parquet(Sink):
                 rows = storable(batch.rows, intervals=True)
                 rows = rows if self.files is None else rows.coalesce(self.files)
                 rows.write.mode("overwrite").parquet(folder.address(staged))
+                if batch.digest is not None:
+                    folder.write(f"{staged}/{RECORD}", json.dumps({"digest": batch.digest}).encode())
             self._put(folder, None if empty else staged, place, old)
 
     def _put(self, folder: _Folder, staged: str | None, place: str, old: str) -> None:
@@ -125,6 +141,41 @@ class _Folder:
     def remove(self, name: str) -> None:
         if self.has(name):
             self._files.delete_dir(f"{self._root}/{name}")
+
+    def write(self, name: str, body: bytes) -> None:
+        with self._files.open_output_stream(f"{self._root}/{name}") as file:
+            file.write(body)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            with self._files.open_input_stream(f"{self._root}/{name}") as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None
+
+    def _batches(self, job: str, since: int) -> list[int]:
+        found = (name.removeprefix("batch=") for name in self.names(f"job={job}") if name.startswith("batch="))
+        return sorted(int(number) for number in found if number.isdecimal() and int(number) >= since)
+
+    def commits(self, job: str, since: int) -> dict[int, str | None]:
+        """The batches of a job from one on, with the digests of their offsets; None where there is no readable record."""
+        found: dict[int, str | None] = {}
+        for number in self._batches(job, since):
+            body = self.read(f"job={job}/batch={number}/{RECORD}")
+            try:
+                found[number] = None if body is None else str(json.loads(body)["digest"])
+            except (ValueError, KeyError, TypeError):
+                found[number] = None
+        return found
+
+    def set_aside(self, job: str, first: int) -> str:
+        """Move the batches of a job from one on out of the sight of readers, and return the folder in which they are."""
+        aside = f"{RESTORED}/job={job}"
+        place = f"{aside}/{len(self.names(aside))}"
+        # The last first: until all are moved, the first that is left shows that the checkpoint does not have it.
+        for number in reversed(self._batches(job, first)):
+            self.move(f"job={job}/batch={number}", f"{place}/batch={number}")
+        return self.address(place)
 
     def restore(self, job: str) -> None:
         for name in self.names(f"{ASIDE}/{job}"):

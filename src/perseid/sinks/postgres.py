@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import field_validator
 
-from perseid.sinks.contract import Batch, Sink
+from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.failures import failing
 from perseid.sinks.postgres_server import PostgresServer, secrets_of
 from perseid.sinks.postgres_tables import KEPT, Tables
@@ -53,13 +53,24 @@ class Postgres(PostgresServer, Sink):
         with failing(self.told(), None, secrets_of(reached)), psycopg.connect(**reached) as database:
             Tables(self.table).prepare(database, job)
 
+    def resume(self, session: Any, job: str, planned: PlannedBatches) -> str | None:
+        import psycopg
+
+        reached, tables = self.reached(), Tables(self.table)
+        with failing(self.told(), None, secrets_of(reached)), psycopg.connect(**reached) as database:
+            first = planned.first_replaced(tables.commits(database, job, planned.oldest))
+            if first is None:
+                return None
+            tables.rewind(database, job, first)
+        return f"batches from {first} on are written again; rows that are there already are updated"
+
     def write(self, batch: Batch) -> None:
         import psycopg
 
         reached, tables = self.reached(), Tables(self.table)
         with failing(self.told(), batch, secrets_of(reached)):
             with psycopg.connect(**reached) as database:
-                if tables.has(database, batch.job, batch.number):
+                if tables.has(database, batch):
                     return
             copy = tables.copying(batch.job, batch.number, batch.attempt)
             # Only what tasks say they have written counts: those that died half-way have written something too.

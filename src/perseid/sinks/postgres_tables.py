@@ -35,6 +35,12 @@ _ONE_AT_A_TIME = 0x7065727365696400 & 0x7FFFFFFFFFFFFFFF
 """The lock under which tables are made: PostgreSQL fails where two make one at once."""
 
 
+class LostStagingError(PerseidError):
+    """The server restarted while a batch was copied, and has emptied its staging table; the batch is copied anew."""
+
+    transient = True
+
+
 class Tables:
     """Names, and statements made of them."""
 
@@ -80,16 +86,17 @@ class Tables:
                 (
                     self.ledger,
                     "create table {ledger} (job text, batch bigint, attempt text not null, rows bigint not null, "
-                    "written timestamptz not null default now(), primary key (job, batch))",
+                    "written timestamptz not null default now(), digest text, primary key (job, batch))",
                 ),
             ):
                 found = database.execute("select to_regclass(%s)", (table.as_string(database),)).fetchone()
                 if found is None or found[0] is None:
                     database.execute(self._said(statement, types=columns))
+            self._add_digests(database)
         try:
             with database.transaction():
                 database.execute(self._said("explain " + _MERGE), _nothing())
-                database.execute(self._said("explain " + _ENTER), (job, 0, "", 0))
+                database.execute(self._said("explain " + _ENTER), (job, 0, "", 0, None))
         except (
             errors.UndefinedColumn,
             errors.InvalidColumnReference,
@@ -105,10 +112,55 @@ class Tables:
                 self._said("delete from {staging} where job = %s or copied < now() - %s::interval"), (job, STALE)
             )
 
-    def has(self, database: Connection[Any], job: str, number: int) -> bool:
-        """Whether a batch is in."""
-        found = database.execute(self._said("select 1 from {ledger} where job = %s and batch = %s"), (job, number))
-        return found.fetchone() is not None
+    def _add_digests(self, database: Connection[Any]) -> None:
+        """Give a ledger of an earlier version its column of digests; who may only write may not."""
+        from psycopg import errors
+
+        found = database.execute(
+            "select 1 from pg_attribute where attrelid = to_regclass(%s) and attname = 'digest' and not attisdropped",
+            (self.ledger.as_string(database),),
+        )
+        if found.fetchone() is not None:
+            return
+        statement = self._said("alter table {ledger} add column digest text")
+        try:
+            with database.transaction():
+                database.execute(statement)
+        except errors.InsufficientPrivilege as error:
+            raise SettingsError(
+                f"The ledger has no column 'digest', and it cannot be added: {error.diag.message_primary}",
+                hint=f"As the owner of the table: {statement.as_string(database)};",
+            ) from None
+
+    def commits(self, database: Connection[Any], job: str, since: int) -> dict[int, str | None]:
+        """The batches of a job that are in, from one on, with the digests of their offsets."""
+        found = database.execute(
+            self._said("select batch, digest from {ledger} where job = %s and batch >= %s"), (job, since)
+        )
+        return dict(found.fetchall())
+
+    def has(self, database: Connection[Any], batch: Batch) -> bool:
+        """Whether a batch is in; one of the same number and of other offsets is not this one."""
+        recorded = self._recorded(database, batch)
+        return bool(recorded) and batch.is_recorded_as(recorded[0])
+
+    def _recorded(self, database: Connection[Any], batch: Batch) -> tuple[str | None, ...]:
+        found = database.execute(
+            self._said("select digest from {ledger} where job = %s and batch = %s"), (batch.job, batch.number)
+        )
+        return found.fetchone() or ()
+
+    def rewind(self, database: Connection[Any], job: str, batch: int) -> None:
+        """Make the ledger accept batches from ``batch`` on anew.
+
+        Rows stay: a match that comes again updates its own. Only changes go, since the numbers of revisions are given anew.
+        """
+        with database.transaction():
+            for statement in (
+                "delete from {target} where job = %s and batch >= %s and revision > 0",
+                "delete from {ledger} where job = %s and batch >= %s",
+            ):
+                database.execute(self._said(statement), (job, batch))
 
     def copying(self, job: str, number: int, attempt: str) -> tuple[str, tuple[Any, ...]]:
         """The statement by which a task copies, and what stands before each of its rows."""
@@ -120,12 +172,16 @@ class Tables:
         """The batch and its line in the ledger, both or neither."""
         copied = (batch.job, batch.number, batch.attempt, list(done))
         with database.transaction():
-            entered = database.execute(self._said(_ENTER), (batch.job, batch.number, batch.attempt, sum(done.values())))
+            recorded = self._recorded(database, batch)
+            if recorded and not batch.is_recorded_as(recorded[0]):
+                self.rewind(database, batch.job, batch.number)
+            line = (batch.job, batch.number, batch.attempt, sum(done.values()), batch.digest)
+            entered = database.execute(self._said(_ENTER), line)
             if entered.rowcount == 1:
                 there = database.execute(self._said(_COUNT), copied).fetchone()
                 if there is None or there[0] != sum(done.values()):
                     # The staging table has no log: a server that crashed has emptied it.
-                    raise PerseidError("of what was copied not all is there any more")
+                    raise LostStagingError("of what was copied not all is there any more")
                 database.execute(self._said(_MERGE), (batch.job, batch.number, *copied))
             database.execute(
                 self._said("delete from {staging} where job = %s and batch <= %s"), (batch.job, batch.number)
@@ -135,7 +191,9 @@ class Tables:
             )
 
 
-_ENTER = "insert into {ledger} (job, batch, attempt, rows) values (%s, %s, %s, %s) on conflict (job, batch) do nothing"
+_ENTER = """
+insert into {ledger} (job, batch, attempt, rows, digest) values (%s, %s, %s, %s, %s) on conflict (job, batch) do nothing
+"""
 _COUNT = "select count(*) from {staging} where job = %s and batch = %s and attempt = %s and task = any(%s)"
 _MERGE = """
 insert into {target} ({columns}, job, batch)

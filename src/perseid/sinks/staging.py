@@ -10,6 +10,7 @@ from typing import Any
 
 from perseid.engines.disorder.schema import OP, REVISION
 from perseid.sinks.rows import KIND, MATCH_ID, PATTERN, VERSION, identity_of, json_of
+from perseid.sinks.transience import LOST_CONNECTION, is_lost_database
 from perseid.spark.inputs import quoted
 
 COLUMNS = ("match_id", "revision", "op", "pattern", "kind", "version", "start", "end", "data")
@@ -92,7 +93,8 @@ def copied(reached: dict[str, Any], copy: tuple[str, tuple[Any, ...]]) -> Callab
                         out.write_row((*before, task, *stored(row)))
                         rows += 1
         except (psycopg.Error, OverflowError) as error:
-            raise StagingError(told(error)) from None
+            lost = f"{LOST_CONNECTION}: " if is_lost_database(error) else ""
+            raise StagingError(lost + told(error)) from None
         yield pa.RecordBatch.from_pydict({"task": [task], "rows": [rows]})
 
     return stage

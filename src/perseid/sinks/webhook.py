@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import hashlib
+import http.client
+import logging
+import re
+import socket
+import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from perseid.declare import micros_of
-from perseid.settings import Duration, Secret, SettingsError, revealed
+from perseid.settings import (
+    Duration,
+    RetryDuration,
+    Secret,
+    SettingsError,
+    reject_removed_word,
+    revealed,
+    seconds_of,
+)
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError, failing, without_literal_secrets, words
 from perseid.sinks.rows import identity_of, json_of
 
-AGAIN = (408, 425, 429, 500, 502, 503, 504)
-"""Answers after which it is worth trying again."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
-"""Seconds before the second try; they double up to the longest."""
+log = logging.getLogger("perseid.sinks")
+
+TRANSIENT_CLIENT_ERRORS = (408, 425, 429)
+"""Status codes below 500 that are retried: request timeout, too early, too many requests."""
+FIRST_WAIT_S, MAX_WAIT_S = 0.2, 30.0
+"""Seconds before the second attempt; they double up to the maximum."""
 LONGEST_TIMEOUT = 600
 """Seconds that a try may be given."""
 HEARD = 500
@@ -54,9 +73,15 @@ class Webhook(Sink):
     rows: int = Field(default=100, ge=1, le=10_000)
     """Rows of a post at most."""
     timeout: Duration = "10 seconds"
-    """How long a try may take to connect, and then to be answered."""
-    tries: int = Field(default=5, ge=1, le=20)
-    """How often a post is tried before the batch fails; pauses between tries double, up to ten seconds."""
+    """The time of one attempt as a whole: connecting, sending and the response."""
+    retry_for: RetryDuration = "10 minutes"
+    """The time that a post is retried for after a connection error, a timeout, 408, 425, 429 or 5xx; 0 seconds: never."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reject_tries(cls, given: Any) -> Any:
+        reject_removed_word(given, "tries", "retry_for: 10 minutes, the time that a post is retried for")
+        return given
 
     @field_validator("url")
     @classmethod
@@ -68,7 +93,7 @@ class Webhook(Sink):
     @field_validator("timeout")
     @classmethod
     def _bounded(cls, timeout: str) -> str:
-        if not 0 < (micros_of(timeout, "This") or 0) <= LONGEST_TIMEOUT * 1_000_000:
+        if not 0 < seconds_of(timeout) <= LONGEST_TIMEOUT:
             raise ValueError("a try may take from a moment up to ten minutes")
         return timeout
 
@@ -125,29 +150,173 @@ class Webhook(Sink):
                 self._post(url, {**headers, "Idempotency-Key": key}, body, secrets, batch)
 
     def _post(self, url: str, headers: dict[str, str], body: bytes, secrets: list[str], batch: Batch) -> None:
-        opener = urllib.request.build_opener(_NoDetour)
-        said, seconds = "", (micros_of(self.timeout, "timeout") or 0) / 1e6
-        for number in range(self.tries):
-            if number:
-                time.sleep(min(FIRST_PAUSE * 2 ** (number - 1), LONGEST_PAUSE))
-            whole = {**headers, "Content-Type": "application/json"}
+        """Post until it is answered with 2xx, fails for good, or ``retry_for`` is over; the last attempt is at its end."""
+        whole = {**headers, "Content-Type": "application/json"}
+        begun, number = time.monotonic(), 0
+        while True:
             # Only http and https pass the check of the address.
-            request = urllib.request.Request(url, body, whole, method="POST")  # noqa: S310
-            try:
-                with opener.open(request, timeout=seconds):
-                    return
-            except urllib.error.HTTPError as error:
-                with error:
-                    said = f"{error.code} {words(Exception(error.read(HEARD).decode(errors='replace')), secrets)}"
-                if error.code not in AGAIN:
-                    break
-            except OSError as error:
-                said = words(error, secrets)
-        raise SinkError(
-            f"{self.told()}: Batch {batch.number} was not written: after {number + 1} of {self.tries} tries the answer was: {said}",
+            attempt = _Attempt(urllib.request.Request(url, body, whole, method="POST"), seconds_of(self.timeout))  # noqa: S310
+            outcome = attempt.finish()
+            if outcome is None:
+                return
+            number += 1
+            said = words(Exception(outcome.said), secrets)
+            passed = time.monotonic() - begun
+            left = seconds_of(self.retry_for) - passed
+            if not outcome.transient or left <= 0:
+                raise self._failed(f"after {_counted(number)} in {passed:.1f} s the answer was: {said}", batch)
+            wait = min(left, outcome.wait_s(number))
+            log.warning("%s: batch %d: attempt %d: %s; next in %.1f s", self.told(), batch.number, number, said, wait)
+            if batch.stopping.wait(wait):
+                text = f"the job was stopped after {_counted(number)}, and the last answer was: {said}"
+                raise self._failed(text, batch, interrupted=True)
+
+    def _failed(self, said: str, batch: Batch, interrupted: bool = False) -> SinkError:
+        return SinkError(
+            f"{self.told()}: Batch {batch.number} was not written: {said}",
             sink=self.told(),
             batch=batch.number,
+            interrupted=interrupted,
         )
+
+
+def _counted(attempts: int) -> str:
+    return "1 attempt" if attempts == 1 else f"{attempts} attempts"
+
+
+@dataclass(frozen=True)
+class _FailedAttempt:
+    """An attempt that was not answered with 2xx."""
+
+    said: str
+    transient: bool
+    retry_after_s: float | None = None
+
+    def wait_s(self, number: int) -> float:
+        """Seconds until the next attempt, after this one as the ``number``-th: as the server says, or doubling."""
+        if self.retry_after_s is not None:
+            return max(FIRST_WAIT_S, self.retry_after_s)
+        return min(FIRST_WAIT_S * 2.0 ** min(number - 1, 30), MAX_WAIT_S)
+
+
+class _Attempt(threading.Thread):
+    """One post, in a thread of its own: a timeout of a socket begins anew with every byte, and names are resolved without one."""
+
+    def __init__(self, request: urllib.request.Request, timeout_s: float) -> None:
+        super().__init__(name="perseid-webhook", daemon=True)
+        self._request, self._timeout_s = request, timeout_s
+        self._guard = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._abandoned = False
+        self._failure: _FailedAttempt | None = None
+        self._answered = False
+
+    def finish(self) -> _FailedAttempt | None:
+        """Run it, for no longer than its timeout; None if it was answered with 2xx."""
+        self.start()
+        self.join(self._timeout_s)
+        with self._guard:
+            self._abandoned = self.is_alive()
+            if self._abandoned and self._socket is not None:
+                with contextlib.suppress(OSError):  # the server has closed it
+                    # Not the method of a TLS socket, which is not made for another thread.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+            if not self._answered:
+                return _FailedAttempt(f"no response within {self._timeout_s:g} s", transient=True)
+            return self._failure
+
+    def run(self) -> None:
+        opener = urllib.request.build_opener(_NoDetour, _OwnHTTP(self), _OwnHTTPS(self))
+        try:
+            with opener.open(self._request, timeout=self._timeout_s):
+                self._answer(None)
+        except urllib.error.HTTPError as error:
+            with error:
+                failure = _failure_of(error.code, error.headers)
+                self._answer(failure)  # known, however long its text takes
+                text = error.read(HEARD).decode(errors="replace")
+                self._answer(replace(failure, said=f"{error.code} {text}"))
+        except Exception as error:  # of sockets, of TLS, of HTTP; it must not end in the thread
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            permanent = isinstance(reason, ssl.SSLCertVerificationError)
+            known = isinstance(error, OSError | http.client.HTTPException)
+            if not self._answered:
+                self._answer(_FailedAttempt(str(error) or type(error).__name__, transient=known and not permanent))
+
+    def _answer(self, failure: _FailedAttempt | None) -> None:
+        with self._guard:
+            if not self._abandoned:
+                self._failure, self._answered = failure, True
+
+    def connected(self, own: socket.socket) -> None:
+        """Called before anything is sent; nothing is, if the time is over."""
+        with self._guard:
+            if self._abandoned:
+                raise TimeoutError
+            self._socket = own
+
+
+class _OwnConnection(http.client.HTTPConnection):
+    attempt: _Attempt
+
+    def connect(self) -> None:
+        super().connect()
+        self.attempt.connected(self.sock)
+
+
+class _OwnSecureConnection(http.client.HTTPSConnection):
+    attempt: _Attempt
+
+    def connect(self) -> None:
+        super().connect()
+        self.attempt.connected(self.sock)
+
+
+class _OwnHTTP(urllib.request.HTTPHandler):
+    def __init__(self, attempt: _Attempt) -> None:
+        super().__init__()
+        self._attempt = attempt
+
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(self._connection, request)
+
+    def _connection(self, host: str, **named: Any) -> _OwnConnection:
+        made = _OwnConnection(host, **named)
+        made.attempt = self._attempt
+        return made
+
+
+class _OwnHTTPS(urllib.request.HTTPSHandler):
+    def __init__(self, attempt: _Attempt) -> None:
+        super().__init__()
+        self._attempt = attempt
+
+    def https_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(self._connection, request)
+
+    def _connection(self, host: str, **named: Any) -> _OwnSecureConnection:
+        made = _OwnSecureConnection(host, **named)
+        made.attempt = self._attempt
+        return made
+
+
+def _failure_of(status: int, headers: Any) -> _FailedAttempt:
+    transient = status in TRANSIENT_CLIENT_ERRORS or status >= 500
+    return _FailedAttempt(str(status), transient, _retry_after_s(headers.get("Retry-After")))
+
+
+def _retry_after_s(value: str | None) -> float | None:
+    """Seconds that a ``Retry-After`` header names, as a number or as a date; None if it names none."""
+    if value is None:
+        return None
+    if re.fullmatch(r"[0-9]{1,9}", value.strip()):
+        return float(value)
+    try:
+        moment = parsedate_to_datetime(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return max(0.0, (aware - dt.datetime.now(dt.UTC)).total_seconds())
 
 
 def _checked_address(url: str) -> None:

@@ -1,0 +1,126 @@
+"""Records of a job's batches in the history of a Delta table, and what becomes of them if the checkpoint is restored.
+
+Each commit of a batch carries a record in its user metadata. Delta itself has the number of the last batch of each job,
+under the name of a transaction, and skips what is not above it; ``RESTORE TABLE`` does not reset that number. A table
+property therefore says how a job writes after its checkpoint, or the table, was restored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from perseid.spark.inputs import quoted
+
+COMMITS_READ = 1000
+"""Commits of the table that are read for records, the newest first."""
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+MERGE = "merge"
+"""Value of the property of a job whose batches are merged, each row once, and not appended."""
+_OWN = "perseid"
+
+
+@dataclass(frozen=True)
+class DeltaCommit:
+    """The record of one batch in the history of a table."""
+
+    version: int
+    batch: int
+    digest: str | None
+    is_live: bool
+    """Whether the rows are still there: no later ``RESTORE TABLE`` has undone the commit."""
+
+
+def record_of(job: str, batch: int, digest: str | None) -> str:
+    """The user metadata of a commit."""
+    return json.dumps({_OWN: {"job": job, "batch": batch, "digest": digest}})
+
+
+def commits_of(session: Any, table: str, job: str) -> list[DeltaCommit]:
+    """The records of a job in the newest commits of a table, the newest first."""
+    history = session.sql(f"describe history {table} limit {COMMITS_READ}")
+    rows = history.select("version", "operation", "operationParameters", "userMetadata").collect()
+    return list(_records(sorted(rows, key=lambda row: -row.version), job))
+
+
+def _records(rows: Iterable[Any], job: str) -> Iterator[DeltaCommit]:
+    undone_above: int | None = None
+    for row in rows:
+        is_live = undone_above is None or row.version <= undone_above
+        if is_live and row.operation == "RESTORE":
+            undone_above = _restored_version(row.operationParameters)
+        found = _read_record(row.userMetadata)
+        if found.get("job") == job and isinstance(found.get("batch"), int):
+            yield DeltaCommit(row.version, found["batch"], found.get("digest"), is_live)
+
+
+def _restored_version(parameters: Mapping[str, Any]) -> int | None:
+    """The version that a table was restored to; None if it was named by a time, when no commit is taken for undone."""
+    version = str(parameters.get("version") or "").strip('"')
+    return int(version) if version.isdecimal() else None
+
+
+def _read_record(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "null")
+    except ValueError:
+        return {}
+    own = found.get(_OWN) if isinstance(found, dict) else None
+    return own if isinstance(own, dict) else {}
+
+
+def live_digests(commits: Iterable[DeltaCommit], since: int) -> dict[int, str | None]:
+    """The digest of each batch from one on whose rows are there; of several commits of a number, that of the newest."""
+    found: dict[int, str | None] = {}
+    for commit in commits:
+        if commit.is_live and commit.batch >= since:
+            found.setdefault(commit.batch, commit.digest)
+    return found
+
+
+def undone_version(commits: Iterable[DeltaCommit]) -> int | None:
+    """The newest version that ``RESTORE TABLE`` undid, if it had a later batch than all that are there; None otherwise.
+
+    Delta still has the number of that batch, and would skip those up to it.
+    """
+    newest: dict[bool, tuple[int, int]] = {}
+    for commit in commits:
+        found = (commit.batch, commit.version)
+        newest[commit.is_live] = max(newest.get(commit.is_live, found), found)
+    if False not in newest or (True in newest and newest[True][0] >= newest[False][0]):
+        return None
+    return newest[False][1]
+
+
+def read_mode(session: Any, table: str, job: str) -> str | None:
+    """How a job writes after a restore; None: as ever."""
+    (row,) = session.sql(f"describe detail {table}").select("properties").collect()
+    value = (row.properties or {}).get(_property(job))
+    return None if value is None else str(value)
+
+
+def write_mode(session: Any, table: str, job: str, mode: str) -> None:
+    """Set how a job writes from now on; the property stays with the table."""
+    session.sql(f"alter table {table} set tblproperties ({_text(_property(job))} = {_text(mode)})")
+
+
+def _text(value: str) -> str:
+    """A literal where SQL takes no expression."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _property(job: str) -> str:
+    return f"perseid.restored.{job}"
+
+
+def insert_missing(rows: Any, table: str, keys: Iterable[str], prefix: str) -> None:
+    """Insert the rows whose keys the table does not have, in one commit; a batch that comes again inserts nothing."""
+    from pyspark.sql import functions as f
+
+    sent = {name: f"{prefix}{i}" for i, name in enumerate(rows.columns)}
+    same = " and ".join(f"{quoted(name)} <=> {sent[name]}" for name in keys)
+    values = {quoted(name): f.col(own) for name, own in sent.items()}
+    source = rows.dropDuplicates(list(keys)).toDF(*sent.values())
+    source.mergeInto(table, f.expr(same)).whenNotMatched().insert(values).merge()
