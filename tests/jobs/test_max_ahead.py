@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from perseid.jobs.assembly import assemble
-from perseid.jobs.reading import read_job
+from perseid.jobs.reading import JobFileError, read_job
 from perseid.jobs.runner import Runner, Seen, StoppedError
+from tests.jobs import test_history
 from tests.jobs.test_commands import call
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
@@ -97,7 +98,7 @@ def test_one_row_dated_9999_makes_no_later_row_late_also_after_a_restart(
     spark: SparkSession, path: Path, tmp_path: Path
 ) -> None:
     run(spark, path)
-    arrive(tmp_path / "in", LATER, first=2)
+    arrive(tmp_path / "in", [[*LATER[0], POISON], *LATER[1:]], first=2)
     run(spark, path)
     assert pairs(spark, tmp_path / "out") == PAIRS
     assert letters(spark, tmp_path / "dead", "late") == []
@@ -167,3 +168,39 @@ def test_the_command_ends_with_status_1_when_too_many_rows_are_late(path: Path, 
     done = call("run", path)
     assert done.exit_code == 1
     assert "limits.late stops the job above 0.0%" in " ".join(done.output.split())
+
+
+def test_history_is_bounded_and_ends(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(test_history.JOB + "dead_letters: {parquet: {path: dead}}\n")
+    test_history.fill(tmp_path / "old", test_history.OLD)
+    far = ("9999-06-01T00:00:00Z", "A", "eve", 666)
+    test_history.fill(tmp_path / "live", [[*test_history.LIVE[0], far], test_history.LIVE[1]])
+    Runner(assemble(read_job(tmp_path / "job.yaml"), spark, from_history=True)).run()
+    test_history.fill(tmp_path / "live", [[far, ("2026-01-05T00:00:00Z", "Z", "zoe", 0)]], first=2)
+    run(spark, tmp_path / "job.yaml")
+    assert test_history.found(spark, tmp_path) == sorted(test_history.EXPECTED)
+    ahead = letters(spark, tmp_path / "dead", "ahead")
+    assert [record(one) for one in ahead] == [POISON | {"ts": "9999-06-01T00:00:00.000Z"}] * 2
+    assert letters(spark, tmp_path / "dead", "late") == []
+
+
+def test_explain_of_a_job_has_the_bound(path: Path) -> None:
+    said = " ".join(call("explain", path).output.split())
+    assert "max_ahead: rows more than 1 hour after their arrival are rejected below the watermark" in said
+    path.write_text(UNBOUNDED)
+    assert "max_ahead: no bound: a row of any time moves the watermark" in " ".join(
+        call("explain", path).output.split()
+    )
+
+
+@pytest.mark.parametrize("given", ["0 seconds", "20000 days", "5", "soon", "null", "[1 hour]"])
+def test_a_bound_that_is_none_is_an_error_of_the_file(path: Path, given: str) -> None:
+    path.write_text(JOB.replace("lateness: 1 minute", f"lateness: 1 minute\n  max_ahead: {given}"))
+    with pytest.raises(JobFileError, match=r"stream\.max_ahead: .*as 1 hour, or none"):
+        read_job(path)
+
+
+def test_a_share_of_late_rows_is_below_1(path: Path) -> None:
+    path.write_text(JOB + "limits: {late: {share: 1, of: 10}}\n")
+    with pytest.raises(JobFileError, match=r"limits\.late\.share: it is a number below 1"):
+        read_job(path)

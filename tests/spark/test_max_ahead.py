@@ -152,6 +152,19 @@ def test_a_row_exactly_at_the_bound_is_accepted(spark: SparkSession) -> None:
     assert [found[n][AHEAD] is not None for n in (-1, 0, 1)] == [False, False, True]
 
 
+def test_with_a_lateness_of_max_ahead_the_watermark_stays_behind_the_clock(streams: Streams) -> None:
+    soon = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=59)
+    stream = streams.stream(SCHEMA, [{**row(0, "Order"), "ts": soon}], [row(0, "Order")], delay=None)
+    running = streams.start(PATTERNS.detect(ps.events(stream, shards=2, max_ahead="1 hour", lateness="1 hour")))
+    run = running.finish()
+    assert (run.counters["ahead"], run.counters["late"]) == (0, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seen = ps.progress(running.query)
+    assert seen.watermark is not None
+    assert dt.datetime.now(dt.UTC) - dt.timedelta(hours=1) < dt.datetime.fromisoformat(seen.watermark)
+
+
 def test_a_batch_that_runs_again_has_the_clock_that_was_stored_with_its_offsets(streams: Streams) -> None:
     streams.add("input", SCHEMA, [row(0, "Order")])
 
