@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import JobFileError, read_job
+from perseid.jobs.replay import replay
 from perseid.jobs.runner import Runner, Seen, StoppedError
 from tests.jobs import test_history
 from tests.jobs.test_commands import call
@@ -182,6 +183,18 @@ def test_history_is_bounded_and_ends(spark: SparkSession, tmp_path: Path) -> Non
     ahead = letters(spark, tmp_path / "dead", "ahead")
     assert [record(one) for one in ahead] == [POISON | {"ts": "9999-06-01T00:00:00.000Z"}] * 2
     assert letters(spark, tmp_path / "dead", "late") == []
+
+
+def test_replay_leaves_out_and_counts_records_too_far_ahead(spark: SparkSession, path: Path, tmp_path: Path) -> None:
+    path.write_text(
+        JOB.replace(
+            "match A a -> B b within 1 hour partition by user return a.n as a, b.n as b", "match A a return a.n as a"
+        )
+    )
+    done = replay(read_job(path), spark, str(tmp_path / "answers"))
+    assert (done.records, done.bad, done.ahead, done.answers) == (4, 0, 1, {"pairs": 2})
+    assert sorted(row["a"] for row in done.rows.collect()) == [1, 3]
+    assert done.until == dt.datetime(2026, 1, 1, 10, 2, tzinfo=dt.UTC)
 
 
 def test_explain_of_a_job_has_the_bound(path: Path) -> None:
