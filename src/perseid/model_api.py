@@ -121,8 +121,10 @@ def model(
     keys = require_names("model", "key", key)
     named = keys, require_names("model", "order_by", order_by), columns, _names(observe)
     bounded = bound_data(data, time, rows.max_ahead, rows.lateness)
-    states = rows.idle, shards, max_state, metamodel.rules, _beside(beside, keys), rows.max_ahead
-    return Models(bounded, metamodel.queries, time, *named, *states)
+    others = _beside(beside, keys)
+    return Models(
+        bounded, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, others, rows.max_ahead
+    )
 
 
 def _beside(given: Any, key: str | Iterable[str]) -> Events | None:

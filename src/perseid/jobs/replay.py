@@ -114,7 +114,7 @@ def _times(stream: AnyStream) -> dict[str, str]:
 def _bounds(stream: AnyStream) -> dict[str, int | None]:
     """How far times may lie in the future, in microseconds, of every source; None for no bound."""
     own = micros_of(max_ahead_of(stream), "max_ahead")
-    found = dict.fromkeys(sources_of(stream), own)
+    found: dict[str, int | None] = dict.fromkeys(sources_of(stream), own)
     beside = getattr(stream, "beside", None) or []
     for number, other in enumerate(beside if isinstance(beside, list) else [beside]):
         prefix = f"beside[{number}]." if isinstance(beside, list) else "beside."

@@ -81,8 +81,8 @@ def detect_beliefs(
     job = _job(plan, types, streams, schema, relations, observation is not None)
     shaped, marked = None, any(one.has_ahead for one, _, _ in sources)
     for one, part, names in sources:
-        columns = _select(one, part, names, types, plan, job, streams)
-        frame = one.frame.selectExpr(*columns, *([ahead_column(one)] if marked else []))
+        selected = _select(one, part, names, types, plan, job, streams)
+        frame = one.frame.selectExpr(*selected, *([ahead_column(one)] if marked else []))
         shaped = frame if shaped is None else shaped.unionByName(frame)
     assert shaped is not None
     routed = [f"{_UNIT}{i}" for i in range(len(plan.asked[0].unit))]
