@@ -372,3 +372,23 @@ def test_explain_has_the_bound(streams: Streams) -> None:
     assert "tells what the watermark (10 seconds behind the newest event) has made final" in bounded
     plain = " ".join(PATTERNS.explain(ps.events(stream, lateness="10 seconds")).split())
     assert "max_ahead no bound: a row of any time moves the watermark" in plain
+
+
+def test_frames_of_a_model_take_the_bound(streams: Streams) -> None:
+    schema = pa.schema({"ts": MOMENT, "site": pa.string(), "load": pa.float64()})
+    stream = streams.stream(
+        schema,
+        [{"ts": at(0), "site": "north", "load": 0.9}, {"ts": POISON, "site": "north", "load": 0.1}],
+        [{"ts": at(1), "site": "north", "load": 0.9}, {"ts": at(2), "site": "north", "load": 0.1}],
+        [{"ts": at(4), "site": "north", "load": 0.1}],
+        [{"ts": at(FAR), "site": "end", "load": 0.0}],
+        delay=None,
+    )
+    each = [{"change": "create", "element": "h1", "kind": "Host"}]
+    declared = ps.frames(
+        stream, test_models.SITE, each=each, columns={"load": ("h1", "load")}, key="site", shards=2, **BOUND
+    )
+    heated = ps.patterns(test_models.SITE)["heated"]
+    run = streams.run(heated.detect(declared))
+    assert [one["host"] for one in run.rows] == ["h1"]
+    assert (run.counters["ahead"], run.counters["late"]) == (1, 0)

@@ -10,7 +10,7 @@ from perseid import belief_api
 from perseid.declare import beliefs, documents, events
 from perseid.engines.disorder.strategy import STRATEGIES as WAYS
 from perseid.engines.disorder.strategy import Strategy
-from perseid.errors import PerseidError, missing_column
+from perseid.errors import PerseidError, is_internal, missing_column
 from perseid.jobs import stream_spec as spec
 from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents
@@ -19,7 +19,7 @@ from perseid.local.rows import Events, is_spark
 from perseid.model_api import Metamodel, metamodel, model
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.settings import SettingsError
-from perseid.sources.contract import OURS, POSITION, WRONG
+from perseid.sources.contract import POSITION, WRONG
 
 Declared = Events | Documents | Beliefs | Models
 
@@ -94,7 +94,7 @@ def strategy_of(given: Any) -> Strategy:
 def _with_time(frame: Any, time: str, place: str) -> Any:
     """The frame; an error where it lacks the column with the time."""
     if is_spark(frame) and time not in frame.columns:
-        there = [name for name in frame.columns if not name.startswith(OURS)]
+        there = [name for name in frame.columns if not is_internal(name)]
         raise missing_column(f"stream.{place}", time, "time", there, "stream.time in the job's file")
     return frame
 
@@ -143,7 +143,7 @@ def _identity(stream: Any, data: Any) -> Any:
         return ()
     if stream.id == "position":
         return (POSITION,)
-    own = sorted(name for name in data.columns if not name.startswith(OURS))
+    own = sorted(name for name in data.columns if not is_internal(name))
     return tuple(own) if len(own) < len(data.columns) else ()
 
 
