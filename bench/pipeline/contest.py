@@ -39,7 +39,8 @@ the time after two minutes, and a job goes on for days."""
 SETTLE = {"arrival": 120.0, "watermark": 60.0}
 """Seconds of that turn: the second question is asked of what is mostly compiled."""
 QUERY = QUERIES["Q1n"]
-CLOSING = {"id": -1, "ts": "2100-01-01T00:00:00Z", "key": 0, "type": "Z", "v": 0.0}
+CLOSING = {"id": -1, "ts": "2020-01-01T00:00:00Z", "key": 0, "type": "Z", "v": 0.0}
+"""A record after all others, and not in the future: the job rejects such records."""
 
 PAIRS = "pattern pairs\nmatch A a -> B b\nwithin 1 minute\npartition by key\nafter match skip past last\nreturn b.sent as sent\n"
 _STAMPED = "ts timestamp, key bigint, type string, sent bigint"

@@ -351,8 +351,8 @@ class PatternSet:
         ``stream`` comes from :func:`events`, ``p.detect(ps.events(df, time="timestamp"))``; of a streaming DataFrame the
         matches are one too. ``relations`` are the tables that ``in Name`` asks for. What is counted beside the matches
         (events, bad rows, suppressed matches, …) goes to an ``Observation`` where one is given; of a stream,
-        :func:`perseid.progress` has it. With ``rejected`` the late and bad rows of a stream are rows of the output, of the
-        kind ``late`` and ``bad``, with the ``reason`` as a sentence and all they hold as JSON in ``row``; with ``"bad"`` only bad
+        :func:`perseid.progress` has it. With ``rejected`` the late and bad rows of a stream, and those beyond
+        ``max_ahead``, are rows of the output, of the kind ``late``, ``bad`` and ``ahead``, with the ``reason`` as a sentence and all they hold as JSON in ``row``; with ``"bad"`` only bad
         ones have that, and of late ones ``row`` has the ``id`` columns: it costs a stream far less. With the
         ``checkpoint`` that a stream will go on from, what it keeps is looked at now: a stream that was declared otherwise
         is refused before a batch has run. Of an uncertain stream rows are answers, as :meth:`match` has them, and ``tell`` says which.

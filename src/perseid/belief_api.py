@@ -208,10 +208,12 @@ def _refuse_hidden(core: CorePattern, streams: Streams, column: str) -> None:
 def explain_beliefs(cores: Sequence[CorePattern], stream: Beliefs) -> str:
     """How patterns are answered over an uncertain stream, in words."""
     from perseid.viz.beliefs import explain_answers
+    from perseid.viz.detection import describe_max_ahead
 
     spark = any(is_spark(data) for data in stream.frames())
     types = {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)}
-    return explain_answers(cores, asked_streams(cores, stream, sorted(types)), spark)
+    said = explain_answers(cores, asked_streams(cores, stream, sorted(types)), spark)
+    return said if stream.max_ahead is None else f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
 
 
 def draw_beliefs(

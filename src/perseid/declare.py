@@ -6,6 +6,7 @@ import datetime as dt
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,7 +18,7 @@ from perseid.errors import EventDataError, UnsupportedError, did_you_mean, type_
 from perseid.lang.parser import parse_duration
 from perseid.local.beliefs import Belief, Beliefs
 from perseid.local.documents import Documents
-from perseid.local.rows import Events
+from perseid.local.rows import Events, is_spark
 from perseid.semantics.hidden import HiddenMarkov
 from perseid.semantics.values import EPOCH, MICROSECOND
 
@@ -26,8 +27,10 @@ R = TypeVar("R")
 
 MAX_SHARDS = 4_096
 MIN_STATE = 1 << 16
+MAX_AHEAD_US = 10_000 * 86_400 * 1_000_000
 _EVENT_WORDS = (
     "time", "id", "order_by", "strictly_later", "key", "dedupe", "order", "idle", "shards", "max_state", "disorder",
+    "lateness", "max_ahead",
 )  # fmt: skip
 """What is said of documents as of events."""
 _OTHER_WORDS = {"partition_by": "key", "strategy": "disorder", "timestamp": "time"}
@@ -97,6 +100,8 @@ def events(
     shards: int = 16,
     max_state: int = 1 << 28,
     disorder: str | Strategy = "buffer",
+    lateness: str | dt.timedelta | None = None,
+    max_ahead: str | dt.timedelta | None = None,
 ) -> Events:
     """Declare a stream of events once: rows and which of their columns mean what.
 
@@ -122,6 +127,10 @@ def events(
     ``"adaptive"`` waits for as long as all but a share of the events are late (:class:`Adaptive` sets it); ``"auto"``
     assembles where that can be, and else buffers. Two tell at once and take back, as a changelog (see :func:`fold` and
     :func:`fold_into`): ``"aggressive"`` for every pattern, ``"early"`` for those that can be assembled.
+
+    ``lateness``, as in ``"10 minutes"``, sets the watermark in place of ``df.withWatermark``. With ``max_ahead``, as in
+    ``"1 hour"``, a row whose time lies further beyond its arrival than that is rejected before it moves the watermark; it is
+    counted as ``ahead``. A row arrives when its micro-batch begins. ``max_ahead`` needs ``lateness``.
     """
     if order not in (WATERMARK, ARRIVAL):
         raise EventDataError(f"order={order!r} is neither 'watermark' nor 'arrival'.")
@@ -143,10 +152,11 @@ def events(
             f"order='arrival' trusts that events arrive in order, and disorder={strategy.name!r} that they do not.",
             hint="Leave one of them out.",
         )
+    delay, bound = _lateness(lateness), _max_ahead(max_ahead)
     several = isinstance(data, Mapping)
     kept = {kind: _kept(rows) for kind, rows in data.items()} if several else _kept(data)
     return Events(
-        kept,
+        bound_data(kept, time, bound, delay),
         time,
         type,
         ids,
@@ -159,6 +169,8 @@ def events(
         shards,
         max_state,
         strategy,
+        lateness=delay,
+        max_ahead=bound,
     )
 
 
@@ -240,6 +252,8 @@ def beliefs(
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
+    lateness: str | dt.timedelta | None = None,
+    max_ahead: str | dt.timedelta | None = None,
 ) -> Beliefs:
     """Declare an uncertain stream once: its events have values that nobody knows, and patterns are answered with a probability.
 
@@ -278,9 +292,10 @@ def beliefs(
             "readings may show that what was left out was right.",
             hint="Leave it out; or say inference='smooth'.",
         )
-    rows = events([], idle=idle, shards=shards, max_state=max_state)
+    rows = events([], idle=idle, shards=shards, max_state=max_state, lateness=lateness, max_ahead=max_ahead)
+    part = replace(part, data=bound_data(part.data, time, rows.max_ahead, rows.lateness))
     sampling = Sampling(float(epsilon), float(delta), seed, method == "sample")
-    return Beliefs((part,), (), _step(every), sampling, float(prune), rows.idle, shards, max_state)
+    return Beliefs((part,), (), _step(every), sampling, float(prune), rows.idle, shards, max_state, rows.max_ahead)
 
 
 def _belief(
@@ -420,6 +435,34 @@ def _idle(given: str | dt.timedelta | None) -> int | None:
     if micros is not None and micros < 1_000_000:
         raise EventDataError(f"idle={given!r}: it is a duration of a second at least, such as '1 minute'.")
     return micros
+
+
+def _lateness(given: str | dt.timedelta | None) -> int | None:
+    micros = micros_of(given, "lateness")
+    if micros is not None and micros < 0:
+        raise EventDataError(f"lateness={given!r}: it is a duration, zero or more, such as '10 minutes'.")
+    return micros
+
+
+def _max_ahead(given: str | dt.timedelta | None) -> int | None:
+    micros = micros_of(given, "max_ahead")
+    if micros is not None and not 0 < micros <= MAX_AHEAD_US:
+        raise EventDataError(
+            f"max_ahead={given!r}: it is a duration above zero and of at most 10,000 days, such as '1 hour'."
+        )
+    return micros
+
+
+def bound_data(data: Any, time: Any, max_ahead: int | None, lateness: int | None) -> Any:
+    """Streaming DataFrames with the bound on times ahead and the watermark above it; other data as it is."""
+    if max_ahead is None and lateness is None:
+        return data
+    parts = data.values() if isinstance(data, Mapping) else [data]
+    if not any(is_spark(one) for one in parts):
+        return data
+    from perseid.spark.ahead import bound_input
+
+    return bound_input(data, time, max_ahead, lateness)
 
 
 def _kept(data: Any) -> Any:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from perseid.compile.plan import Plan
-from perseid.declare import events, microseconds, named_words, require_name, require_names
+from perseid.declare import bound_data, events, microseconds, named_words, require_name, require_names
 from perseid.engines.models.plan import ROLES
 from perseid.engines.models.repair import STRATEGIES, search
 from perseid.errors import (
@@ -95,6 +95,8 @@ def model(
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
+    lateness: str | dt.timedelta | None = None,
+    max_ahead: str | dt.timedelta | None = None,
 ) -> Models:
     """Declare changes of live models: a row for each elementary change, and which of its columns mean what.
 
@@ -108,18 +110,20 @@ def model(
     in ``observe``, and the elementary changes that patterns name. Ordinary events ``beside`` them, declared by
     :func:`events` and with the same key columns, are steps of patterns too: at one time they come after what the model tells.
 
-    On a stream a transaction is made when the watermark is past its time; ``idle``, ``shards`` and ``max_state`` are as of
-    :func:`events`.
+    On a stream a transaction is made when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``lateness``
+    and ``max_ahead`` are as of :func:`events`.
     """
     _require_metamodel(metamodel)
     columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
     for role, name in {"time": time, **columns}.items():
         require_name("model", role, name)
-    rows = events([], idle=idle, shards=shards, max_state=max_state)
+    rows = events([], idle=idle, shards=shards, max_state=max_state, lateness=lateness, max_ahead=max_ahead)
     keys = require_names("model", "key", key)
     named = keys, require_names("model", "order_by", order_by), columns, _names(observe)
+    bounded = bound_data(data, time, rows.max_ahead, rows.lateness)
+    others = _beside(beside, keys)
     return Models(
-        data, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, _beside(beside, keys)
+        bounded, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, others, rows.max_ahead
     )
 
 
@@ -161,6 +165,8 @@ def frames(
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
+    lateness: str | dt.timedelta | None = None,
+    max_ahead: str | dt.timedelta | None = None,
 ) -> Frames:
     """Declare frames of live models: a row for each model and time, and which of its columns set what.
 
@@ -171,16 +177,17 @@ def frames(
 
     The events are those of :func:`model`, and patterns are asked of them in the same way. Since nodes and edges stay, most
     queries are answered for all frames at once; ``explain`` says which are not, and why. On a stream a frame is told of
-    when the watermark is past its time; ``idle``, ``shards`` and ``max_state`` are as of :func:`events`.
+    when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``lateness`` and ``max_ahead`` are as of
+    :func:`events`.
     """
     _require_metamodel(metamodel)
     require_name("frames", "time", time)
     keys = require_names("frames", "key", key)
-    rows = events([], idle=idle, shards=shards, max_state=max_state)
+    rows = events([], idle=idle, shards=shards, max_state=max_state, lateness=lateness, max_ahead=max_ahead)
     snapshot = _snapshot(metamodel, each)
     _check_columns(metamodel, snapshot, columns)
     return Frames(
-        data,
+        bound_data(data, time, rows.max_ahead, rows.lateness),
         metamodel.queries,
         time,
         keys,
@@ -188,6 +195,7 @@ def frames(
         idle=rows.idle,
         shards=shards,
         max_state=max_state,
+        max_ahead=rows.max_ahead,
         each=tuple(snapshot),
         sets={name: (place[0], place[1]) for name, place in columns.items()},
     )
@@ -387,7 +395,12 @@ def explain_model(groups: Sequence[Group], stream: Models) -> str:
     if isinstance(stream, Frames):
         types = _column_types(stream.data) if is_spark(stream.data) else None
         one_by_one = [stream.why_one_by_one(group.watched, types) for group in groups]
-    return explain_models(stream.queries, groups, stream.key, one_by_one)
+    said = explain_models(stream.queries, groups, stream.key, one_by_one)
+    if stream.max_ahead is None:
+        return said
+    from perseid.viz.detection import describe_max_ahead
+
+    return f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
 
 
 def detect_changes(

@@ -1,9 +1,19 @@
-"""The guide of jobs shows what happens."""
+"""The guides of jobs show what happens."""
 
 from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
 
 from tests.test_guides import GUIDES, run_page
 
 
 def test_the_guide_of_jobs() -> None:
     run_page(GUIDES / "jobs.md")
+
+
+@pytest.mark.xdist_group("jobs")
+@pytest.mark.timeout(240)
+def test_the_guide_of_operations(spark: SparkSession) -> None:
+    """Also the recovery of a stream whose watermark is in the future."""
+    run_page(GUIDES / "operations.md", spark=spark)

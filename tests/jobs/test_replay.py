@@ -70,6 +70,7 @@ def test_the_command_shows_what_was_found(path: Path, tmp_path: Path) -> None:
         "job": "orders",
         "records": 3,
         "bad": 1,
+        "ahead": 0,
         "from": "2026-01-01T10:00:00+00:00",
         "to": "2026-01-01T11:00:00+00:00",
         "answers": {"pairs": 1},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import types as st
 
 import perseid as ps
 from perseid.jobs import stream_spec as spec
@@ -31,17 +33,43 @@ from tests.jobs.test_reading import FILES, GOOD, WHOLE, written
 
 
 class Frame:
-    """What a DataFrame is to a declaration: columns, a nature, and a watermark."""
+    """The parts of a DataFrame that a declaration uses: columns, a watermark, and expressions."""
 
     mapInArrow = None  # noqa: N815
 
-    def __init__(self, *columns: str, streaming: bool = True, watermark: tuple[str, str] | None = None) -> None:
+    def __init__(self, *columns: str, streaming: bool = True) -> None:
         self.columns = [*columns, WRONG, PAYLOAD, POSITION, ARRIVED]
         self.isStreaming = streaming
-        self.watermark = watermark
+        self.texts: tuple[str, ...] = ()
+        self._marked: tuple[int, str] | None = None
+
+    @property
+    def schema(self) -> st.StructType:
+        return st.StructType([st.StructField(name, st.TimestampType()) for name in self.columns])
+
+    @property
+    def watermark(self) -> tuple[str, int] | None:
+        """The column with the watermark, and its delay in seconds."""
+        if self._marked is None:
+            return None
+        place, delay = self._marked
+        return self.columns[place], int(delay.removesuffix(" microseconds")) // 1_000_000
+
+    def _with(self, **changes: Any) -> Frame:
+        made = copy(self)
+        made.__dict__.update(changes)
+        return made
+
+    def toDF(self, *names: str) -> Frame:
+        assert len(names) == len(self.columns)
+        return self._with(columns=list(names))
+
+    def selectExpr(self, *texts: str) -> Frame:
+        assert self._marked is None, "the bound applies below the watermark"
+        return self._with(columns=[text.rpartition(" ")[2] for text in texts], texts=texts)
 
     def withWatermark(self, time: str, delay: str) -> Frame:
-        return Frame(*self.columns[:-4], streaming=self.isStreaming, watermark=(time, delay))
+        return self._with(_marked=(self.columns.index(time), delay))
 
 
 def stream_of(text: str, folder: Path) -> Any:
@@ -52,9 +80,10 @@ def test_events_are_declared_with_their_watermark_and_what_is_wrong_with_rows() 
     job = read_job(FILES / "events.yaml")
     declared = declare(job.stream, Frame("ts", "kind", "user", "ip", "amount"))
     assert isinstance(declared, ps.Events)
-    assert declared.data.watermark == ("ts", "10 minutes")
+    assert declared.data.watermark == ("ts", 600)
+    assert any("current_timestamp()) + 3600000000L" in text for text in declared.data.texts)
     expected = ps.events(declared.data, time="ts", type="kind", id=POSITION, key="user", idle="1 minute", shards=8)
-    assert declared == replace(expected, wrong=WRONG)
+    assert declared == replace(expected, wrong=WRONG, lateness=600_000_000, max_ahead=3_600_000_000)
 
 
 def test_what_is_finished_has_no_watermark() -> None:
@@ -75,8 +104,8 @@ def test_several_sources_are_declared_by_type() -> None:
     assert isinstance(declared, ps.Events)
     assert declared.disorder == ps.Adaptive(0.05)
     assert [(kind, one.time, one.data.watermark, one.id) for kind, one in declared.inputs()] == [
-        ("Order", "at", ("at", "1 hour"), ("at", "customer")),
-        ("Payment", "paid", ("paid", "1 hour"), ("customer", "paid")),
+        ("Order", "at", ("at", 3600), ("at", "customer")),
+        ("Payment", "paid", ("paid", 3600), ("customer", "paid")),
     ]
 
 
@@ -98,13 +127,13 @@ def test_strategies_are_those_of_python(tmp_path: Path) -> None:
 def test_documents_and_beliefs_are_declared() -> None:
     documents = declare(read_job(FILES / "documents.yaml").stream, Frame("ts", "xml"))
     assert isinstance(documents, ps.Documents)
-    assert (documents.body, documents.events.data.watermark) == ("xml", ("ts", "1 minute"))
+    assert (documents.body, documents.events.data.watermark) == ("xml", ("ts", 60))
     stream = read_job(FILES / "beliefs.yaml").stream
     beliefs = declare(stream, Frame("ts", "person", "antenna"))
     assert isinstance(beliefs, ps.Beliefs)
     (part,) = beliefs.parts
     assert (part.stream.type, part.stream.of, part.reading, part.data.watermark) == (
-        "At", ("person",), "antenna", ("ts", "1 minute"),
+        "At", ("person",), "antenna", ("ts", 60),
     )  # fmt: skip
     assert telling_of(stream) == ps.alerts(rise=0.6, fall=0.3)
     assert telling_of(read_job(FILES / "events.yaml").stream) is None

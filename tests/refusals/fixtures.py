@@ -85,7 +85,7 @@ def names() -> dict[str, Any]:
 
 
 def spark_names(spark: Any) -> dict[str, Any]:
-    """What cases on Spark use: ``df`` is finished, ``stream`` has a watermark."""
+    """What cases on Spark use: ``df`` is finished, ``stream`` has a watermark, ``unmarked`` is a stream without."""
     from pyspark.sql import Observation
 
     columns = ("ts", "'A' as type", "1L as user", "1L as host", "'x' as xml", "'A' as r", "'ann' as who", "'s' as site")
@@ -97,6 +97,7 @@ def spark_names(spark: Any) -> dict[str, Any]:
         **names(),
         "df": df,
         "stream": rate.withWatermark("ts", "1 second").selectExpr(*columns),
+        "unmarked": rate.selectExpr(*columns),
         "changes": rate.withWatermark("ts", "1 second").selectExpr("ts", *change, *values, "'s' as site"),
         "past_changes": df.selectExpr("ts", *change, *values, "'s' as site"),
         "believed_df": ps.beliefs(df.selectExpr("*", "'a' as place", "0.5D as p"), **AT),

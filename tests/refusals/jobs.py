@@ -9,6 +9,7 @@ _BROKEN = {
     ("  lateness", "  sources: {A: {files: {path: a, format: parquet}}}\\n  lateness"): ("say source: {…}, or sources:", "one of the two"),
     ("  lateness", "  id: position\\n  lateness"): ("write id: content, or name columns", "`id: content`"),
     ("  lateness", "  time: {A: ts}\\n  lateness"): ("time is told by event type", "`sources`"),
+    ("  lateness", "  max_ahead: 0 seconds\\n  lateness"): ("this is not above zero", "`max_ahead: 1 hour`, or `none`"),
     ("limits: {policy: dead_letter}\\n", ""): ("write dead_letters: {…}", "a place for dead letters"),
 }  # fmt: skip
 CASES = tuple(

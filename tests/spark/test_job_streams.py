@@ -23,7 +23,7 @@ ROWS: list[dict[str, Any]] = [
     {"ts": "2026-01-01T10:00:00Z", "type": "Order", "customer": "ann", "amount": 1.0},
     {"ts": "2026-01-01T10:05:00Z", "type": "Payment", "customer": "ann", "amount": 2.0},
     {"wrong": "it is no JSON."},
-    {"ts": "2027-01-01T00:00:00Z", "type": "End", "customer": "ann", "amount": None},
+    {"ts": "2026-01-02T00:00:00Z", "type": "End", "customer": "ann", "amount": None},
 ]
 
 

@@ -108,6 +108,7 @@ def _lines(told: Mapping[str, Any]) -> list[str]:
 
 def explain_job(path: Path, pattern: str | None) -> str:
     """What a job reads and keeps, what its patterns mean, and what a reader of its sinks may rely on."""
+    from perseid.declare import micros_of
     from perseid.jobs import asking
     from perseid.jobs.reading import read_job
     from perseid.jobs.stream_spec import (
@@ -118,7 +119,8 @@ def explain_job(path: Path, pattern: str | None) -> str:
         SubscriptionStream,
         sources_of,
     )
-    from perseid.jobs.streams import declare, strategy_of
+    from perseid.jobs.streams import declare, max_ahead_of, strategy_of
+    from perseid.viz.detection import describe_max_ahead
 
     told = _checked(path)
     job = read_job(path)
@@ -127,6 +129,7 @@ def explain_job(path: Path, pattern: str | None) -> str:
     lines = [f"job {job.job}", *(f"  {line}" for line in _lines(told)), f"  begins a batch: {_trigger(job)}"]
     if stream.lateness is not None:
         lines.append(f"  late: what comes more than {stream.lateness} behind the newest record")
+    lines.append(f"  max_ahead: {describe_max_ahead(micros_of(max_ahead_of(stream), 'max_ahead'))}")
     if isinstance(stream, EventStream | DocumentStream) and stream.order == "watermark":
         lines.append(
             f"  tells: {strategy_of(stream.disorder).tells or 'what can be assembled at once, and else what is final'}"

@@ -88,13 +88,21 @@ def _told(job: str, done: Replayed) -> dict[str, Any]:
     span = {
         name: None if time is None else time.isoformat() for name, time in (("from", done.since), ("to", done.until))
     }
-    return {"job": job, "records": done.records, "bad": done.bad, **span, "answers": dict(done.answers)}
+    return {
+        "job": job,
+        "records": done.records,
+        "bad": done.bad,
+        "ahead": done.ahead,
+        **span,
+        "answers": dict(done.answers),
+    }
 
 
 def _sentence(done: Replayed) -> str:
     records = "1 record" if done.records == 1 else f"{done.records:,} records"
     span = "" if done.since is None or done.until is None else f" from {done.since:%F %T} to {done.until:%F %T} UTC"
     bad = f", {done.bad:,} of them malformed" if done.bad else ""
+    bad += f", {done.ahead:,} too far in the future" if done.ahead else ""
     return f"{records}{span}{bad}; {summary(done.answers)}"
 
 

@@ -204,6 +204,7 @@ def shown(status: Mapping[str, Any], now: float) -> Group:
     """How a job stands, for a terminal."""
     last, totals, levels = status["last"], status["totals"], status["levels"]
     refused = [Text(f"refused: {said}") for said in status["refused"].values()]
+    refused += [Text(f"warning: {said}", style="bold red") for said in status.get("warnings", ())]
     rules = _listed(status.get("rules", ()))
     if last is None:
         head = Text(f"{status['job']}: started {max(0.0, now - status['since']):,.0f} s ago, no batch yet")
@@ -219,6 +220,7 @@ def shown(status: Mapping[str, Any], now: float) -> Group:
     for name, value in (
         ("rows read", f"{totals['read']:,} ({rate:,.0f} a second in the last batch)"),
         ("events, late, bad", f"{totals['events']:,}, {totals['late']:,}, {totals['bad']:,}"),
+        ("too far ahead", f"{totals.get('ahead', 0):,}"),
         ("watermark", last["watermark"] or "none yet"),
         ("behind the source", f"{last['lag']:,} rows"),
         ("batch took", f"{last['seconds']:.2f} s"),

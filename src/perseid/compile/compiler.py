@@ -111,7 +111,7 @@ def _retention(pattern: c.CorePattern, facts: Facts) -> Retention:
 
 
 def _row_kinds(pattern: c.CorePattern) -> tuple[RowKind, ...]:
-    kinds: tuple[RowKind, ...] = ("match", "late", "bad", "counter")
+    kinds: tuple[RowKind, ...] = ("match", "late", "bad", "ahead", "counter")
     return (*kinds, "timed out") if pattern.report_timeouts else kinds
 
 

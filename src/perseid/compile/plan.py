@@ -19,7 +19,7 @@ PLAN_VERSION = 1
 OPEN_CAP = 100_000
 """The cap of patterns that say ``within forever``."""
 
-RowKind = Literal["match", "timed out", "late", "bad", "counter"]
+RowKind = Literal["match", "timed out", "late", "bad", "ahead", "counter"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ COUNTED: Mapping[str, str] = {
     "events": "rows that were taken",
     "late": "rows that came after their time had passed",
     "bad": "rows without a time, or of which nothing could be made",
+    "ahead": "rows whose time lies beyond their arrival by more than max_ahead",
     "matches": "matches told",
     "timed_out": "attempts told that timed out",
     "retracted": "matches taken back",

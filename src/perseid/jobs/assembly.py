@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from perseid.api import PatternSet
+from perseid.declare import micros_of
 from perseid.jobs.asking import (
     METAMODEL,
     bound,
@@ -35,13 +36,11 @@ from perseid.jobs.stream_spec import (
     Text,
     sources_of,
 )
-from perseid.jobs.streams import declare, telling_of
+from perseid.jobs.streams import declare, max_ahead_of, telling_of
 from perseid.local.documents import Documents
 from perseid.local.models import Models
-from perseid.local.rows import Events
 from perseid.model_api import react
 from perseid.settings import SettingsError, seconds_of
-from perseid.sources.contract import POSITION, WRONG
 from perseid.sources.rules import Counts, StopRule
 from perseid.spark.inputs import literal, quoted
 
@@ -85,7 +84,8 @@ class _Asked:
             assert isinstance(stream.time, str)
             assert stream.lateness is not None
             live = self._frames["source"]
-            self.past = past_of(live, stream.history, stream.time, stream.lateness, job.checkpoint)
+            bound = micros_of(max_ahead_of(stream), "max_ahead")
+            self.past = past_of(live, stream.history, stream.time, stream.lateness, job.checkpoint, bound)
             stream = stream.model_copy(update={"lateness": None})  # what is joined has its watermark already
         self._stream = stream
         streaming = any(frame.isStreaming for frame in frames.values())
@@ -104,8 +104,6 @@ class _Asked:
         if isinstance(stream, ModelStream):
             stream = stream.model_copy(update={METAMODEL: Text(text=texts.patterns[METAMODEL])})
         declared = declare(stream, self._frames)
-        if isinstance(declared, Events) and declared.wrong == WRONG:
-            declared = replace(declared, position=POSITION)
         if isinstance(stream, ModelStream) and stream.react:
             assert isinstance(declared, Models)
             return Answers(react(declared, checkpoint=checkpoint), {})
@@ -113,7 +111,7 @@ class _Asked:
         relations = {name: [tuple(row) for row in json.loads(text)] for name, text in texts.relations.items()}
         words: dict[str, Any] = {"relations": relations or None, "checkpoint": checkpoint}
         if self._job.dead_letters is not None:
-            words["rejected"] = "bad"  # nobody else reads them: without, only how many there are crosses
+            words["rejected"] = True  # else rows cross without what they hold, and are only counted
         if isinstance(stream, BeliefStream):
             words["tell"] = telling_of(stream)
         versions = versions_of(rules)
@@ -182,7 +180,6 @@ def assemble(job: JobFile, session: Any, *, once: bool = False, from_history: bo
     now = once or job.trigger == AVAILABLE_NOW
     limits = job.limits
     caps = Caps(limits.per_batch, limits.per_pattern, limits.per_key, limits.policy)
-    rule = limits.bad
     watched = not now and not isinstance(stream, SubscriptionStream)
     return Job(
         name=job.job,
@@ -197,7 +194,8 @@ def assemble(job: JobFile, session: Any, *, once: bool = False, from_history: bo
         watched=watched,
         caps=caps,
         past=asked.past,
-        stop_rule=_judge(rule) if rule is not None else lambda _read, _bad: None,
+        stop_rule=_judge(limits.bad) if limits.bad is not None else lambda _read, _bad: None,
+        late_rule=_judge(limits.late) if limits.late is not None else lambda _reached, _late: None,
         eyes=Eyes(job.job, Folder(job.checkpoint) / OWN, job.metrics.log),
     )
 
@@ -209,11 +207,11 @@ def replayed(job: JobFile, frames: dict[str, Any]) -> Answers:
 
 
 def _judge(rule: StopRule) -> Any:
-    """The stop rule over the batches of this run."""
+    """A stop rule over the batches of this run."""
     batches: list[Counts] = []
 
-    def why(read: int, bad: int) -> str | None:
-        batches.append((read, bad))
+    def why(rows: int, counted: int) -> str | None:
+        batches.append((rows, counted))
         batches[:] = rule.counted(batches)
         return rule.why_stop(batches)
 

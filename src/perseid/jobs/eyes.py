@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from perseid.engines.counters import COUNTERS, GAUGES
 from perseid.jobs.folders import Folder
 from perseid.settings import SettingsError
 from perseid.spark.input_counts import read_types
-from perseid.spark.progress import batch_counts, by_shard
+from perseid.spark.progress import WHY_AHEAD_OF_CLOCK, batch_counts, by_shard
+
+log = logging.getLogger("perseid.jobs")
 
 STATUS = "status.json"
 SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -24,6 +27,7 @@ _COUNTED = {
     "events": "Rows that were taken.",
     "late": "Rows that came too late.",
     "bad": "Rows that are no events: malformed, or without a time.",
+    "ahead": "Rows dated further beyond their arrival than max_ahead allows.",
     "retracted": "Matches that were told and taken back.",
     "suppressed": "Matches that were suppressed.",
     "capped": "Attempts that were given up for want of room.",
@@ -56,7 +60,7 @@ class Eyes:
         self._since = time.time()
         self._status: dict[str, Any] = {
             "job": job, "since": self._since, "rules": [], "last": None, "levels": {}, "answers": {}, "totals": {},
-            "refused": {},
+            "refused": {}, "warnings": [],
         }  # fmt: skip
         self._pending: dict[int, Written] = {}
         self._last = -1
@@ -81,6 +85,9 @@ class Eyes:
         self._levels = {name: gauge(name, f"How many {about}.") for name, about in GAUGES.items()}
         self._watermark = gauge("watermark_seconds", "The watermark, in seconds since 1970.")
         self._behind = gauge("event_time_lag_seconds", "How far the watermark is behind the clock.")
+        self._ahead = gauge(
+            "watermark_ahead_seconds", "Seconds that the watermark is ahead of the clock; 0 where it is behind."
+        )
         self._lag = gauge("source_lag_rows", "Rows that the sources have and nobody has read.")
         self._refused = gauge("rules_refused", "Texts of rules that are refused at the moment.")
         self._batch = gauge("last_batch", "The number of the last batch.")
@@ -148,9 +155,22 @@ class Eyes:
             behind = max(0.0, time.time() - watermark)
             self._watermark.set(watermark)
             self._behind.set(behind)
+            self._watch_clock(watermark, time.time())
         lag = sum(map(_lag, progress["sources"]))
         self._lag.set(lag)
         self._tell(number, rows, counted, written, seconds, watermark, lag)
+
+    def _watch_clock(self, watermark: float, now: float) -> None:
+        """Set the gauge and the warning of a watermark that is ahead of the clock; the log has it once, until it is over."""
+        self._ahead.set(max(0.0, watermark - now))
+        was = bool(self._status["warnings"])
+        self._status["warnings"] = []
+        if watermark <= now:
+            return
+        moment = dt.datetime.fromtimestamp(watermark, dt.UTC).isoformat(timespec="seconds")
+        self._status["warnings"] = [f"The watermark {moment} is ahead of the clock: {WHY_AHEAD_OF_CLOCK}"]
+        if not was:
+            log.warning("%s", self._status["warnings"][0])
 
     def _tell(
         self,
@@ -169,6 +189,7 @@ class Eyes:
             "read": rows,
             "seconds": seconds,
             "watermark": None if not watermark else dt.datetime.fromtimestamp(watermark, dt.UTC).isoformat(),
+            "watermark_ahead": max(0.0, watermark - time.time()) if watermark else 0.0,
             "lag": lag,
             "answers": {f"{pattern} {kind}": count for (pattern, kind), count in written.answers.items()},
             "dead_letters": written.dead_letters,

@@ -16,6 +16,7 @@ from perseid.jobs.folders import Folder
 from perseid.jobs.ledger import OWN
 from perseid.jobs.stream_spec import History
 from perseid.settings import SettingsError
+from perseid.spark.ahead import mark_ahead
 from perseid.spark.inputs import quoted
 
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
@@ -62,8 +63,10 @@ class Past:
         return old.unionByName(self.live, allowMissingColumns=True).withWatermark(self.time, self.lateness)
 
 
-def past_of(live: Any, history: History, time: str, lateness: str, checkpoint: str) -> Past:
-    """History beside the live source."""
+def past_of(
+    live: Any, history: History, time: str, lateness: str, checkpoint: str, max_ahead: int | None = None
+) -> Past:
+    """History beside the live source; ``max_ahead``, in microseconds, bounds the times of both, and not the row that ends history."""
     session = live.sparkSession
     policy = session.conf.get(POLICY, "min")
     if policy != "min":
@@ -81,8 +84,8 @@ def past_of(live: Any, history: History, time: str, lateness: str, checkpoint: s
     column, moment = quoted(time), f"timestamp'{history.until.isoformat(sep=' ')}'"
     # A record without a time is no event wherever it is from; it has to be told as such.
     return Past(
-        before.where(f"{column} < {moment} or {column} is null"),
-        live.where(f"{column} >= {moment} or {column} is null"),
+        mark_ahead(before.where(f"{column} < {moment} or {column} is null"), time, max_ahead),
+        mark_ahead(live.where(f"{column} >= {moment} or {column} is null"), time, max_ahead),
         session.readStream.schema(f"{column} timestamp").json(ending.where),
         time,
         lateness,

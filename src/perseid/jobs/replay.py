@@ -1,7 +1,8 @@
 """History through a job's rules, as one finished table: what they would have told, before they are let run.
 
 Rules, stream and sources are those of the job's file; its sinks, its checkpoint and its limits are left alone. A finished table has
-nothing late in it, and its answers are those of a stream in which everything came in time.
+nothing late in it, and its answers are those of a stream in which everything came in time. Records dated too far in the future are
+left out, as a job that read them now would reject them.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from perseid.declare import micros_of
 from perseid.jobs.assembly import replayed
 from perseid.jobs.spec import JobFile
 from perseid.jobs.stream_spec import AnyStream, BeliefStream, DocumentStream, EventStream, ModelStream, sources_of
+from perseid.jobs.streams import max_ahead_of
 from perseid.jobs.tally import Tally, heard
 from perseid.sinks.rows import storable
 from perseid.sources.contract import WRONG
@@ -28,6 +31,8 @@ class Replayed:
     """Records that were read, in the time that was asked for."""
     bad: int
     """Those of them that could not be read, or have no time."""
+    ahead: int
+    """Those of them whose time lies beyond the present by more than ``max_ahead``: no rule is evaluated over them."""
     since: dt.datetime | None
     """The time of the first of them, in UTC."""
     until: dt.datetime | None
@@ -52,7 +57,7 @@ def replay(
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
-    times, frames, seen = _times(job.stream), {}, []
+    times, bounds, frames, seen = _times(job.stream), _bounds(job.stream), {}, []
     for place, source in places_of(job).items():
         frame, column = source.open(session, streaming=False), quoted(times[place])
         wanted = [f"{column} >= {_moment(since)}"] if since is not None else []
@@ -60,12 +65,18 @@ def replay(
         if wanted:
             # A record without a time is no event of any time; it has to be told as such.
             frame = frame.where(f"({' and '.join(wanted)}) or {column} is null")
+        bound = bounds[place]
+        is_ahead = (
+            "false" if bound is None else f"{column} > timestamp_micros(unix_micros(current_timestamp()) + {bound}L)"
+        )
         wrong = f"{column} is null" + (f" or {WRONG} is not null" if WRONG in frame.columns else "")
         counts = [f.expr("count(1) as records"), f.expr(f"count_if({wrong}) as bad")]
-        counts += [f.expr(f"unix_micros({end}({column})) as {end}") for end in ("min", "max")]
+        counts += [f.expr(f"count_if({is_ahead}) as ahead")]
+        counts += [f.expr(f"unix_micros({end}(if({is_ahead}, null, {column}))) as {end}") for end in ("min", "max")]
         observed = Observation()
         seen.append((observed, frame, counts))
-        frames[place] = frame.observe(observed, *counts)
+        frame = frame.observe(observed, *counts)
+        frames[place] = frame if bound is None else frame.where(f"not coalesce({is_ahead}, false)")
     answers = replayed(job, frames)
     storable(answers.frame, intervals=True).write.parquet(folder)
     # Spark may lose what it observed; then it is counted again.
@@ -77,6 +88,7 @@ def replay(
     return Replayed(
         sum(one["records"] for one in counted),
         sum(one["bad"] for one in counted),
+        sum(one["ahead"] for one in counted),
         min((_utc(one["min"]) for one in counted if one["min"] is not None), default=None),
         max((_utc(one["max"]) for one in counted if one["max"] is not None), default=None),
         told,
@@ -96,6 +108,17 @@ def _times(stream: AnyStream) -> dict[str, str]:
             found |= {f"beside[{number}].{place}": column for place, column in _times(other).items()}
     elif isinstance(stream, ModelStream) and stream.beside is not None:
         found |= {f"beside.{place}": column for place, column in _times(stream.beside).items()}
+    return found
+
+
+def _bounds(stream: AnyStream) -> dict[str, int | None]:
+    """How far times may lie in the future, in microseconds, of every source; None for no bound."""
+    own = micros_of(max_ahead_of(stream), "max_ahead")
+    found: dict[str, int | None] = dict.fromkeys(sources_of(stream), own)
+    beside = getattr(stream, "beside", None) or []
+    for number, other in enumerate(beside if isinstance(beside, list) else [beside]):
+        prefix = f"beside[{number}]." if isinstance(beside, list) else "beside."
+        found |= {f"{prefix}{place}": bound for place, bound in _bounds(other).items()}
     return found
 
 

@@ -93,6 +93,8 @@ class Job:
     """History that is read first."""
     stop_rule: Callable[[int, int], str | None] = lambda _read, _bad: None
     """Asked after every batch with the rows it read and the bad ones among them: why to stop, or None."""
+    late_rule: Callable[[int, int], str | None] = lambda _reached, _late: None
+    """Called after every batch with the rows that reached the patterns and the late ones among them: why to stop, or None."""
 
 
 Running: TypeAlias = tuple[Texts, Answers]
@@ -320,6 +322,8 @@ class Runner:
             if self.job.eyes is not None:
                 self.job.eyes.progressed(progress)
             why = self.job.stop_rule(int(progress["numInputRows"] or 0), int(counted.get("bad") or 0))
+            late = int(counted.get("late") or 0)
+            why = self.job.late_rule(int(counted.get("events") or 0) + late, late) if why is None else why
             if why is not None:
                 raise StoppedError(why)
 

@@ -15,7 +15,7 @@ from perseid.jobs.stream_spec import ModelStream, StreamOf, SubscriptionStream, 
 from perseid.settings import RetryDuration, Secret, Settings, reject_removed_word
 from perseid.sinks import kinds
 from perseid.sinks.contract import Sink
-from perseid.sources.rules import StopRule
+from perseid.sources.rules import LateRule, StopRule
 
 AVAILABLE_NOW = "available_now"
 SinkOf = Annotated[Sink, ByKey(lambda: kinds.SINKS, "sink", bare=True)]
@@ -28,6 +28,8 @@ class Limits(Settings):
 
     bad: StopRule | None = None
     """When too many records cannot be read."""
+    late: LateRule | None = None
+    """When too many of the records that reach the patterns are late."""
     per_batch: int | None = Field(default=None, gt=0)
     """Answers that one batch may have."""
     per_pattern: int | None = Field(default=None, gt=0)
@@ -97,7 +99,7 @@ class JobFile(Settings):
     sinks: list[SinkOf] = Field(min_length=1)
     """Where answers go: each sink is given every batch."""
     dead_letters: SinkOf | None = None
-    """Where records go that cannot be read or come too late; unless said, they are only counted."""
+    """Where records go that cannot be read, come too late or are dated too far ahead; unless said, they are only counted."""
     trigger: Trigger = "10 seconds"
     """How often a batch is begun; available_now: read what is there, and end."""
     checkpoint: str = Field(min_length=1)

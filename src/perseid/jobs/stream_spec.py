@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
+from perseid.declare import MAX_AHEAD_US, micros_of
 from perseid.engines.joins.plan import DEFAULT_SHARES
+from perseid.errors import PerseidError
 from perseid.jobs.choices import ByKey, ByWord
 from perseid.settings import Duration, Settings
 from perseid.sources import kinds
@@ -65,6 +67,8 @@ class Auto(Settings):
     """Assemble where that can be, else buffer."""
 
 
+UNBOUNDED = "none"
+"""The word for no bound on times ahead."""
 STRATEGIES: dict[str, type[Settings]] = {
     "buffer": Buffer,
     "assemble": Assemble,
@@ -78,11 +82,31 @@ STRATEGIES: dict[str, type[Settings]] = {
 DisorderOf = Annotated[Settings, ByKey(lambda: STRATEGIES, "strategy", bare=True)]
 
 
+def _max_ahead(given: Any) -> Any:
+    if given == UNBOUNDED:
+        return given
+    hint = "write how far a record's time may lie beyond its arrival, as 1 hour, or none"
+    if not isinstance(given, str):
+        raise ValueError(hint)
+    try:
+        micros = micros_of(given, "This")
+    except PerseidError as error:
+        raise ValueError(f"{error.message} Else {hint}") from None
+    if micros is None or not 0 < micros <= MAX_AHEAD_US:
+        raise ValueError(f"this is not above zero, or more than 10,000 days; {hint}")
+    return given
+
+
+MaxAhead = Annotated[str, BeforeValidator(_max_ahead), Field(examples=["1 hour", UNBOUNDED])]
+
+
 class _Kept(Settings):
     """What is said of every stream: when it is complete, and what it may keep."""
 
     lateness: Duration | None = None
     """How late a record may be: the delay of the watermark. What comes later is told as late."""
+    max_ahead: MaxAhead = "1 hour"
+    """How far a record's time may lie beyond its arrival, the start of its batch: what lies further is rejected before it moves the watermark; none: no bound."""
     idle: Duration | None = None
     """After so much silence of the source, time goes on by the clock."""
     shards: int = Field(default=16, ge=1, le=4096)

@@ -10,7 +10,7 @@ from perseid import belief_api
 from perseid.declare import beliefs, documents, events
 from perseid.engines.disorder.strategy import STRATEGIES as WAYS
 from perseid.engines.disorder.strategy import Strategy
-from perseid.errors import PerseidError, missing_column
+from perseid.errors import PerseidError, is_internal, missing_column
 from perseid.jobs import stream_spec as spec
 from perseid.local.beliefs import Beliefs
 from perseid.local.documents import Documents
@@ -19,7 +19,7 @@ from perseid.local.rows import Events, is_spark
 from perseid.model_api import Metamodel, metamodel, model
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.settings import SettingsError
-from perseid.sources.contract import OURS, POSITION, WRONG
+from perseid.sources.contract import POSITION, WRONG
 
 Declared = Events | Documents | Beliefs | Models
 
@@ -91,38 +91,46 @@ def strategy_of(given: Any) -> Strategy:
     return WAYS[word](**{**words, "sources": tuple(words["sources"])} if "sources" in words else words)
 
 
-def _watched(frame: Any, time: str, lateness: str | None, place: str) -> Any:
-    """The frame with its watermark; what is finished has none."""
-    if not is_spark(frame):
-        return frame
-    if time not in frame.columns:
-        there = [name for name in frame.columns if not name.startswith(OURS)]
+def _with_time(frame: Any, time: str, place: str) -> Any:
+    """The frame; an error where it lacks the column with the time."""
+    if is_spark(frame) and time not in frame.columns:
+        there = [name for name in frame.columns if not is_internal(name)]
         raise missing_column(f"stream.{place}", time, "time", there, "stream.time in the job's file")
-    if lateness is None or not frame.isStreaming:
-        return frame
-    return frame.withWatermark(time, lateness)
+    return frame
+
+
+def _times(stream: Any) -> dict[str, Any]:
+    """The delay of the watermark, and the bound below it; what has its watermark already is given neither."""
+    if stream.lateness is None:
+        return {"lateness": None, "max_ahead": None}
+    return {"lateness": stream.lateness, "max_ahead": max_ahead_of(stream)}
+
+
+def max_ahead_of(stream: spec.AnyStream) -> str | None:
+    """How far a time may lie beyond its arrival; None for no bound."""
+    return None if stream.max_ahead == spec.UNBOUNDED else stream.max_ahead
 
 
 def _rows(stream: Any, opened: Mapping[str, Any], prefix: str) -> tuple[Any, dict[str, Any]]:
     """The data of rows with a time, one table or several by type, and what is said of them."""
     named = {name: f"{prefix}sources.{name}" for name in stream.sources or {}}
 
-    def watched(place: str, kind: str | None) -> Any:
+    def frame_of(place: str, kind: str | None) -> Any:
         time = stream.time if isinstance(stream.time, str) else stream.time.get(kind)
         if time is None:
             raise SettingsError(
                 f"Nothing is said of the time of {kind}.", hint=f"Write it: stream.time: {{{kind}: COLUMN, …}}."
             )
-        return _watched(opened[place], time, stream.lateness, place)
+        return _with_time(opened[place], time, place)
 
     data: Any = (
-        {kind: watched(place, kind) for kind, place in named.items()} if named else watched(f"{prefix}source", None)
+        {kind: frame_of(place, kind) for kind, place in named.items()} if named else frame_of(f"{prefix}source", None)
     )
     words = {
         name: getattr(stream, name)
         for name in ("time", "order_by", "strictly_later", "key", "dedupe", "order", "idle", "shards", "max_state")
     }
-    return data, {**words, "id": _identity(stream, data), "disorder": strategy_of(stream.disorder)}
+    return data, {**words, **_times(stream), "id": _identity(stream, data), "disorder": strategy_of(stream.disorder)}
 
 
 def _identity(stream: Any, data: Any) -> Any:
@@ -135,7 +143,7 @@ def _identity(stream: Any, data: Any) -> Any:
         return ()
     if stream.id == "position":
         return (POSITION,)
-    own = sorted(name for name in data.columns if not name.startswith(OURS))
+    own = sorted(name for name in data.columns if not is_internal(name))
     return tuple(own) if len(own) < len(data.columns) else ()
 
 
@@ -173,14 +181,14 @@ def _beliefs(stream: spec.BeliefStream, opened: Mapping[str, Any]) -> Beliefs:
         )
     }  # fmt: skip
     hidden = None if stream.model is None else hidden_of(stream.model)
-    frame = _watched(opened["source"], stream.time, stream.lateness, "source")
-    declared = beliefs(frame, model=hidden, **words)
+    frame = _with_time(opened["source"], stream.time, "source")
+    declared = beliefs(frame, model=hidden, **words, **_times(stream))
     others = [_events(other, opened, f"beside[{number}].") for number, other in enumerate(stream.beside)]
     return declared.beside(*others) if others else declared
 
 
 def _model(stream: spec.ModelStream, opened: Mapping[str, Any]) -> Models:
-    frame = _watched(opened["source"], stream.time, stream.lateness, "source")
+    frame = _with_time(opened["source"], stream.time, "source")
     return model(
         frame,
         metamodel_of(stream),
@@ -192,6 +200,7 @@ def _model(stream: spec.ModelStream, opened: Mapping[str, Any]) -> Models:
         idle=stream.idle,
         shards=stream.shards,
         max_state=stream.max_state,
+        **_times(stream),
         **stream.columns.model_dump(),
     )
 

@@ -12,7 +12,7 @@ HEARD = 10.0
 """Seconds that counts of a batch may take to arrive before they are counted again."""
 NAMED = 16
 """Patterns whose answers are counted one by one, on the way; those of more are grouped, and grouping shuffles."""
-REJECTED = ("late", "bad")
+REJECTED = ("late", "bad", "ahead")
 """The kinds of rows that are no answers."""
 KINDS = ("match", "timed out")
 """Those of answers of most patterns."""
@@ -22,7 +22,7 @@ def split(rows: Any) -> tuple[Any, Any]:
     """Answers, and beside them rows that were rejected; None where there are none by their columns."""
     if "reason" not in rows.columns or "row" not in rows.columns:
         return rows, None
-    rejected = "kind in ('late', 'bad')"
+    rejected = f"kind in ({', '.join(map(repr, REJECTED))})"
     return rows.where(f"not {rejected}").drop("reason", "row"), rows.where(rejected)
 
 

@@ -54,6 +54,8 @@ class Beliefs:
     idle: int | None = None
     shards: int = 16
     max_state: int = 1 << 28
+    max_ahead: int | None = None
+    """Microseconds that a time may lie beyond its arrival on a stream."""
 
     def beside(self, *others: Beliefs | Events) -> Beliefs:
         """The same, with other streams beside it: uncertain ones, which are independent of these, and ordinary events.

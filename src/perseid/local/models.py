@@ -46,6 +46,8 @@ class Models:
     """Rules and repairs that the text about the model holds."""
     beside: Events | None = None
     """Ordinary events beside the models, by the same key."""
+    max_ahead: int | None = None
+    """Microseconds that a time may lie beyond its arrival on a stream."""
 
     def transactions(self) -> Iterator[tuple[tuple[Any, ...], int, Sequence[Change | Happening]]]:
         """Every transaction of every model: models as they are met, each in the order of time."""

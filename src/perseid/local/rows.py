@@ -54,6 +54,10 @@ class Events:
     """The column that says what is wrong with a row that is no event."""
     position: str | None = None
     """The text column that says where a row stood in its source; it is what is told of a late one where little is asked for."""
+    lateness: int | None = None
+    """Microseconds that the watermark is behind the newest time, where it is set here and not by the caller."""
+    max_ahead: int | None = None
+    """Microseconds that a time may lie beyond its arrival; rows beyond that are rejected below the watermark."""
 
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]:
         """The columns named for a role, for one of several inputs where each has its own."""

@@ -1,4 +1,4 @@
-"""What a job is told of its records as a whole: when too many are malformed."""
+"""Rules that stop a job by its records as a whole: when too many are malformed, or too many late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from perseid.settings import Settings
 
 Counts = tuple[int, int]
-"""Of one batch: records read, malformed ones among them."""
+"""Of one batch: records, and those among them that the rule counts."""
 
 
 class StopRule(Settings):
@@ -37,3 +37,23 @@ class StopRule(Settings):
         if read < self.of or bad <= self.share * read:
             return None
         return f"Of the last {read} records {bad} were malformed, {bad / read:.1%}; the job was told to stop above {self.share:.1%}."
+
+
+class LateRule(StopRule):
+    """Stop a job whose records are late too often: the watermark is too far ahead, or its delay is too short."""
+
+    share: float = Field(ge=0, lt=1, examples=[0.5])
+    """The share of late records above which the job stops; 0 stops at the first."""
+    of: int = Field(default=1000, gt=0)
+    """Records that count: the newest batches in which as many reached the patterns. With fewer, nothing is said yet."""
+
+    def why_stop(self, batches: Sequence[Counts]) -> str | None:
+        counted = self.counted(batches)
+        reached, late = sum(rows for rows, _ in counted), sum(late for _, late in counted)
+        if reached < self.of or late <= self.share * reached:
+            return None
+        return (
+            f"Of the last {reached} records that reached the patterns {late} were late, {late / reached:.1%}; limits.late "
+            f"stops the job above {self.share:.1%}. If the watermark is ahead of the clock, follow 'A watermark in the future' "
+            "in docs/guides/operations.md; else write a longer lateness."
+        )

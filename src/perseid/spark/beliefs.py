@@ -25,7 +25,7 @@ from perseid.local.beliefs import Belief, Beliefs, role_of
 from perseid.local.rows import Events
 from perseid.semantics.core import CorePattern
 from perseid.spark.arrow import to_arrow
-from perseid.spark.inputs import Input, inputs_of, time_text
+from perseid.spark.inputs import Input, ahead_column, inputs_of, time_text
 from perseid.spark.projection import carried_schema, spark_schema
 from perseid.spark.routed import in_batch, in_stream, refuse_rejected
 from perseid.spark.stream import are_streams
@@ -79,9 +79,10 @@ def detect_beliefs(
     plan = replace(plan, apart=any(one.groups < len(one.unit) for one in plan.asked))
     schema = apart_schema(plan) if plan.apart else plan.schema
     job = _job(plan, types, streams, schema, relations, observation is not None)
-    shaped = None
+    shaped, marked = None, any(one.has_ahead for one, _, _ in sources)
     for one, part, names in sources:
-        frame = one.frame.selectExpr(*_select(one, part, names, types, plan, job, streams))
+        selected = _select(one, part, names, types, plan, job, streams)
+        frame = one.frame.selectExpr(*selected, *([ahead_column(one)] if marked else []))
         shaped = frame if shaped is None else shaped.unionByName(frame)
     assert shaped is not None
     routed = [f"{_UNIT}{i}" for i in range(len(plan.asked[0].unit))]

@@ -14,7 +14,7 @@ from perseid.engines.contract import Engine
 from perseid.engines.trees.engine import BODY, PLACE, STREAM, TREES, TYPE, Trees, readings
 from perseid.engines.trees.formats import XML
 from perseid.engines.trees.row_documents import has_text
-from perseid.errors import EventDataError
+from perseid.errors import EventDataError, UnsupportedError
 from perseid.local.documents import DOCUMENT, WRONG, Asked, Documents, event_stream
 from perseid.local.rows import Events, require_spark
 from perseid.local.trees import ERROR, error_column, result_columns, result_fields, textless
@@ -22,9 +22,11 @@ from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.identity import identity_text
 from perseid.spark.inputs import literal, quoted
 from perseid.spark.prepare import PrepareJob, RowsJob, watched
-from perseid.spark.worker import OURS, settle
+from perseid.spark.worker import AHEAD, OURS, settle
 
 GIVEN, SAID = OURS + "body", OURS + "stream"
+PAYLOAD = "_perseid_payload"
+"""The body of a document that is too far ahead, under the name that sources of jobs have for what cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,10 @@ def prepared(documents: Documents, engine: Engine, plan: Any, fields: Sequence[s
         kept = _kept(documents, frame, event_type)
         documents.require_time(frame.columns)
         own = [st.StructField(DOCUMENT, st.LongType()), st.StructField(WRONG, st.StringType())]
+        is_bounded, payload = AHEAD in kept, None
+        if is_bounded and documents.body is not None:
+            payload = PAYLOAD
+            own += [] if PAYLOAD in kept else [st.StructField(PAYLOAD, st.StringType())]
         schema = st.StructType([*kept.values(), *own, *fields])
         others, given = [_identity(documents, frame)], {BODY: GIVEN}
         if event_type is not None:
@@ -81,6 +87,8 @@ def prepared(documents: Documents, engine: Engine, plan: Any, fields: Sequence[s
             given,
             documents.events.time,
             WRONG,
+            AHEAD if is_bounded else None,
+            payload,
         )
         read = watched(_sent(documents, frame, kept, *others).mapInArrow(job, schema), frame)
         together = read if together is None else together.unionByName(read, allowMissingColumns=True)
@@ -92,6 +100,12 @@ def detect_trees(documents: Documents, trees: Trees, names: tuple[str, ...]) -> 
     together = None
     for event_type, frame in documents.inputs():
         kept = _kept(documents, frame, event_type)
+        if AHEAD in kept:
+            raise UnsupportedError(
+                "max_ahead is for documents that patterns or subscriptions relate by their times; tree patterns alone "
+                "return what is in each document.",
+                hint="Leave out max_ahead=.",
+            )
         fields = result_fields(trees)
         documents.refuse_returned((field.name for field in fields), frame.columns)
         schema = st.StructType([*kept.values(), *(st.StructField(one.name, to_spark(one.type)) for one in fields)])
@@ -120,7 +134,7 @@ def kept_columns(documents: Documents) -> list[st.StructField]:
     found: dict[str, st.StructField] = {}
     for event_type, frame in documents.inputs():
         found = _kept(documents, frame, event_type) | found
-    return list(found.values())
+    return [field for name, field in found.items() if name != AHEAD]
 
 
 def has_texts(documents: Documents) -> bool:
@@ -151,7 +165,7 @@ def _refuse_textless(field: st.StructField) -> None:
 
 def _sent(documents: Documents, frame: Any, kept: Mapping[str, st.StructField], *others: str) -> Any:
     """What crosses to Python."""
-    names = kept if documents.column is None else [documents.column]
+    names = [name for name in kept if name != AHEAD] if documents.column is None else [documents.column]
     body = ", ".join(map(quoted, names))
     # A row that is a document is written as XML where documents are read: the same text there as here.
     given = f"struct({body})" if documents.column is None else body
@@ -162,6 +176,6 @@ def _sent(documents: Documents, frame: Any, kept: Mapping[str, st.StructField], 
 
 def _identity(documents: Documents, frame: Any) -> str:
     """What makes a document this document, as SQL."""
-    types = {field.name: field.dataType for field in frame.schema.fields}
+    types = {field.name: field.dataType for field in frame.schema.fields if field.name != AHEAD}
     ids = [(name, types[name]) for name in documents.events.id]
     return f"{identity_text(ids, list(types.items()))} as {quoted(DOCUMENT)}"

@@ -28,7 +28,7 @@ from perseid.spark.inputs import Input, delay_of, field_type, inputs_of, key_tex
 from perseid.spark.projection import MAX_HITS, Projection, columns_seen, project
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker import ROUTE
-from perseid.viz.detection import Row, all_needed, caps, engines, fed, kernels, routes, section
+from perseid.viz.detection import Row, all_needed, caps, describe_max_ahead, engines, fed, kernels, routes, section
 
 _SQL = 160
 _LONGEST = 40
@@ -87,6 +87,7 @@ def _stream(plan: Plan, stream: Events, projection: Projection) -> list[Row]:
         )
     rows.append(("state", f"{stream.shards} shards, at most {stream.max_state:,} bytes each; raw events"))
     rows += [("kept", f"{pattern.name}: {_kept(pattern)}") for pattern in plan.patterns]
+    rows.append(("max_ahead", describe_max_ahead(stream.max_ahead)))
     rows.append(
         (
             "left out",

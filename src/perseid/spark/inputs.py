@@ -22,7 +22,7 @@ from perseid.spark.expressions import sql_text
 from perseid.spark.identity import hash_text, identity_text
 from perseid.spark.sql.columns import spark_type
 from perseid.spark.sql.times import DAY
-from perseid.spark.worker import OURS
+from perseid.spark.worker import AHEAD, OURS
 
 DELAY = "spark.watermarkDelayMs"
 """Where a column's metadata says that it carries a watermark."""
@@ -48,10 +48,20 @@ class Input:
     """Where the name in ``frame`` is another: by the name patterns use."""
     own: tuple[tuple[str, str, st.DataType], ...]
     """The caller's columns: name, name in ``frame``, type."""
+    has_ahead: bool = False
+    """The frame has the times of rows that are too far ahead in a column of their own."""
 
     def text(self, name: str) -> str:
         """A column as SQL."""
         return quoted(self.names.get(name, name))
+
+    def record_text(self) -> str:
+        """All columns of the caller as JSON, as SQL; with the time also where it is too far ahead."""
+        texts = []
+        for name, here, _ in self.own:
+            bounded = self.has_ahead and name == self.time
+            texts.append(f"coalesce({quoted(here)}, {AHEAD}) as {quoted(here)}" if bounded else quoted(here))
+        return f"to_json(struct({', '.join(texts)}))"
 
 
 def inputs_of(stream: Events) -> list[Input]:
@@ -62,7 +72,8 @@ def inputs_of(stream: Events) -> list[Input]:
 
 def _input(stream: Events, event_type: str | None, place: int, key_names: Sequence[str]) -> Input:
     frame = stream.data
-    fields = [(field.name, field.dataType) for field in frame.schema.fields]
+    has_ahead = AHEAD in frame.columns
+    fields = [(field.name, field.dataType) for field in frame.schema.fields if field.name != AHEAD]
     own = dict(fields)
     where = "" if event_type is None else f" of {event_type}"
     twice = [name for name, count in Counter(name for name, _ in fields).items() if count > 1]
@@ -81,14 +92,14 @@ def _input(stream: Events, event_type: str | None, place: int, key_names: Sequen
         if name not in own:
             raise missing_column(f"The DataFrame{where}", name, f"{role} column", [*own], f"ps.events(df, {role}=…)")
     renamed = {there: here for there, here in zip(key_names, keys, strict=True) if there != here}
-    frame, here_names = _framed(frame, [name for name, _ in fields], renamed)
+    frame, here_names = _framed(frame, [field.name for field in frame.schema.fields], renamed)
     names = {name: here for name, here in here_names.items() if name != here}
     columns = {**own, **{there: own[here] for there, here in renamed.items()}}
     for there in renamed:
         names.pop(there, None)  # the key, and no longer the caller's own column of that name
     return Input(
         frame, place, event_type, stream.time, kind, ids, ranks, columns, names,
-        tuple((name, here_names[name], data_type) for name, data_type in fields),
+        tuple((name, here_names[name], data_type) for name, data_type in fields), has_ahead,
     )  # fmt: skip
 
 
@@ -105,6 +116,11 @@ def _framed(frame: Any, fields: list[str], renamed: Mapping[str, str]) -> tuple[
     if renamed:
         frame = frame.selectExpr("*", *(f"{quoted(here[old])} as {quoted(new)}" for new, old in renamed.items()))
     return frame, here
+
+
+def ahead_column(one: Input) -> str:
+    """The time of a row that is too far ahead, in microseconds, as SQL."""
+    return f"{f'unix_micros({AHEAD})' if one.has_ahead else 'cast(null as bigint)'} as {AHEAD}"
 
 
 def types_of(inputs: Sequence[Input]) -> tuple[dict[str, t.Type], dict[str, st.DataType]]:

@@ -18,7 +18,7 @@ from perseid.local.models import Models, beside_of
 from perseid.local.rows import Events
 from perseid.semantics.model_steps import Beside, Group, Watched
 from perseid.spark.arrow import to_arrow
-from perseid.spark.inputs import Input, inputs_of, literal, time_text, types_of
+from perseid.spark.inputs import Input, ahead_column, inputs_of, literal, time_text, types_of
 from perseid.spark.projection import carried_schema
 from perseid.spark.routed import in_batch, in_stream, refuse_rejected
 from perseid.spark.stream import are_streams
@@ -87,9 +87,11 @@ def over_models(
         columns={name: f"{OURS}column{i}" for i, name in enumerate(types)}, schema=carried_schema(plan.schema, observation is not None),
         counted=observation is not None, relations=relations,
     )  # fmt: skip
-    shaped = one.frame.selectExpr(*_select(one, stream, job))
+    marked = any(part.has_ahead for part in (one, *others))
+    shaped = one.frame.selectExpr(*_select(one, stream, job), *([ahead_column(one)] if marked else []))
     for other in others:
-        shaped = shaped.unionByName(other.frame.selectExpr(*_select_beside(other, stream, job)).where(f"{KIND} > 0"))
+        columns = [*_select_beside(other, stream, job), *([ahead_column(other)] if marked else [])]
+        shaped = shaped.unionByName(other.frame.selectExpr(*columns).where(f"{KIND} > 0"))
     routed = [f"{_KEY}{i}" for i in range(len(stream.key))]
     if streaming:
         told = in_stream(shaped, routed, job, stream, [one, *others], name, checkpoint)

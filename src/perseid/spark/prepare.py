@@ -6,15 +6,19 @@ caller set below.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
 from perseid._version import __version__
 from perseid.engines.contract import Engine
+from perseid.engines.trees.engine import BODY
 from perseid.spark.inputs import DELAY, quoted
 from perseid.spark.worker import Sent, settle
 
@@ -50,21 +54,41 @@ class PrepareJob(RowsJob):
     """The column that is null in rows of which nothing can be made: they are bad rows, and are counted as such."""
     wrong: str
     """The column that says why."""
+    ahead: str | None = None
+    """The column with the time of rows that are too far ahead: they go on unread, one row each."""
+    payload: str | None = None
+    """The column that has the body of such a row, as text; null in all other rows."""
     version: str = __version__
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that ``mapInArrow`` is given."""
         assert self.engine.prepare is not None
         for batch in batches:
-            columns = {there: batch.column(batch.schema.get_field_index(here)) for there, here in self.given.items()}
+            own = batch
+            if self.ahead is not None:
+                is_ahead = pc.is_valid(batch.column(batch.schema.get_field_index(self.ahead)))
+                yield from self._unread(batch, np.flatnonzero(is_ahead))
+                own = batch.filter(pc.invert(is_ahead))
+            columns = {there: own.column(own.schema.get_field_index(here)) for there, here in self.given.items()}
             for piece in self.engine.prepare(self.plan, columns):
-                yield from self.rows(batch, piece.rows, piece.columns)
+                yield from self.rows(own, piece.rows, piece.columns)
                 if piece.bad:
                     untimed = pa.nulls(len(piece.bad), self.schema.field(self.time).type)
                     said = pa.array([one.said for one in piece.bad], pa.string())
-                    own = {self.time: untimed, self.wrong: said}
-                    yield from self.rows(batch, [one.row for one in piece.bad], own)
+                    columns_of_bad = {self.time: untimed, self.wrong: said}
+                    yield from self.rows(own, [one.row for one in piece.bad], columns_of_bad)
         settle()
+
+    def _unread(self, batch: pa.RecordBatch, at: Any) -> Iterator[pa.RecordBatch]:
+        """Rows that are too far ahead, as they are."""
+        if self.payload is None or not len(at):
+            yield from self.rows(batch, at, {})
+            return
+        body = batch.column(batch.schema.get_field_index(self.given[BODY])).take(pa.array(at, pa.int64()))
+        if pa.types.is_binary(body.type):
+            texts = [None if one is None else f"base64:{b64encode(one).decode()}" for one in body.to_pylist()]
+            body = pa.array(texts, pa.string())
+        yield from self.rows(batch, at, {self.payload: body})
 
 
 def watched(made: Any, frame: Any) -> Any:

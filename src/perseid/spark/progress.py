@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from perseid.engines.counters import COUNTERS, GAUGES
-from perseid.errors import EventDataError
+from perseid.errors import EventDataError, InputWarning, warn
 from perseid.spark.input_counts import read_types, warn_of_input
 from perseid.spark.stream import COUNTED, OBSERVED
 from perseid.spark.stream_worker import BY_SHARD
+
+WHY_AHEAD_OF_CLOCK = (
+    "rows with times in the future were accepted, and rows up to it are late. Bound them with max_ahead; the guide of "
+    "operations says how to recover a stream whose checkpoint has such a watermark."
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,8 @@ class Progress:
     """Rows that reached the patterns, late ones too, by each event type that a step names."""
     late: int
     bad: int
+    ahead: int
+    """Rows whose time lies beyond their arrival by more than ``max_ahead``."""
     matches: int
     timed_out: int
     retracted: int
@@ -114,17 +123,46 @@ def progress(query: Any, pattern: str | None = None) -> Progress:
         # Rows of an absent type may have come in earlier batches, or may still complete partial matches in state.
         required = {name: [] for name in required}
     # Spark counts ticks of the clock and punctuation rows as input rows, too.
-    taken = sums["events"] + sums["late"] + sums["bad"]
+    taken = sums["events"] + sums["late"] + sums["bad"] + sums["ahead"]
     warn_of_input(required, by_type, sums["bad"], taken if idle or sums["promises"] else read or 0)
-    times = [one["eventTime"].get("watermark") for one in recent]
+    watermark, at = _last_watermark(recent)
+    if watermark is not None and at is not None and (ahead := seconds_ahead(watermark, at)) > 0:
+        warn(f"The watermark {watermark} is {_span(ahead)} ahead of the clock: {WHY_AHEAD_OF_CLOCK}", InputWarning)
     return Progress(
         batches=len(recent),
-        watermark=next((time for time in reversed(times) if time and not time.startswith("1970-01-01T00:00:00")), None),
+        watermark=watermark,
         read=read,
         by_type=by_type,
-        filtered=None if read is None else max(0, read - sums["events"] - sums["late"] - sums["bad"]),
+        filtered=None if read is None else max(0, read - taken),
         **sums,
     )
+
+
+def _last_watermark(recent: Sequence[Any]) -> tuple[str | None, str | None]:
+    """The last watermark, and when the batch began that had it; None before there is one."""
+    for one in reversed(recent):
+        time = one["eventTime"].get("watermark")
+        if time and not time.startswith("1970-01-01T00:00:00"):
+            return time, one["timestamp"]
+    return None, None
+
+
+def seconds_ahead(watermark: str, clock: str) -> float:
+    """Seconds that a watermark is ahead of a clock, both as Spark writes them; negative where it is behind."""
+    if watermark.startswith("+"):
+        return math.inf  # a year above 9999
+    first, second = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (watermark, clock))
+    return (first - second).total_seconds()
+
+
+def _span(seconds: float) -> str:
+    """A span in the largest unit that it fills."""
+    if math.isinf(seconds):
+        return "thousands of years"
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return f"{seconds // size:,.0f} {unit}{'' if seconds < 2 * size else 's'}"
+    return "less than a minute"
 
 
 def _observed(one: Any) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ from perseid.spark.input_counts import BY_TYPE, REQUIRED, types_as_text
 from perseid.spark.inputs import (
     DELAY,
     Input,
+    ahead_column,
     delay_of,
     literal,
     longest_delay,
@@ -107,6 +108,7 @@ def detect_stream(
         shards=stream.shards,
         idle=stream.idle,
         rejected=bool(rejected),
+        max_ahead=stream.max_ahead,
         position=position,
         plain=about is None and len(crossing) <= MAX_NULLS and all(is_plain(c.type) for c in crossing),
         about=about,
@@ -250,7 +252,7 @@ def _restored(kind: Any, name: str) -> str:
 
 
 def _shaped(plan: Plan, projection: Projection, rejected: bool | str, stream: Events) -> Any:
-    shaped = None
+    shaped, marked = None, any(one.has_ahead for one in projection.inputs)
     for one, select, wanted in zip(projection.inputs, projection.selects, projection.wanted, strict=True):
         frame, condition, columns, control = one.frame, wanted, list(select), None
         if isinstance(projection.strategy, Conservative):
@@ -259,8 +261,10 @@ def _shaped(plan: Plan, projection: Projection, rejected: bool | str, stream: Ev
         if condition is not None:
             # A condition that asks for the time as well is not moved below the watermark: dropped rows must move it too.
             frame = frame.where(shielded(f"({condition}) or {one.text(one.time)} is null"))
+        if marked:
+            columns.append(ahead_column(one))
         if rejected:
-            whole = f"to_json(struct({', '.join(quoted(here) for _, here, _ in one.own)}))"
+            whole = one.record_text()
             columns.append(f"{whole if rejected is True else _little(one, stream, whole, control)} as {ROW}")
             if stream.wrong is not None:
                 columns.append(f"{quoted(stream.wrong)} as {WRONG}")

@@ -22,8 +22,9 @@ from perseid.engines.counters import COUNTERS, GAUGES
 from perseid.engines.disorder.strategy import OF_ALL
 from perseid.engines.sequence.schema import MOMENT
 from perseid.engines.state import arrow_stream
+from perseid.lang.printer import print_duration
 from perseid.spark.shards import labels
-from perseid.spark.worker import OURS, TIME, Job, Sent, settle
+from perseid.spark.worker import AHEAD, OURS, TIME, Job, Sent, settle
 
 SHARD, LABEL, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL, WRONG = (
     OURS + name
@@ -62,7 +63,9 @@ class StreamJob(Sent):
     idle: int | None = None
     """Microseconds without a new watermark after which time goes on by the clock."""
     rejected: bool = False
-    """Late and bad rows come out as rows."""
+    """Late and bad rows, and rows too far ahead, come out as rows."""
+    max_ahead: int | None = None
+    """Microseconds that a time may lie beyond its arrival: what the reason of rejected rows names."""
     position: str | None = None
     """What the column is called that a late row is told by; None where all it holds is told."""
     plain: bool = False
@@ -203,7 +206,12 @@ class StreamJob(Sent):
     def _stepped(
         self, table: pa.Table, state: bytes | None, now: int | None, watermark: int, share: int = 0
     ) -> tuple[Step, Mapping[str, int], list[int], list[pa.Table]]:
-        bad = late = table.slice(0, 0)
+        ahead = bad = late = table.slice(0, 0)
+        if AHEAD in table.column_names and table[AHEAD].null_count < table.num_rows:
+            is_ahead = pc.is_valid(table[AHEAD])
+            ahead, table = table.filter(is_ahead), table.filter(pc.invert(is_ahead))
+            if self.rejected:
+                ahead = ahead.append_column(REASON, pa.array([self._why_ahead()] * ahead.num_rows, pa.string()))
         promising = CONTROL in table.column_names
         if table[TIME].null_count or promising:
             good = pc.is_valid(table[TIME])
@@ -229,19 +237,25 @@ class StreamJob(Sent):
         received = self.job.once(table).num_rows
         unread = done.counters.get("bad", 0)  # rows that the engine could make nothing of
         counters = {**dict.fromkeys(COUNTERS, 0), **done.counters, "shards": 1, "bad": bad.num_rows + unread}
+        counters["ahead"] = ahead.num_rows
         counters |= {"late": late.num_rows, "events": received - late.num_rows - unread - counters["promises"]}
         if share:  # what comes to all shares is counted, and told, in the first
-            counters |= dict.fromkeys(("events", "late", "bad", "promises"), 0)
-        left_out = (("late", late), ("bad", bad)) if self.rejected and not share else ()
+            counters |= dict.fromkeys(("events", "late", "bad", "ahead", "promises"), 0)
+        left_out = (("late", late), ("bad", bad), ("ahead", ahead)) if self.rejected and not share else ()
         by_type = [0] * len(self.job.types) if share else self.job.by_type(rows, table)
         return done, counters, by_type, [self._rejected(some, kind) for kind, some in left_out if some.num_rows]
+
+    def _why_ahead(self) -> str:
+        if self.max_ahead is None:
+            return "Its time is too far after its arrival."
+        return f"Its time is more than {print_duration(self.max_ahead)} after its arrival."
 
     def _rejected(self, table: pa.Table, kind: str) -> pa.Table:
         """Rows that were not taken, as rows of the output: what they are, their time, their key, why, and the rest as JSON."""
         reason, row = self.job.plan.schema.names[-2:]
         shown: dict[str, Any] = {
             "kind": pa.array([kind] * table.num_rows, pa.string()),
-            "start": table[TIME].cast(MOMENT),
+            "start": table[AHEAD if kind == "ahead" else TIME].cast(MOMENT),
             reason: table[REASON],
             row: table[ROW],
         }

@@ -23,14 +23,14 @@ from perseid.errors import PerseidError
 from perseid.local.documents import DOCUMENT, WRONG, Documents
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.batch import observed
-from perseid.spark.documents import has_texts, kept_columns, prepared
-from perseid.spark.inputs import Input, inputs_of, quoted, time_text
+from perseid.spark.documents import PAYLOAD, has_texts, kept_columns, prepared
+from perseid.spark.inputs import Input, ahead_column, inputs_of, quoted, time_text
 from perseid.spark.projection import carried_schema, spark_schema
 from perseid.spark.shards import labels
 from perseid.spark.stream import are_streams, operated, refuse_old, refuse_untimed
 from perseid.spark.stream_worker import CONTROL, LABEL, ROW, StreamJob
 from perseid.spark.stream_worker import WRONG as SAID_WRONG
-from perseid.spark.worker import IDENTITY, OURS, TIME, Job
+from perseid.spark.worker import AHEAD, IDENTITY, OURS, TIME, Job
 
 NEWS = 4
 """What a row is that names a file."""
@@ -100,7 +100,7 @@ def detect_subscriptions(
     crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in crossed.schema])
     stream_job = StreamJob(
         job=job, crossing=crossing, shards=shares, idle=documents.events.idle, rejected=rejected, flat=False,
-        everywhere=True,
+        everywhere=True, max_ahead=documents.events.max_ahead,
     )  # fmt: skip
     return _shown(plan, job, operated(stream_job, crossed, None, documents.events, _NAME, checkpoint))
 
@@ -133,8 +133,19 @@ def _batch(plan: JoinsPlan, job: Job, one: Input, observation: Any) -> Any:
 def _stream(plan: JoinsPlan, job: Job, one: Input) -> Any:
     """Documents, and the files of a table that is watched."""
     select = _select(one, job)
+    if one.has_ahead:
+        select.append(ahead_column(one))
     if plan.rejected:
-        select.append(f"to_json(struct({', '.join(quoted(name) for name in plan.columns.names)})) as {ROW}")
+        texts = [
+            f"coalesce({one.text(name)}, {AHEAD}) as {quoted(name)}"
+            if one.has_ahead and name == one.time
+            else one.text(name)
+            for name in plan.columns.names
+            if name != PAYLOAD
+        ]
+        if PAYLOAD in one.columns:
+            texts.append(quoted(PAYLOAD))
+        select.append(f"to_json(struct({', '.join(texts)})) as {ROW}")
         select.append(f"{one.text(WRONG)} as {SAID_WRONG}")
     shaped = one.frame.selectExpr(*select)
     if plan.folder is None:

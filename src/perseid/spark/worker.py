@@ -27,6 +27,8 @@ from perseid.spark.type_counts import OF_TYPE, count_by_type
 OURS = "__perseid_"
 """What our own columns begin with, between Catalyst and the executors."""
 TIME, KIND, HITS, IDENTITY, ROUTE = (OURS + name for name in ("time", "kind", "hits", "identity", "route"))
+AHEAD = OURS + "ahead"
+"""The time of a row that is too far beyond its arrival; null in all other rows. Only streams with ``max_ahead`` have it."""
 _HIDDEN = "\0rows"
 """A column that is no column of the data; it says how many rows there are where no other crosses."""
 

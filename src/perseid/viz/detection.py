@@ -13,7 +13,7 @@ from perseid.engines.disorder.strategy import Assemble
 from perseid.engines.sequence.numbered import MATCH_CAP, Numbered
 from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_expr, print_kind
+from perseid.lang.printer import print_duration, print_expr, print_kind
 from perseid.semantics import types as t
 from perseid.viz.words import WIDTH
 
@@ -48,6 +48,13 @@ class Declared(Protocol):
     @property
     def dedupe(self) -> bool: ...
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]: ...
+
+
+def describe_max_ahead(max_ahead: int | None) -> str:
+    """The bound on times beyond the arrival of a row, in words."""
+    if max_ahead is None:
+        return "no bound: a row of any time moves the watermark, and all rows behind it are late"
+    return f"rows more than {print_duration(max_ahead)} after their arrival are rejected below the watermark: counted as ahead"
 
 
 def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> str:

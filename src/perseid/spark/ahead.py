@@ -1,0 +1,74 @@
+"""Rows whose event time lies too far beyond their arrival, rejected below the watermark.
+
+The watermark follows the newest time of a stream and never goes back: one row dated 9999 makes all later rows late, also
+after a restart. The bound therefore applies below ``withWatermark``. A rejected row goes on without a time, so it moves no
+watermark and is no event; a column of its own has the time, so that it is counted and can be a row of the output.
+
+A row arrives when its micro-batch begins. Spark stores that moment in the checkpoint with the offsets of the batch: a batch
+that runs again rejects the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import types as st
+
+from perseid.errors import EventDataError
+from perseid.spark.inputs import DELAY
+from perseid.spark.worker import AHEAD
+
+
+def bound_input(data: Any, time: Any, max_ahead: int | None, lateness: int | None) -> Any:
+    """Streaming DataFrames with the bound and, above it, the watermark; any other data as it is.
+
+    ``data`` and ``time`` may be dicts by event type; ``max_ahead`` and ``lateness`` are microseconds.
+    """
+    if max_ahead is None and lateness is None:
+        return data
+    if isinstance(data, Mapping):
+        times = time if isinstance(time, Mapping) else dict.fromkeys(data, time)
+        return {kind: bound_input(one, times.get(kind), max_ahead, lateness) for kind, one in data.items()}
+    if not getattr(data, "isStreaming", False):
+        return data
+    _require_no_watermark(data, max_ahead, lateness)
+    if data.columns.count(time) != 1 or not isinstance(data.schema[time].dataType, st.TimestampType):
+        return data  # the detection rejects it, with the columns that there are
+    return _rebuild(data, time, max_ahead, lateness)
+
+
+def mark_ahead(frame: Any, time: str, max_ahead: int | None) -> Any:
+    """A streaming DataFrame without the times that are too far ahead, which stand in a column of their own; no watermark."""
+    return frame if max_ahead is None else _rebuild(frame, time, max_ahead, None)
+
+
+def _rebuild(frame: Any, time: str, max_ahead: int | None, lateness: int | None) -> Any:
+    names = frame.columns
+    # Names may contain any character, or differ by case only.
+    here = [f"c{i}" for i in range(len(names))]
+    own = here[names.index(time)]
+    made = frame.toDF(*here)
+    if max_ahead is not None:
+        is_ahead = f"unix_micros({own}) > unix_micros(current_timestamp()) + {max_ahead}L"
+        columns = [f"if({is_ahead}, null, {name}) as {name}" if name == own else name for name in here]
+        made = made.selectExpr(*columns, f"if({is_ahead}, {own}, null) as {AHEAD}")
+    if lateness is not None:
+        made = made.withWatermark(own, f"{lateness} microseconds")
+    return made.toDF(*names, *([] if max_ahead is None else [AHEAD]))
+
+
+def _require_no_watermark(frame: Any, max_ahead: int | None, lateness: int | None) -> None:
+    """Spark rejects a second watermark, and a bound above the first one protects nothing."""
+    marked = next((field.name for field in frame.schema.fields if DELAY in field.metadata), None)
+    if marked is not None:
+        what = "max_ahead" if max_ahead is not None else "lateness"
+        raise EventDataError(
+            f"The streaming DataFrame has a watermark on {marked!r} already, below which {what} cannot apply.",
+            hint="Leave out withWatermark and give its delay here: lateness='10 minutes'.",
+        )
+    if lateness is None:
+        raise EventDataError(
+            "max_ahead applies below the watermark, so the watermark is set with it.",
+            hint="Give the delay of the watermark as well: lateness='10 minutes'.",
+        )
