@@ -86,12 +86,12 @@ def session_for(
     if master is not None:
         plain["spark.master"] = master
     secrets = secrets or {}
+    names = {*secrets, *redacted}
     try:
-        found = start_driver(plain, secrets) if secrets and active is None and not over_connect else {}
+        found = start_driver(plain, secrets) if names and active is None and not over_connect else {}
         builder = SparkSession.builder
         if remote is not None:
             builder = builder.remote(remote)
-        names = {*secrets, *redacted}
         for name, value in {**plain, **secrets, **redacting(names, {**found, **plain})}.items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()

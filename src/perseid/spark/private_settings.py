@@ -71,7 +71,7 @@ def _submit_arguments(plain: Mapping[str, str], secrets: Mapping[str, str]) -> I
     given = before or "pyspark-shell"
     with tempfile.TemporaryDirectory(prefix="perseid-") as folder:  # mode 0700
         arguments = [part for name, value in plain.items() for part in ("--conf", f"{name}={value}")]
-        if not any(one.split("=")[0] == _FILE_OPTION for one in shlex.split(given)):
+        if secrets and not any(one.split("=")[0] == _FILE_OPTION for one in shlex.split(given)):
             path = Path(folder) / "spark.properties"
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
                 file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in secrets.items())
