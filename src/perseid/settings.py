@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from perseid.errors import MissingExtraError, PerseidError
+from perseid.redaction import register_secret
 
 try:
     from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -54,7 +55,12 @@ class Secret(Settings):
         return self
 
     def reveal(self) -> str:
-        """What it is, read now; nobody keeps it."""
+        """What it is, read now; :func:`perseid.redaction.redact` takes it out of texts from then on."""
+        value = self._read()
+        register_secret(value)
+        return value
+
+    def _read(self) -> str:
         if self.env is not None:
             found = os.environ.get(self.env)
             if found is None:

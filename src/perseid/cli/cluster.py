@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 
 import perseid as ps
 from perseid.cli.common import misuse
+from perseid.redaction import redact
 
 if TYPE_CHECKING:
     from perseid.spark.doctor import Report
@@ -62,24 +63,40 @@ def needs_spark(command: str) -> None:
 
 
 @contextmanager
-def session_for(command: str, master: str | None, remote: str | None, settings: Mapping[str, str]) -> Iterator[Any]:
-    """The session that is there, or else one that lasts as long as the question."""
+def session_for(
+    command: str,
+    master: str | None,
+    remote: str | None,
+    settings: Mapping[str, str],
+    secrets: Mapping[str, str] | None = None,
+    redacted: Collection[str] = (),
+) -> Iterator[Any]:
+    """The session that is there, or else one that lasts as long as the question.
+
+    ``secrets`` are settings that stand on no command line; Spark redacts them, and options with the ``redacted`` names.
+    """
     from pyspark.sql import SparkSession
 
+    from perseid.spark.private_settings import redacting, start_driver
+
     active = SparkSession.getActiveSession()
-    builder = SparkSession.builder.appName(f"perseid {command}")
-    if master is not None:
-        builder = builder.master(master)
-    if remote is not None:
-        builder = builder.remote(remote)
     # The report says what went wrong; logs of Java would bury it. They can be had back with --conf.
-    quiet = {} if remote or "SPARK_REMOTE" in os.environ else _QUIET
-    for name, value in {**quiet, **settings}.items():
-        builder = builder.config(name, value)
+    over_connect = remote is not None or "SPARK_REMOTE" in os.environ
+    plain = {**({} if over_connect else _QUIET), **settings, "spark.app.name": f"perseid {command}"}
+    if master is not None:
+        plain["spark.master"] = master
+    secrets = secrets or {}
+    names = {*secrets, *redacted}
     try:
+        found = start_driver(plain, secrets) if names and active is None and not over_connect else {}
+        builder = SparkSession.builder
+        if remote is not None:
+            builder = builder.remote(remote)
+        for name, value in {**plain, **secrets, **redacting(names, {**found, **plain})}.items():
+            builder = builder.config(name, value)
         spark = builder.getOrCreate()
     except Exception as error:  # Java, the network and Spark each have their own.
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        first = next(iter(redact(str(error)).strip().splitlines()), type(error).__name__)
         typer.echo(f"No Spark session: {first}", err=True)
         raise typer.Exit(1) from None
     try:

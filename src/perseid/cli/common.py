@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import perseid as ps
+from perseid.redaction import redact
 
 PatternFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .perseid file; - reads standard input.")]
 
@@ -83,7 +84,7 @@ def fail(error: ps.PerseidError, path: Path | str, *hints: str) -> typer.Exit:
     lines = [f"{path}: {type(error).__name__}: {error}", *(f"  = {note}" for note in notes)]
     if _traces:
         lines.append("".join(traceback.format_exception(error)).rstrip())
-    typer.echo("\n".join(lines), err=True)
+    typer.echo(redact("\n".join(lines)), err=True)
     return typer.Exit(1)
 
 

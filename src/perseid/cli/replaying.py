@@ -20,6 +20,7 @@ import perseid as ps
 from perseid.cli.cluster import needs_spark
 from perseid.cli.common import fail, misuse
 from perseid.cli.running import JobPath, read_or_fail, session_of_job, summary
+from perseid.redaction import safe_cause
 
 if TYPE_CHECKING:
     from perseid.jobs.replay import Replayed
@@ -143,10 +144,9 @@ def _watched(spark: Any, work: Callable[[], Replayed]) -> Replayed:
         error = failed[0]
         if isinstance(error, ps.PerseidError):
             raise error
-        from perseid.jobs.runner import JobError, first_line
-        from perseid.spark.worker_errors import worker_hint
+        from perseid.jobs.runner import JobError, first_line, hint_of
 
-        raise JobError(f"The replay failed: {first_line(error)}", hint=worker_hint(error)) from error
+        raise JobError(f"The replay failed: {first_line(error)}", hint=hint_of(error)) from safe_cause(error)
     return found[0]
 
 

@@ -24,6 +24,7 @@ from rich.text import Text
 import perseid as ps
 from perseid.cli.cluster import needs_spark, session_for
 from perseid.cli.common import fail, misuse
+from perseid.redaction import redact, safe_cause
 
 if TYPE_CHECKING:
     from perseid.jobs.spec import JobFile
@@ -83,17 +84,37 @@ def run_command(
 @contextmanager
 def session_of_job(command: str, job: JobFile, master: str | None) -> Iterator[Any]:
     """The session that a job runs in."""
-    from perseid.settings import revealed
+    from perseid.jobs.runner import JobError, first_line
+    from perseid.jobs.spec import secret_options
+    from perseid.settings import Secret, revealed
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells of every query that ends for other rules
-    logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_RedactingFormatter("%(asctime)s %(message)s"))
+    logging.basicConfig(handlers=[handler])
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers would start the system's Python
     where = master or _master()
     if (where or "").startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach a job of one machine
-    settings = {**settings_of(job.stream.shards, where), **revealed(job.spark)}
-    with session_for(f"{command} {job.job}", where, None, settings) as spark:
-        yield spark
+    given = revealed(job.spark)
+    secrets = {name: given.pop(name) for name, value in job.spark.items() if isinstance(value, Secret)}
+    settings = {**settings_of(job.stream.shards, where), **given}
+    try:
+        with session_for(f"{command} {job.job}", where, None, settings, secrets, secret_options(job)) as spark:
+            yield spark
+    except (ps.PerseidError, typer.Exit):
+        raise
+    except Exception as error:
+        if safe_cause(error) is not None:
+            raise
+        raise JobError(f"Job {job.job!r} cannot go on: {first_line(error)}") from None  # its trace has a secret
+
+
+class _RedactingFormatter(logging.Formatter):
+    """Log lines without secrets, traces included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
 
 
 def read_or_fail(job: Path) -> JobFile:

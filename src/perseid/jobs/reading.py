@@ -12,22 +12,17 @@ from pydantic import BaseModel, ValidationError
 
 from perseid.errors import did_you_mean
 from perseid.jobs.choices import INSIDE
+from perseid.jobs.literal_secrets import literal_secret
 from perseid.jobs.spec import JobFile
 from perseid.jobs.texts import At, Written, read_text, read_toml, read_yaml
 from perseid.settings import Settings, SettingsError
 from perseid.sinks.contract import Sink
 from perseid.sources.contract import Source
 
-_SECRET = re.compile(
-    r"passw|passphrase|secret|token|credential|jaas|(api|access|private|account)[._-]?key", re.IGNORECASE
-)
-_NO_SECRET = re.compile(
-    r"(url|uri|endpoint|location|path|file|dir|enabled|class|type|provider|algorithm|column|ms)$", re.IGNORECASE
-)
-_IN_ADDRESS = re.compile(r"://[^/\s@:]*:[^/\s@]+@")
-_PLAIN = re.compile(r"(?i)true|false|[0-9.]*")
 _HELD = ("stream", "patterns", "sinks", "dead_letters", "spark")
 """Where secrets are needed."""
+_NO_VALUES = ("text", "schema")
+"""Keys of rules and of columns, which hold no secrets and may name anything."""
 _ANCHORED = ("path", "checkpoint")
 """Texts that are places, beside those that are declared as paths."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -106,18 +101,10 @@ def _bare_secrets(written: Written) -> Iterator[Problem]:
         elif isinstance(value, list):
             for place, one in enumerate(value):
                 yield from look(one, (*at, place))
-        elif isinstance(value, str):
-            word = str(at[-1])
-            named = _SECRET.search(word) and not _NO_SECRET.search(word) and not _PLAIN.fullmatch(value)
-            if at[-2:-1] != ("env",) and (named or _IN_ADDRESS.search(value)):
-                yield Problem(
-                    _path(at),
-                    _line(written, at),
-                    "a secret does not stand in the file; write {env: NAME} or {file: PATH}"
-                    if named
-                    else "an address with a password does not stand in the file; leave user and password out of it, "
-                    "and give them as {env: NAME} or {file: PATH}",
-                )
+        elif (names := [part for part in at if isinstance(part, str)])[-1] not in _NO_VALUES:
+            why = literal_secret(names[-1], value)
+            if why is not None:
+                yield Problem(_path(at), _line(written, at), why)
 
     for word in _HELD:
         if word in written.data:

@@ -23,6 +23,7 @@ from perseid.jobs.ledger import Ledger, Lock
 from perseid.jobs.limits import Caps, within
 from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
 from perseid.jobs.tally import REJECTED, Tally, split
+from perseid.redaction import redact, safe_cause
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError
 from perseid.sinks.transience import is_transient
@@ -34,6 +35,8 @@ log = logging.getLogger("perseid.jobs")
 
 _SAID = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 """The last line of a trace of Python."""
+_HINT = re.compile(r"^perseid\.\S*Error: .+\n {2}= (.+)$", re.MULTILINE)
+"""The hint below the last line of a trace."""
 _CALLING = "An error occurred while calling "
 """How the bridge between Python and Java begins whatever it tells."""
 _TASK = re.compile(r"^.* most recent failure: Lost task .*?executor [^)]*\): ")
@@ -238,7 +241,7 @@ class Runner:
             if not self._resumed:
                 self._resume([sink for sink, _ in given])
         except PerseidError as error:
-            raise JobError(f"Job {self.job.name!r} cannot go on: {error}") from error
+            raise JobError(redact(f"Job {self.job.name!r} cannot go on: {error}")) from safe_cause(error)
 
     def _resume(self, sinks: Sequence[Sink]) -> None:
         """Let sinks find out that the checkpoint was restored; while the job runs, nobody else may replace it."""
@@ -288,11 +291,12 @@ class Runner:
         if handle.ended:
             return
         if handle.failed is not None:
-            said = str(handle.failed) if isinstance(handle.failed, PerseidError) else first_line(handle.failed)
-            hint = None if isinstance(handle.failed, PerseidError) else worker_hint(handle.failed)
-            raise JobError(f"Job {self.job.name!r} cannot go on: {said}", hint=hint) from handle.failed
+            known = isinstance(handle.failed, PerseidError)
+            said = redact(str(handle.failed)) if known else first_line(handle.failed)
+            hint = None if known else hint_of(handle.failed)
+            raise JobError(f"Job {self.job.name!r} cannot go on: {said}", hint=hint) from safe_cause(handle.failed)
         said = first_line(error)
-        raise JobError(f"The query of job {self.job.name!r} failed: {said}", hint=worker_hint(error)) from error
+        raise JobError(f"The query of job {self.job.name!r} failed: {said}", hint=hint_of(error)) from safe_cause(error)
 
     def _idle(self, handle: _Handle) -> bool:
         """Whether nothing comes that rules could wait for."""
@@ -336,7 +340,7 @@ class Runner:
 
     def _tell_changes(self) -> None:
         if self.job.eyes is not None:
-            refused = {name: str(one) for name, one in self.seen.refused.items()}
+            refused = {name: redact(str(one)) for name, one in self.seen.refused.items()}
             self.job.eyes.changed(self.seen.changes, self.seen.retries, refused)
 
     def _look(self, texts: Texts) -> None:
@@ -494,9 +498,15 @@ def of_python(error: BaseException) -> bool:
     return _SAID.search(str(error)) is not None and "Traceback" in str(error)
 
 
+def hint_of(error: BaseException) -> str | None:
+    """What to do about an error of Spark: for workers that cannot run perseid, or as an error of perseid in it says."""
+    found = _HINT.findall(redact(readable_sql(str(error))))
+    return worker_hint(error) or (found[-1] if found else None)
+
+
 def first_line(error: BaseException) -> str:
     """What an error of Spark says, without the stacks of Java and Python around it: ours where there is one."""
-    text = readable_sql(str(error))
+    text = redact(readable_sql(str(error)))
     said = _SAID.findall(text)
     if said:
         ours = [line for name, line in said if name.startswith("perseid.")]

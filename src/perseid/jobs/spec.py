@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from perseid.declare import micros_of
 from perseid.errors import PerseidError
@@ -16,6 +16,7 @@ from perseid.settings import RetryDuration, Secret, Settings, reject_removed_wor
 from perseid.sinks import kinds
 from perseid.sinks.contract import Sink
 from perseid.sources.rules import LateRule, StopRule
+from perseid.spark.private_settings import is_on_command_line
 
 AVAILABLE_NOW = "available_now"
 SinkOf = Annotated[Sink, ByKey(lambda: kinds.SINKS, "sink", bare=True)]
@@ -119,6 +120,17 @@ class JobFile(Settings):
         reject_removed_word(given, "retries", "retry_for: 10 minutes, the time that the query is restarted for")
         return given
 
+    @field_validator("spark")
+    @classmethod
+    def _private(cls, spark: dict[str, str | Secret]) -> dict[str, str | Secret]:
+        for name, value in spark.items():
+            if isinstance(value, Secret) and is_on_command_line(name):
+                raise ValueError(
+                    f"Spark passes {name!r} to Java on a command line, which every user of the machine can read; "
+                    "a secret cannot be given there"
+                )
+        return spark
+
     @model_validator(mode="after")
     def _fits(self) -> JobFile:
         asks = isinstance(self.stream, SubscriptionStream) or (
@@ -133,3 +145,24 @@ class JobFile(Settings):
         if self.limits.policy == "dead_letter" and self.dead_letters is None:
             raise ValueError("policy: dead_letter needs a place for them; write dead_letters: {…}")
         return self
+
+
+def secret_options(job: JobFile) -> set[str]:
+    """The names of all options that a job gives as ``{env: NAME}`` or ``{file: PATH}``."""
+    found: set[str] = set()
+
+    def visit(value: Any, name: str) -> None:
+        if isinstance(value, Secret):
+            found.add(name)
+        elif isinstance(value, BaseModel):
+            for word in type(value).model_fields:
+                visit(getattr(value, word), word)
+        elif isinstance(value, dict):
+            for word, one in value.items():
+                visit(one, str(word))
+        elif isinstance(value, list | tuple):
+            for one in value:
+                visit(one, name)
+
+    visit(job, "")
+    return found

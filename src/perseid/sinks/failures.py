@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from perseid.errors import PerseidError
+from perseid.redaction import redact
 from perseid.settings import Secret
 from perseid.sinks.contract import Batch
 from perseid.sinks.transience import is_transient
@@ -16,7 +17,6 @@ from perseid.spark.worker_errors import worker_hint
 
 LONGEST = 800
 """Characters of what another side said that are told on."""
-HIDDEN = "***"
 _SECRETIVE = re.compile(
     r"password|passwd|passphrase|secret|token(?!.endpoint)|jaas|credential|authorization|cookie|signature|(api|access|private|account|keystore)[._-]?key",
     re.IGNORECASE,
@@ -70,9 +70,7 @@ def failing(sink: str, batch: Batch | None, secrets: Collection[str] = ()) -> It
 def words(error: BaseException, secrets: Collection[str] = ()) -> str:
     """What an error says, in one bounded paragraph: without traces of calls, without secrets."""
     text = error.message if isinstance(error, PerseidError) else readable_sql(str(error))
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
-    lines = (line.rstrip() for line in text.splitlines())
+    lines = (line.rstrip() for line in redact(text, secrets).splitlines())
     said = " ".join(line for line in lines if line and not line[0].isspace() and not line.startswith(_NOISE))
     said = "".join(c if c.isprintable() else "�" for c in said) or type(error).__name__
     return said if len(said) <= LONGEST else f"{said[:LONGEST]} …"

@@ -45,6 +45,8 @@ LONGEST_TIMEOUT = 600
 """Seconds that a try may be given."""
 HEARD = 500
 """Bytes of an answer that are read where it is told on."""
+MIN_HIDDEN_CHARS = 6
+"""Characters from which on a part of a secret address is cut out of messages by itself."""
 _OURS = ("content-type", "content-length", "idempotency-key", "host")
 
 
@@ -133,6 +135,8 @@ class Webhook(Sink):
         if isinstance(self.url, Secret):
             parts = urlsplit(url)
             secrets += [url, parts.path if len(parts.path) > 1 else "", parts.query, parts.netloc]
+            values = [one.rpartition("=")[2] for one in parts.query.split("&")]
+            secrets += [one for one in (*parts.path.split("/"), *values) if len(one) >= MIN_HIDDEN_CHARS]
         elif urlsplit(url).query:
             secrets += [url, urlsplit(url).query]
         return url, headers, secrets

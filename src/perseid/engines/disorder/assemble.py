@@ -24,7 +24,7 @@ from perseid.engines.sequence.numbered import Numbered
 from perseid.engines.sequence.output import Found
 from perseid.engines.sequence.raw import Raw
 from perseid.engines.sequence.run import evaluator, gather, make_space, plain
-from perseid.engines.sequence.stream import Placed, Shard, chosen_of, newest_before, run
+from perseid.engines.sequence.stream import Placed, Shard, chosen_of, negated_bits, newest_before, run
 from perseid.engines.space import lay_out
 
 if TYPE_CHECKING:
@@ -75,6 +75,11 @@ class Assembling(Shard):
         flags[placed.order[asked]] = True
         self.opens[name] = flags
         self.keep |= flags
+        # An event to come may begin a match that one of these breaks.
+        negated = negated_bits(numbered)
+        breaks = (arrays.events[y.E_MASK] & negated != 0) & (batch.time > now)
+        # A match that was emitted and may be retracted is found again from its events.
+        self.required[placed.order[asked if self.early and negated else breaks]] = True
         return Found(numbered, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
 
     def _told(self, since: int) -> int:
@@ -188,7 +193,7 @@ def slots_of(numbered: Numbered, arrays: y.Arrays) -> Any:
 
 def work_space(numbered: Numbered, fitting: Any, keys: int, matches: int, *, early: bool) -> Any:
     """Room for chains, picks, and so many matches that wait or were told."""
-    body, *negated = numbered.pattern.programs
+    body = numbered.pattern.programs[0]
     row = slots_in(numbered)
     slots = len(row.steps)
     parts = (
@@ -210,8 +215,7 @@ def work_space(numbered: Numbered, fitting: Any, keys: int, matches: int, *, ear
     work[a.H_SLOTS], work[a.H_WINDOW], work[a.H_FREE] = slots, bound, -1
     work[a.H_NEGATES] = any(isinstance(one, p.WatchFor) for one in body.instructions)
     work[a.H_EARLY] = early
-    watched = {word_of(numbered, step, y.ST_BIT) for program in negated for step in steps_of(program)}
-    work[a.H_BREAKS] = sum(1 << bit for bit in watched)
+    work[a.H_BREAKS] = negated_bits(numbered)
     work[a.H_PLAIN], work[a.H_DECIDES] = row.plain, row.decides
     work[work[a.H_STEPS] : work[a.H_BETWEEN]], work[work[a.H_BETWEEN] : work[a.H_MAINS]] = row.steps, row.between
     mains = work[work[a.H_MAINS] : work[a.H_LINKS]].reshape(keys, a.MAIN_HEAD + 2 * slots)

@@ -177,9 +177,10 @@ class Shard:
                 return capped
             if not self.joined.num_rows:
                 raise LimitError(
-                    f"Documents that wait for the watermark take {len(self.written):,} bytes in one share; "
-                    f"{self.plan.max_state:,} are allowed.",
-                    hint="Use a shorter delay of the watermark, or ps.documents(…, max_state=…).",
+                    f"{self.waiting.num_rows:,} documents that wait for the watermark take {len(self.written):,} bytes in one share; "
+                    f"max_state allows {self.plan.max_state:,}. No document was dropped.",
+                    hint="Start the query again with a larger max_state, in ps.documents(…, max_state=…) or as stream.max_state of a "
+                    "job: it goes on from its checkpoint without loss. A shorter delay of the watermark keeps fewer documents.",
                 )
             given_up = -(-self.joined.num_rows // 2)
             self._drop(given_up)

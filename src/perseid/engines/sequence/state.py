@@ -69,6 +69,8 @@ class Kept:
     """By pattern: partial matches that cannot be made again, by the numbers of the rows they took."""
     replays: bool = False
     """Contexts have no partial matches in it: they go on from all that is marked as open."""
+    required: Any = None
+    """Rows that the state limit must not evict, or None; not written, since every search marks them again."""
 
     def take(self, chosen: Any) -> Kept:
         """Some of the rows, by number, with what is known of them."""
@@ -81,7 +83,14 @@ class Kept:
             occurrence=self.occurrence[chosen],
             opens={name: flags[chosen] for name, flags in self.opens.items()},
             partials={name: some.renumbered(places) for name, some in self.partials.items()},
+            required=None if self.required is None else self.required[chosen],
         )
+
+    def without_attempts(self, begun: Any) -> Kept:
+        """The same without the attempts that these rows begin, by truth values."""
+        opens = {name: flags & ~begun for name, flags in self.opens.items()}
+        partials = {name: some.chosen(~begun[some.starts]) for name, some in self.partials.items()}
+        return replace(self, opens=opens, partials=partials)
 
 
 def nothing(shape: Rows) -> Kept:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from perseid.compile import program as p
 from perseid.engines.codes import distinct
 from perseid.engines.contract import ARRIVAL, Clock, Late, Rows, Step
 from perseid.engines.hashing import match_words
@@ -117,26 +118,40 @@ def run(
 
 
 def _written(plan: SequencePlan, left: Kept | None) -> tuple[bytes | None, Kept | None, int]:
-    """The state, no larger than it may be: where it would, the oldest open attempts are given up, and counted."""
-    given_up = 0
+    """The state within its limit, and how many open attempts were dropped for that, the oldest first.
+
+    A dropped attempt loses matches. Without an event that waits, or that an absence covers, there would be matches that are wrong:
+    such rows are never evicted, and a state that they fill is an error.
+    """
+    dropped = 0
     while True:
         if left is None or (
             not len(left.rows) and not any(m.groups or m.since is not None for m in left.memories.values())
         ):
-            return None, None, given_up
+            return None, None, dropped
         written = write_state(plan.plan, left, plan.shards, plan.order)
         if len(written) <= plan.max_state:
-            return written, left, given_up
-        old = left.rows.time[left.searched]
-        if not len(old):
-            raise LimitError(
-                f"Events that wait for the watermark take {len(written):,} bytes in one shard; "
-                f"{plan.max_state:,} are allowed.",
-                hint="Use more shards, a shorter delay of the watermark, or ps.events(…, max_state=…).",
-            )
-        newer = np.flatnonzero(~left.searched | (left.rows.time > np.median(old)))
-        given_up += sum(int(flags.sum() - flags[newer].sum()) for flags in left.opens.values())
-        left = left.take(newer)
+            return written, left, dropped
+        required = np.zeros(len(left.rows), bool) if left.required is None else left.required
+        evictable = left.searched & ~required
+        if not evictable.any():
+            raise _state_limit_error(left, len(written), plan.max_state)
+        old = left.searched & (left.rows.time <= np.median(left.rows.time[evictable]))
+        dropped += sum(int((flags & old).sum()) for flags in left.opens.values())
+        left = left.without_attempts(old).take(np.flatnonzero(~old | required))
+
+
+def _state_limit_error(left: Kept, size: int, limit: int) -> LimitError:
+    """The error of a state that only events fill which must not be evicted."""
+    waiting = int((~left.searched).sum())
+    others = len(left.rows) - waiting
+    covered = f" and {others:,} events that an absence or a later event is checked against" if others else ""
+    return LimitError(
+        f"{waiting:,} events that wait for the watermark{covered} take {size:,} bytes in one shard; max_state allows {limit:,}. "
+        "No event was dropped.",
+        hint="Start the query again with a larger max_state, in ps.events(…, max_state=…) or as stream.max_state of a job: it goes on "
+        "from its checkpoint without loss. A shorter delay of the watermark keeps fewer events, and so do more shards, with a new checkpoint.",
+    )
 
 
 def _live(left: Kept | None) -> int:
@@ -192,6 +207,8 @@ class Shard:
         self.partials: dict[str, Partials] = {}
         """By pattern: partial matches that are open after this call and cannot be made again."""
         self.keep = np.zeros(len(self.rows), bool)
+        self.required = np.zeros(len(self.rows), bool)
+        """Rows without which events to come would give matches that are wrong, or be accepted though they are late."""
         self.occurrence = np.concatenate([kept.occurrence, np.zeros(new, np.int64)])
         self.memories: dict[str, Memory] = {}
         self.wakes: list[int] = []
@@ -235,6 +252,10 @@ class Shard:
             self.memories, self.partials = dict(self.kept.memories), dict(self.kept.partials)
             self.counters["incomplete"] += sum(memory.since is not None for memory in self.memories.values())
             self.keep[: self.old] = self.searched[: self.old]
+            back = max((numbered.pattern.facts.lookback for numbered in self.plan.patterns), default=0)
+            if back:
+                now = _BEFORE_ALL + back if self.clock.now is None else self.clock.now
+                self.required = self.searched & (self.rows.time > now - back)
             return
         places: dict[tuple[int, int | None], Placed] = {}
         for numbered in self.plan.patterns:
@@ -417,6 +438,10 @@ class Shard:
             # What is looked back at, from open attempts and from those to come.
             began = np.where(first < len(time), time[np.minimum(first, len(time) - 1)], y.FOREVER)
             asked |= time >= (np.minimum(began, placed.horizons + 1) - back)[partition]
+            covered = time >= (placed.horizons + 1 - back)[partition]
+            if self.plan.plan.event_types is not None:
+                covered &= arrays.events[y.E_MASK] & negated_bits(numbered) != 0
+            self.required[placed.order[covered]] = True
         if self.plan.plan.event_types is not None:
             asked &= arrays.events[y.E_MASK] != 0
         if back and asked.any():
@@ -427,6 +452,7 @@ class Shard:
             last = time == time[np.maximum(placed.offsets[1:] - 1, 0)][partition]
             newest = last & (time > now)
             asked |= newest
+            self.required[placed.order[newest]] = True
             if newest.any():
                 self.wakes.append(int(time[newest].min()))
         self.keep[placed.order[asked]] = True
@@ -447,7 +473,7 @@ class Shard:
         if self.arrival and not self.idle:
             chosen = self.arranged[self.keep[self.arranged]]  # in the order that was settled
         after = self.opens, self.clock.now, memories, self.partials
-        return Kept(self.rows, self.ready, self.occurrence, *after).take(chosen)
+        return Kept(self.rows, self.ready, self.occurrence, *after, required=self.required).take(chosen)
 
     def wake(self, left: Kept | None) -> int | None:
         """When time alone can change something: a deadline, a window that closes, an event whose time comes."""
@@ -463,6 +489,16 @@ class Shard:
             some = [*left.rows.time[left.searched].tolist(), *ends, *starts]
             times += [min(some) if now is None else now + 1] if some else []
         return next_wake(times, now)
+
+
+def negated_bits(numbered: Numbered) -> int:
+    """The mask bits of the steps that absences name, those before the first step included."""
+    table, bits = int(numbered.tables[y.S_STEP_TABLE]), 0
+    for program in numbered.pattern.programs[1:]:
+        for one in program.instructions:
+            if isinstance(one, p.TakeEvent):
+                bits |= 1 << int(numbered.tables[table + one.step * y.STEP_WIDTH + y.ST_BIT])
+    return bits
 
 
 def next_wake(times: Sequence[int], now: int | None) -> int | None:
