@@ -28,7 +28,7 @@ from perseid.spark.inputs import Input, delay_of, field_type, inputs_of, key_tex
 from perseid.spark.projection import MAX_HITS, Projection, columns_seen, project
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker import ROUTE
-from perseid.viz.detection import Row, all_needed, caps, engines, fed, kernels, routes, section
+from perseid.viz.detection import Row, all_needed, caps, describe_budget, engines, fed, kernels, routes, section
 
 _SQL = 160
 _LONGEST = 40
@@ -54,6 +54,7 @@ def explain_detection(plan: Plan, stream: Events) -> str:
         *kernels(projection.plan, types),
         *_earlier(plan),
         *(("caps", text) for text in caps(plan)),
+        ("budget", describe_budget(stream.budget)),
     ]
     return "\n".join(section(_title(stream), rows)).rstrip() + "\n"
 
