@@ -193,9 +193,8 @@ def caps(plan: Plan) -> list[str]:
 def describe_budget(budget: SearchBudget) -> str:
     """The limits of a search, for each pattern, key and call."""
     return (
-        f"a pattern may take {budget.max_steps:,} steps, and {STEPS_PER_EVENT:,} for each event, and have "
-        f"{budget.max_matches:,} matches, and {MATCHES_PER_EVENT} for each event, of one key in one call; beyond that it is "
-        "a SearchBudgetError"
+        f"for each pattern, key and call: {budget.max_steps:,} steps and {budget.max_matches:,} matches, plus "
+        f"{STEPS_PER_EVENT:,} steps and {MATCHES_PER_EVENT} matches for each event; more is a SearchBudgetError"
     )
 
 
