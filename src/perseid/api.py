@@ -13,6 +13,7 @@ from perseid import belief_api
 from perseid.belief_api import draw_beliefs, explain_beliefs, match_beliefs, refuse_beliefs, refuse_words
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
+from perseid.compile.risks import search_risks
 from perseid.declare import microseconds, named_words
 from perseid.errors import (
     BindingError,
@@ -146,12 +147,15 @@ class PatternSet:
         """Check names and types, against a schema where one is given; raises what is wrong, returns itself.
 
         A schema is made by :func:`perseid.schema`, or given as the dict it takes. Without one, what may be right and
-        reads like a slip of the pen is a warning.
+        reads like a slip of the pen is a warning. A pattern whose search can explode is a warning as well.
         """
         declared = schema if schema is None or isinstance(schema, EventSchema) else make_schema(schema)
-        self._located(lambda: check(ast.PatternFile((*self._tree.patterns, *self._producers)), declared))
+        cores = self._located(lambda: check(ast.PatternFile((*self._tree.patterns, *self._producers)), declared))
         for doubt in () if declared else (doubt for pattern in self._tree.patterns for doubt in slips(pattern)):
             warn(doubt)
+        own = self._located(lambda: compile_set(cores))
+        for risk in search_risks(replace(own, patterns=tuple(p for p in own.patterns if p.name in self.names))):
+            warn(risk)
         return self
 
     def plan(self) -> Plan:

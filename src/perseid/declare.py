@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from perseid.engines.budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
 from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
 from perseid.engines.trees.formats import FORMATS, JSON, ROW, XML
@@ -29,8 +30,8 @@ MAX_SHARDS = 4_096
 MIN_STATE = 1 << 16
 MAX_AHEAD_US = 10_000 * 86_400 * 1_000_000
 _EVENT_WORDS = (
-    "time", "id", "order_by", "strictly_later", "key", "dedupe", "order", "idle", "shards", "max_state", "disorder",
-    "lateness", "max_ahead",
+    "time", "id", "order_by", "strictly_later", "key", "dedupe", "order", "idle", "shards", "max_state", "max_steps",
+    "max_matches", "disorder", "lateness", "max_ahead",
 )  # fmt: skip
 """What is said of documents as of events."""
 _OTHER_WORDS = {"partition_by": "key", "strategy": "disorder", "timestamp": "time"}
@@ -99,6 +100,8 @@ def events(
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
+    max_steps: int = MAX_STEPS,
+    max_matches: int = MAX_MATCHES,
     disorder: str | Strategy = "buffer",
     lateness: str | dt.timedelta | None = None,
     max_ahead: str | dt.timedelta | None = None,
@@ -115,6 +118,10 @@ def events(
 
     Several inputs are given by event type, ``{"Login": logins, "Transfer": transfers}``; then ``time``, ``key``, ``id``
     and ``order_by`` may be dicts by event type too.
+
+    ``max_steps`` and ``max_matches`` bound the search of each pattern, for one key in one call (one ``match``, one shard of a
+    batch): so many, and 2,500 steps and 10 matches more for each event of the key. A pattern that exceeds them is a
+    :class:`SearchBudgetError`.
 
     The rest is for streaming DataFrames, and changes no answer of a finished one. ``order`` says what time goes by:
     ``"watermark"`` puts events in order and reports what the watermark has made final; ``"arrival"`` trusts that the events
@@ -138,6 +145,9 @@ def events(
         raise EventDataError(f"shards={shards!r}: it is a number from 1 to {MAX_SHARDS}.")
     if not isinstance(max_state, int) or max_state < MIN_STATE:
         raise EventDataError(f"max_state={max_state!r}: it is a number of bytes, {MIN_STATE} at least.")
+    for name, limit in (("max_steps", max_steps), ("max_matches", max_matches)):
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_LIMIT:
+            raise EventDataError(f"{name}={limit!r}: it is a number from 1 to {MAX_LIMIT:,}.")
     if isinstance(time, Mapping):
         time = {kind: require_name("events", "time", name) for kind, name in time.items()}
     else:
@@ -168,6 +178,8 @@ def events(
         _idle(idle),
         shards,
         max_state,
+        max_steps,
+        max_matches,
         strategy,
         lateness=delay,
         max_ahead=bound,

@@ -123,6 +123,42 @@ class LimitError(PatternError):
     """Larger or deeper than the limits that keep hostile input harmless."""
 
 
+_BUDGET_ADVICE = {
+    "steps": (
+        "Bound the pattern: a shorter 'within', a condition on each repeated step, an upper bound such as A{1,5}, or "
+        "'after match skip past last'. If the search is meant to be that large, raise ps.events(…, max_steps=…)."
+    ),
+    "matches": (
+        "Bound the pattern: a shorter 'within', '->' in place of '->>', or 'after match skip past last'. If so many matches "
+        "are meant, raise ps.events(…, max_matches=…); count() counts them without making them."
+    ),
+    "bytes": ("Bound the pattern: a shorter 'within', an upper bound such as A{1,5}, or 'after match skip past last'."),
+}
+
+
+class SearchBudgetError(PerseidError):
+    """The search of a pattern exceeded its budget for one key in one call."""
+
+    def __init__(self, pattern: str, exceeded: str, limit: int, events: int) -> None:
+        what = "bytes of working memory" if exceeded == "bytes" else exceeded
+        super().__init__(
+            f"Pattern {pattern} exceeded its search budget: more than {limit:,} {what} for one key with {events:,} "
+            f"event{'' if events == 1 else 's'}.",
+            hint=_BUDGET_ADVICE[exceeded],
+        )
+        self.pattern = pattern
+        """The name of the pattern."""
+        self.exceeded = exceeded
+        """``"steps"``, ``"matches"`` or ``"bytes"``."""
+        self.limit = limit
+        self.events = events
+        """Events of the key in this call."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # An exception is pickled by its message alone, and executors send it to the driver.
+        return SearchBudgetError, (self.pattern, self.exceeded, self.limit, self.events)
+
+
 class UnsupportedError(PerseidError):
     """A pattern that is right and that this engine cannot run, with the reason."""
 

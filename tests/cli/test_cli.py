@@ -30,6 +30,7 @@ COMMANDS = {
     "check_wrong": "check wrong.perseid",
     "check_missing": "check none.perseid",
     "check_several": "check wrong.perseid rules none.perseid",
+    "check_exploding": "check exploding.perseid",
     "explain": "explain takeover.perseid",
     "explain_pattern": "explain rules/two.perseid --pattern paid",
     "explain_no_pattern": "explain rules/two.perseid --pattern payd",

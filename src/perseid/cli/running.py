@@ -173,7 +173,7 @@ def status_command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, once.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it, until Ctrl-C.")] = False,
 ) -> None:
-    """Say how a job stands: batches, rates, watermark, state, matches of each pattern, refused rules.
+    """Say how a job stands: batches, rates, watermark, state, matches of each pattern, refused and quarantined rules.
 
     Example: perseid status job.yaml --watch
     """
@@ -226,6 +226,7 @@ def shown(status: Mapping[str, Any], now: float) -> Group:
     last, totals, levels = status["last"], status["totals"], status["levels"]
     refused = [Text(f"refused: {said}") for said in status["refused"].values()]
     refused += [Text(f"warning: {said}", style="bold red") for said in status.get("warnings", ())]
+    refused += [Text(f"quarantined: {name}: {why}") for name, why in status.get("quarantined", {}).items()]
     rules = _listed(status.get("rules", ()))
     if last is None:
         head = Text(f"{status['job']}: started {max(0.0, now - status['since']):,.0f} s ago, no batch yet")

@@ -24,6 +24,7 @@ from perseid.jobs.folders import Folder
 from perseid.jobs.history import Past, past_of
 from perseid.jobs.ledger import OWN, Ledger
 from perseid.jobs.limits import Caps
+from perseid.jobs.quarantine import without_quarantined
 from perseid.jobs.rules import Texts, keys_of, versions_of
 from perseid.jobs.runner import Answers, Job
 from perseid.jobs.spec import AVAILABLE_NOW, JobFile
@@ -114,9 +115,10 @@ class _Asked:
             words["rejected"] = True  # else rows cross without what they hold, and are only counted
         if isinstance(stream, BeliefStream):
             words["tell"] = telling_of(stream)
+        rules, excluded = without_quarantined(rules, texts.quarantined)
         versions = versions_of(rules)
         frame = _versioned(rules.detect(declared, **words), versions)
-        return Answers(frame, versions, keys_of(rules, frame.columns))
+        return Answers(frame, versions, keys_of(rules, frame.columns), excluded)
 
     def _bound(self, rules: PatternSet) -> PatternSet:
         """The rules with the values of the job's file.
@@ -197,7 +199,13 @@ def assemble(job: JobFile, session: Any, *, once: bool = False, from_history: bo
         stop_rule=_judge(limits.bad) if limits.bad is not None else lambda _read, _bad: None,
         late_rule=_judge(limits.late) if limits.late is not None else lambda _reached, _late: None,
         eyes=Eyes(job.job, Folder(job.checkpoint) / OWN, job.metrics.log),
+        limits=_search_limits(stream),
     )
+
+
+def _search_limits(stream: Any) -> tuple[int, ...]:
+    """The limits of a search that the file sets."""
+    return (stream.max_steps, stream.max_matches) if isinstance(stream, EventStream | DocumentStream) else ()
 
 
 def replayed(job: JobFile, frames: dict[str, Any]) -> Answers:

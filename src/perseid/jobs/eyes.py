@@ -60,7 +60,7 @@ class Eyes:
         self._since = time.time()
         self._status: dict[str, Any] = {
             "job": job, "since": self._since, "rules": [], "last": None, "levels": {}, "answers": {}, "totals": {},
-            "refused": {}, "warnings": [],
+            "refused": {}, "quarantined": {}, "quarantines": 0, "warnings": [],
         }  # fmt: skip
         self._pending: dict[int, Written] = {}
         self._last = -1
@@ -90,6 +90,8 @@ class Eyes:
         )
         self._lag = gauge("source_lag_rows", "Rows that the sources have and nobody has read.")
         self._refused = gauge("rules_refused", "Texts of rules that are refused at the moment.")
+        self._quarantined = gauge("rules_quarantined", "Patterns that do not run because of their search budget.")
+        self._quarantines = counter("quarantines", "Patterns that were quarantined.")
         self._batch = gauge("last_batch", "The number of the last batch.")
 
     @property
@@ -124,6 +126,15 @@ class Eyes:
         self._retries.inc(retries - self._status.get("retries", 0))
         self._refused.set(len(refused))
         self._status |= now
+        self._keep()
+
+    def quarantined(self, count: int, patterns: Mapping[str, str]) -> None:
+        """Called with how many patterns were quarantined in this run, and those that do not run now, with the reason."""
+        if self._status["quarantined"] == patterns and self._status["quarantines"] == count:
+            return
+        self._quarantines.inc(count - self._status["quarantines"])
+        self._quarantined.set(len(patterns))
+        self._status |= {"quarantined": dict(patterns), "quarantines": count}
         self._keep()
 
     def progressed(self, progress: Any) -> None:

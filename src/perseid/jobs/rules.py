@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import perseid as ps
@@ -27,6 +27,8 @@ class Texts:
     """Texts of patterns, by the name of what they were read from."""
     relations: Mapping[str, str] = field(default_factory=dict)
     """Texts of the tables that patterns ask, by name: JSON lines or CSV."""
+    quarantined: Mapping[str, str] = field(default_factory=dict)
+    """Patterns that do not run as long as they have this version."""
 
     @property
     def digest(self) -> str:
@@ -34,12 +36,17 @@ class Texts:
 
     def kept(self) -> dict[str, Any]:
         """As the ledger keeps it."""
-        return {"patterns": dict(self.patterns), "relations": dict(self.relations)}
+        kept = {"patterns": dict(self.patterns), "relations": dict(self.relations)}
+        return kept | ({"quarantined": dict(self.quarantined)} if self.quarantined else {})
 
     @staticmethod
     def of(kept: Mapping[str, Any]) -> Texts:
         """From the ledger."""
-        return Texts(dict(kept["patterns"]), dict(kept["relations"]))
+        return Texts(dict(kept["patterns"]), dict(kept["relations"]), dict(kept.get("quarantined", {})))
+
+    def with_quarantined(self, versions: Mapping[str, str]) -> Texts:
+        """These texts, with other quarantined versions."""
+        return replace(self, quarantined=dict(versions))
 
     def with_part(self, other: Texts, part: tuple[str, str]) -> Texts:
         """These, with one part as the others have it, or without it where they have none."""
@@ -50,7 +57,7 @@ class Texts:
             made[kind][name] = theirs[name]
         else:
             made[kind].pop(name, None)
-        return Texts(**made)
+        return Texts(**made, quarantined={**self.quarantined, **other.quarantined})
 
     def differing(self, other: Texts) -> list[tuple[str, str]]:
         """The parts in which they differ, in order."""

@@ -18,9 +18,11 @@ from typing import Any, TypeAlias
 
 from perseid.errors import PerseidError
 from perseid.jobs.eyes import Eyes, Written
+from perseid.jobs.folders import Folder
 from perseid.jobs.history import Past
-from perseid.jobs.ledger import Ledger, Lock
+from perseid.jobs.ledger import OWN, Ledger, Lock
 from perseid.jobs.limits import Caps, within
+from perseid.jobs.quarantine import Quarantine, QuarantiningSource, budget_error_in
 from perseid.jobs.rules import Refusal, Texts, TextSource, Watch
 from perseid.jobs.tally import REJECTED, Tally, split
 from perseid.redaction import redact, safe_cause
@@ -68,6 +70,8 @@ class Answers:
     versions: Mapping[str, str]
     keys: Sequence[str] = ()
     """The columns that say of which key an answer is; caps by key go by them."""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    """Patterns that do not run, each with the quarantined pattern that caused it."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,8 @@ class Job:
     """Asked after every batch with the rows it read and the bad ones among them: why to stop, or None."""
     late_rule: Callable[[int, int], str | None] = lambda _reached, _late: None
     """Called after every batch with the rows that reached the patterns and the late ones among them: why to stop, or None."""
+    limits: tuple[int, ...] = ()
+    """The limits of searches. A quarantined pattern runs again when they change."""
 
 
 Running: TypeAlias = tuple[Texts, Answers]
@@ -119,6 +125,10 @@ class Seen:
     """Seconds from the end of the old query to the first batch under the new rules, of each change."""
     retries: int = 0
     refused: dict[str, Refusal] = field(default_factory=dict)
+    quarantined: dict[str, str] = field(default_factory=dict)
+    """Patterns that do not run because their search exceeded its budget, with the reason."""
+    quarantines: int = 0
+    """How often a pattern was quarantined in this run."""
     rules: str = ""
 
 
@@ -130,7 +140,8 @@ class Runner:
         self.seen = Seen()
         self.query: Any = None
         self._ledger = Ledger(job.checkpoint)
-        self._watch = Watch(job.rules, job.answers)
+        self._quarantine = Quarantine(Folder(job.checkpoint) / OWN, job.limits)
+        self._watch = Watch(QuarantiningSource(job.rules, self._quarantine), job.answers)
         self._stop = threading.Event()
         self._waiting: Running | None = None
         """Rules that wait for the start of a batch."""
@@ -174,6 +185,7 @@ class Runner:
             self._history_ended = True
         if self.job.eyes is not None:
             self.job.eyes.started(running[1].versions)
+        self.seen.quarantined = self._quarantine.reasons(running[1].excluded)
         self._tell_changes()
         handle = _Handle(self, running)
         try:
@@ -207,6 +219,8 @@ class Runner:
         """With what to go on after a failure: the rules before, where new ones never got through a batch; or the same again."""
         if self._stop.is_set() or self.query is None:
             raise error  # what is wrong before anything ran is wrong with the job
+        if (remaining := self._without_exceeding(error, handle)) is not None:
+            return remaining
         texts, _ = handle.running
         if handle.number is None and self._good is not None and self._good[0] != texts and not handle.wrote:
             self._watch.refuse(texts, self._good[0], error)
@@ -225,6 +239,32 @@ class Runner:
             raise error
         self.seen.retries += 1
         return handle.running
+
+    def _without_exceeding(self, error: JobError, handle: _Handle) -> Running | None:
+        """The rules without the pattern whose search exceeded its budget, which is quarantined; None for other errors.
+
+        The batch is searched again with the others: nothing of it is written or committed.
+        """
+        exceeded = budget_error_in(error)
+        texts, answers = handle.running
+        if exceeded is None or exceeded[0] not in answers.versions:
+            return None
+        pattern, reason = exceeded
+        version = answers.versions[pattern]
+        if self._quarantine.contains(pattern, version):
+            return None  # the batch has to be finished with the rules that the ledger names
+        self._quarantine.add(pattern, version, reason)
+        self.seen.quarantines += 1
+        log.warning(
+            "pattern %s is quarantined until its text or the limits change, the others go on: %s", pattern, reason
+        )
+        remaining = texts.with_quarantined(self._quarantine.versions())
+        try:
+            return remaining, self.job.answers(remaining)
+        except PerseidError as none_left:
+            self.seen.quarantined = self._quarantine.reasons({pattern: pattern})
+            self._tell_changes()
+            raise JobError(f"Job {self.job.name!r} cannot go on: {none_left}") from error
 
     def _all_sinks(self) -> list[Sink]:
         return [*self.job.sinks, *([] if self.job.dead_letters is None else [self.job.dead_letters])]
@@ -342,6 +382,7 @@ class Runner:
         if self.job.eyes is not None:
             refused = {name: redact(str(one)) for name, one in self.seen.refused.items()}
             self.job.eyes.changed(self.seen.changes, self.seen.retries, refused)
+            self.job.eyes.quarantined(self.seen.quarantines, self.seen.quarantined)
 
     def _look(self, texts: Texts) -> None:
         """See whether there are other rules; the next batch begins with them."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from perseid.declare import MAX_AHEAD_US, micros_of
+from perseid.engines.budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.errors import PerseidError
 from perseid.jobs.choices import ByKey, ByWord
@@ -147,6 +148,10 @@ class _Rows(_Kept):
     """Records of equal time, key and identity are one."""
     order: Literal["watermark", "arrival"] = "watermark"
     """What time goes by: the watermark, or the order in which the records of a key arrive."""
+    max_steps: int = Field(default=MAX_STEPS, ge=1, le=MAX_LIMIT)
+    """Search steps that a pattern may take for one key in one batch, beside 2,500 for each event of the key."""
+    max_matches: int = Field(default=MAX_MATCHES, ge=1, le=MAX_LIMIT)
+    """Matches that a pattern may have for one key in one batch, beside 10 for each event of the key."""
     disorder: DisorderOf = Buffer()
     """What is told of records that arrive in the wrong order, before the watermark has made them final."""
 

@@ -128,8 +128,11 @@ def _rows(stream: Any, opened: Mapping[str, Any], prefix: str) -> tuple[Any, dic
     )
     words = {
         name: getattr(stream, name)
-        for name in ("time", "order_by", "strictly_later", "key", "dedupe", "order", "idle", "shards", "max_state")
-    }
+        for name in (
+            "time", "order_by", "strictly_later", "key", "dedupe", "order", "idle", "shards", "max_state", "max_steps",
+            "max_matches",
+        )
+    }  # fmt: skip
     return data, {**words, **_times(stream), "id": _identity(stream, data), "disorder": strategy_of(stream.disorder)}
 
 

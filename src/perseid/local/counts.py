@@ -51,7 +51,7 @@ def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[An
     why: dict[str, str | None] = {}
     for rows, _ in row_pieces(plan, stream, tables, None):
         known = {name: column_type(column) for name, column in rows.columns.items()}
-        numbered = make_plan(plan, known, strictly_later=stream.strictly_later)
+        numbered = replace(make_plan(plan, known, strictly_later=stream.strictly_later), budget=stream.budget)
         chains = {one.pattern.name: chain_of(one) for one in numbered.patterns}
         others = tuple(one for one in numbered.patterns if isinstance(chains[one.pattern.name], str))
         made = {one.pattern.name: one for one in find_all(replace(numbered, patterns=others), rows)}

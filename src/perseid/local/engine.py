@@ -59,7 +59,7 @@ def match_here(
             detection = detect(
                 patterns,
                 events,
-                kernel_matcher(plan),
+                kernel_matcher(plan, budget=stream.budget),
                 horizon=horizon,
                 strictly_later=stream.strictly_later,
                 dedupe=stream.dedupe,
@@ -89,6 +89,7 @@ def match_here(
         known = {name: column_type(column) for name, column in rows.columns.items()}
         try:
             numbered = make_plan(plan, known, strictly_later=stream.strictly_later)
+            numbered = replace(numbered, budget=stream.budget)
             found.extend(_gather(numbered, rows, horizon, counted))
         except UnicodeEncodeError:
             raise _lone_surrogate_in(_cells(rows)) from None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from perseid.engines.budget import MAX_MATCHES, MAX_STEPS, SearchBudget
 from perseid.engines.contract import WATERMARK
 from perseid.engines.disorder.strategy import BUFFER, Strategy
 from perseid.errors import BindingError, EventDataError, did_you_mean, missing_column, type_name
@@ -48,6 +49,10 @@ class Events:
     """How many states a stream has; keys share them."""
     max_state: int = 1 << 28
     """How many bytes one of them may have."""
+    max_steps: int = MAX_STEPS
+    """Steps that the search of one key may take in one call, beside those for each of its events."""
+    max_matches: int = MAX_MATCHES
+    """Matches that one key may have in one call, beside those for each of its events."""
     disorder: Strategy = BUFFER
     """What is told of events that may still be joined by earlier ones."""
     wrong: str | None = None
@@ -58,6 +63,11 @@ class Events:
     """Microseconds that the watermark is behind the newest time, where it is set here and not by the caller."""
     max_ahead: int | None = None
     """Microseconds that a time may lie beyond its arrival; rows beyond that are rejected below the watermark."""
+
+    @property
+    def budget(self) -> SearchBudget:
+        """The limits of a search."""
+        return SearchBudget(self.max_steps, self.max_matches)
 
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]:
         """The columns named for a role, for one of several inputs where each has its own."""

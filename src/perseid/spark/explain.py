@@ -28,7 +28,18 @@ from perseid.spark.inputs import Input, delay_of, field_type, inputs_of, key_tex
 from perseid.spark.projection import MAX_HITS, Projection, columns_seen, project
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker import ROUTE
-from perseid.viz.detection import Row, all_needed, caps, describe_max_ahead, engines, fed, kernels, routes, section
+from perseid.viz.detection import (
+    Row,
+    all_needed,
+    caps,
+    describe_budget,
+    describe_max_ahead,
+    engines,
+    fed,
+    kernels,
+    routes,
+    section,
+)
 
 _SQL = 160
 _LONGEST = 40
@@ -54,6 +65,7 @@ def explain_detection(plan: Plan, stream: Events) -> str:
         *kernels(projection.plan, types),
         *_earlier(plan),
         *(("caps", text) for text in caps(plan)),
+        ("budget", describe_budget(stream.budget)),
     ]
     return "\n".join(section(_title(stream), rows)).rstrip() + "\n"
 

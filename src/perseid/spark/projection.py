@@ -110,7 +110,7 @@ def project(
         for name in ("reason", "row"):
             output = output.append(pa.field(free_name(name, output.names), pa.string()))
     constants = {} if rejected or strategy.retracts else _constants(plan)
-    numbered = replace(numbered, schema=_crossing(output, constants, hidden))
+    numbered = replace(numbered, schema=_crossing(output, constants, hidden), budget=stream.budget)
     made, asked_for = _columns(undecided, numbered, inputs, on_executors, set(types))
     asked_for |= _promising(strategy, inputs, plan)
     paths = dict.fromkeys(path for route in plan.routes for path in route.paths)

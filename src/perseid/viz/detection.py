@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from perseid.compile.plan import OPEN_CAP, PatternPlan, Plan
+from perseid.engines.budget import MATCHES_PER_EVENT, STEPS_PER_EVENT, SearchBudget
 from perseid.engines.disorder.plan import DisorderPlan
 from perseid.engines.disorder.slots import slots_in
 from perseid.engines.disorder.strategy import Assemble
@@ -47,6 +48,8 @@ class Declared(Protocol):
     def strictly_later(self) -> bool: ...
     @property
     def dedupe(self) -> bool: ...
+    @property
+    def budget(self) -> SearchBudget: ...
     def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]: ...
 
 
@@ -72,6 +75,7 @@ def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> s
         ("columns read", columns(plan, types)),
         *kernels(numbered, types),
         *(("caps", text) for text in caps(plan)),
+        ("budget", describe_budget(stream.budget)),
     ]
     return "\n".join(section("run here, in this process", rows)).rstrip() + "\n"
 
@@ -191,6 +195,14 @@ def caps(plan: Plan) -> list[str]:
     if manifold:
         out.append(f"{_named(manifold, plan)}at most {MATCH_CAP:,} matches of one start, the rest given up")
     return out or ["none needed"]
+
+
+def describe_budget(budget: SearchBudget) -> str:
+    """The limits of a search, for each pattern, key and call."""
+    return (
+        f"for each pattern, key and call: {budget.max_steps:,} steps and {budget.max_matches:,} matches, plus "
+        f"{STEPS_PER_EVENT:,} steps and {MATCHES_PER_EVENT} matches for each event; more is a SearchBudgetError"
+    )
 
 
 def _named(chosen: Sequence[PatternPlan], plan: Plan) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perseid.compile import program as p
+from perseid.engines.budget import SearchBudget
 from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.disorder import assembly as a
 from perseid.engines.disorder.slots import slots_in, steps_of, word_of
@@ -26,6 +27,7 @@ from perseid.engines.sequence.raw import Raw
 from perseid.engines.sequence.run import evaluator, gather, make_space, plain
 from perseid.engines.sequence.stream import Placed, Shard, chosen_of, negated_bits, newest_before, run
 from perseid.engines.space import lay_out
+from perseid.errors import SearchBudgetError
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
@@ -62,7 +64,8 @@ class Assembling(Shard):
         since = y.NONE if not known or self.kept.horizon is None else self.kept.horizon
         now = y.FOREVER if self.clock.ended else y.NONE if self.clock.now is None else self.clock.now
         times = Times(since, self._told(since) if known else since, self._due(now), now, self.early)
-        raw, self.moments[numbered.pattern.name], arrays = assembled(numbered, batch, placed, came_before, times)
+        found = assembled(numbered, batch, placed, came_before, times, self.plan.budget)
+        raw, self.moments[numbered.pattern.name], arrays = found
         span = numbered.pattern.facts.bound
         assert span is not None
         if raw.wake != y.FOREVER:
@@ -115,7 +118,7 @@ class Times:
 
 
 def assembled(
-    numbered: Numbered, batch: Batch, placed: Placed, came_before: Any, times: Times
+    numbered: Numbered, batch: Batch, placed: Placed, came_before: Any, times: Times, budget: SearchBudget
 ) -> tuple[Raw, Any, y.Arrays]:
     """What the kernel finds, and of each match when."""
     order = np.argsort(~came_before, kind="stable").astype(np.int64)
@@ -133,7 +136,7 @@ def assembled(
             )  # fmt: skip
         return answer
 
-    room = with_room(numbered, batch, len(offsets) - 1, times.early, run_kernel)
+    room = with_room(numbered, batch, np.diff(offsets), times.early, run_kernel, budget)
     return *room.said(numbered), room.arrays
 
 
@@ -164,8 +167,10 @@ class Room:
         return raw if len(said) == len(raw) else chosen_of(raw, said), moments[said]
 
 
-def with_room(numbered: Numbered, batch: Batch, keys: int, early: bool, run_kernel: Callable[[Room], int]) -> Room:
-    """Run a kernel with as much room as it turns out to need: what it ran in."""
+def with_room(
+    numbered: Numbered, batch: Batch, sizes: Any, early: bool, run_kernel: Callable[[Room], int], budget: SearchBudget
+) -> Room:
+    """Run a kernel with as much room as it turns out to need: what it ran in. ``sizes`` are the events of each key."""
     # Room that is not written to costs nothing, and a kernel that has too little is asked again from the start.
     matches = max(256, 4 * len(batch))
     width = y.MATCH_HEAD + 2 * int(numbered.tables[y.S_UNIFIED_COUNT]) + 2 * len(numbered.pattern.pattern.steps)
@@ -173,9 +178,12 @@ def with_room(numbered: Numbered, batch: Batch, keys: int, early: bool, run_kern
     masks, fitting = arrays.events[y.E_MASK].copy(), slots_of(numbered, arrays)
     while True:
         arrays.events[y.E_MASK] = 0
-        room = Room(arrays, work_space(numbered, fitting, keys, matches, early=early), masks, fitting)
+        work = work_space(numbered, fitting, sizes, matches, budget, early=early)
+        room = Room(arrays, work, masks, fitting)
         if run_kernel(room) == y.GOES_ON:
             return room
+        if work[a.H_SPENT]:
+            raise _exceeded(numbered, sizes, work, budget)
         matches *= 4
         space, reals = make_space(numbered, words=width * matches)
         arrays = arrays._replace(space=space, reals=reals)
@@ -191,8 +199,18 @@ def slots_of(numbered: Numbered, arrays: y.Arrays) -> Any:
     return found
 
 
-def work_space(numbered: Numbered, fitting: Any, keys: int, matches: int, *, early: bool) -> Any:
+def _exceeded(numbered: Numbered, sizes: Any, work: Any, budget: SearchBudget) -> SearchBudgetError:
+    """The error for the key whose budget is used up."""
+    key = int(work[a.H_SPENT]) - 1
+    main, events = int(work[a.H_MAINS] + key * (a.MAIN_HEAD + 2 * work[a.H_SLOTS])), int(sizes[key])
+    if work[main + a.N_MATCHES] > work[main + a.N_MATCHES_END]:
+        return SearchBudgetError(numbered.pattern.name, "matches", budget.matches(events), events)
+    return SearchBudgetError(numbered.pattern.name, "steps", budget.steps(events), events)
+
+
+def work_space(numbered: Numbered, fitting: Any, sizes: Any, matches: int, budget: SearchBudget, *, early: bool) -> Any:
     """Room for chains, picks, and so many matches that wait or were told."""
+    keys = len(sizes)
     body = numbered.pattern.programs[0]
     row = slots_in(numbered)
     slots = len(row.steps)
@@ -220,5 +238,6 @@ def work_space(numbered: Numbered, fitting: Any, keys: int, matches: int, *, ear
     work[work[a.H_STEPS] : work[a.H_BETWEEN]], work[work[a.H_BETWEEN] : work[a.H_MAINS]] = row.steps, row.between
     mains = work[work[a.H_MAINS] : work[a.H_LINKS]].reshape(keys, a.MAIN_HEAD + 2 * slots)
     mains[:] = -1
-    mains[:, [a.N_FILLED, a.N_BREAKERS]], mains[:, a.N_OLDEST] = 0, y.FOREVER
+    mains[:, [a.N_FILLED, a.N_BREAKERS, a.N_WORK, a.N_MATCHES]], mains[:, a.N_OLDEST] = 0, y.FOREVER
+    mains[:, a.N_WORK_END], mains[:, a.N_MATCHES_END] = budget.steps(sizes), budget.matches(sizes)
     return work

@@ -27,19 +27,19 @@ from perseid.engines.sequence.options import options
 (
     H_SLOTS, H_WINDOW, H_NEGATES, H_MAINS, H_LINKS, H_PICKS, H_HEAP, H_HEAP_END, H_MOMENTS, H_MOMENTS_END, H_NODES,
     H_WAITING, H_TOLD, H_CLOCK, H_MOMENT, H_PEAK, H_LIVE, H_SURE, H_BREAKS, H_LIST, H_LIST_END, H_LISTED, H_FREE, H_EARLY,
-    H_STEPS, H_BETWEEN, H_PLAIN, H_DECIDES,
-) = range(28)  # fmt: skip
-ASSEMBLY_HEAD = 28
+    H_STEPS, H_BETWEEN, H_PLAIN, H_DECIDES, H_SPENT,
+) = range(29)  # fmt: skip
+ASSEMBLY_HEAD = 29
 """Slots; the window; whether a match may have to wait; then where main nodes, links, picks, the heap and the moments
 of matches begin (and end); how many nodes there are; how many matches wait; how many were told; the clock; the number of
 the arrival; and the most nodes and matches that were held at once, and the nodes that are. Then up to when nothing can
 come; the bits of events that can break a match; room for those that were told early; and whether any are. Then the steps
 of slots; the bits of events that must not lie between a slot and the one before it, where bits say it all; whether they
-and the slots decide all about a match; and, if so, the last slot before which something must not be (-1: none)."""
+and the slots decide all about a match; and, if so, the last slot before which something must not be (-1: none). Last, 1 + the key whose budget is used up."""
 LINK_WIDTH = 3
 K_EVENT, K_BEFORE, K_AFTER = range(3)
-MAIN_HEAD = 4
-N_FILLED, N_OLDEST, N_TOLD, N_BREAKERS = range(4)
+MAIN_HEAD = 8
+N_FILLED, N_OLDEST, N_TOLD, N_BREAKERS, N_WORK, N_WORK_END, N_MATCHES, N_MATCHES_END = range(8)
 NO_MATCH = NONE - 1
 """In place of the time from which a match is certain; NONE is from the start."""
 TAKEN_BACK = -1
@@ -55,7 +55,7 @@ def main_of(A: Ints, key: int) -> int:
     """Where a key's main node lies.
 
     It has the bits of slots that are filled, the oldest time, what was told, how many events came that may break a match,
-    and both ends of each chain.
+    its search steps and matches with the limit of each, and both ends of each chain.
     """
     return int(A[H_MAINS] + key * (MAIN_HEAD + 2 * A[H_SLOTS]))
 
@@ -213,6 +213,11 @@ def strike(A: Ints, link: int) -> None:
 def write(M: Arrays, A: Ints, key: int, picks: int, moment: int) -> bool:
     """Write the match whose frame was followed last, and when that was; False where there is no room."""
     w = M.space
+    main = main_of(A, key)
+    A[main + N_MATCHES] += 1
+    if A[main + N_MATCHES] > A[main + N_MATCHES_END]:
+        A[H_SPENT] = 1 + key
+        return False
     if A[H_MOMENTS] + A[H_TOLD] >= A[H_MOMENTS_END]:
         return False
     w[C_PARTITION] = key
@@ -369,6 +374,10 @@ def complete(M: Arrays, A: Ints, key: int, slot: int, position: int, since: int,
     later = slots - 1 - slot
     level, entering = 0, True
     while level >= 0:
+        A[main + N_WORK] += 1
+        if A[main + N_WORK] > A[main + N_WORK_END]:
+            A[H_SPENT] = 1 + key
+            return False
         if level == slots - 1:
             due = lay_down(M, A, picks) if A[H_PLAIN] else certain_from(M, A, picks, end)
             if due > since:

@@ -8,7 +8,7 @@ the next call. Under chronicle, immediate and recent that would need the events 
 from __future__ import annotations
 
 from perseid.engines.sequence.conditions import add_to_totals
-from perseid.engines.sequence.endings import accepted_end, broken_before, write_match
+from perseid.engines.sequence.endings import accepted_end, begin_key, broken_before, stopped_by, write_match
 from perseid.engines.sequence.frames import (
     bounds,
     clear_frame,
@@ -126,6 +126,7 @@ def verdict(M: Arrays, at: int, start: int, seen: int, end: int, now: int, horiz
     """What becomes of a partial match: its frame says which option it ended with in STEP, and when in CLOSING."""
     t, w = M.tables, M.space
     width = t[S_FRAME]
+    w[C_STEPS] += 1
     if not recall(M, at):
         return FULL
     top = w[C_TOP]
@@ -201,6 +202,7 @@ def usable(M: Arrays, at: int, position: int, horizon: int) -> int:
     """The frame of the preferred option with which a partial match can use the event; 0 where none can; or FULL."""
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
+    w[C_STEPS] += 1
     if not recall(M, at):
         return FULL
     top, start, moment = w[C_TOP], w[at + STARTED_AT], e[E_TIME, position]
@@ -305,6 +307,7 @@ def gather(M: Arrays, at: int, position: int) -> int:
     for _ in range(w[at + COUNT]):
         step = w[link + L_STEP]
         again = False
+        w[C_STEPS] += 1
         other = w[at + TAKEN_LIST]
         while other != link:
             if w[other + L_STEP] == step:
@@ -342,6 +345,7 @@ def keep_newest(M: Arrays, partials: int, count: int, newer: int, position: int,
     for k in range(total):
         at = w[partials + k]
         replaced = False
+        w[C_STEPS] += 1
         for n in range(k + 1, total):
             if same_state(M, at, w[partials + n]):
                 replaced = True
@@ -538,6 +542,7 @@ def put_down(M: Arrays, at: int) -> bool:
     t, w = M.tables, M.space
     count, unified, to = w[at + COUNT], t[S_UNIFIED_COUNT], w[C_OUT]
     if to + MATCH_HEAD + 2 * unified + 2 * count > w[A_OUT_END]:
+        w[C_FULL_AREA] = OUTPUT_AREA
         return False
     w[to] = w[C_PARTITION]
     w[to + 1] = STILL_OPEN
@@ -556,6 +561,8 @@ def put_down(M: Arrays, at: int) -> bool:
 @entry
 def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints, carried: Ints) -> int:
     """Every partition from where the counters say on, event by event; FULL asks for more room for the partition.
+
+    SPENT if a partition has used up its budget, PAUSED to be called again.
 
     ``opens`` is 1 at each event of a stream that may start a partial match. ``carried`` has stored ones, by partition.
     """
@@ -581,7 +588,10 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
         begins = low
         while len(opens) and begins < end and not opens[begins]:
             begins += 1
-        written, capped = w[C_OUT], w[C_CAPPED]
+        written, capped, steps = w[C_OUT], w[C_CAPPED], w[C_STEPS]
+        w[C_KEY_STEPS] = steps
+        w[C_KEY_MATCHES] = 0
+        begin_key(M, end - low)
         w[C_KEYS] = w[A_KEYS]
         for k in range(size):
             w[partials + k] = pool + k * width
@@ -589,6 +599,8 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
         if len(carried):
             count = take_up(M, partials, seed, ways, begins, carried, carried[partition], carried[partition + 1])
         for position in range(begins, end + 1):
+            if w[C_STEPS] > w[C_STEPS_END]:
+                count = FULL
             if count < 0:
                 break
             now = FOREVER
@@ -629,7 +641,10 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
         if count < 0:
             w[C_OUT] = written
             w[C_CAPPED] = capped
-            return FULL
+            why = stopped_by(M)
+            if why != SPENT:
+                w[C_STEPS] = steps
+            return why
         if len(opens):
             for k in range(low, end):
                 opens[k] = 0

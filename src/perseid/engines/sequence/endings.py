@@ -1,4 +1,4 @@
-"""How paths end: broken by what must not be, waited for in vain, or arrived and written down."""
+"""Run termination: negation violated, timed out, accepted and written, or out of budget."""
 
 from __future__ import annotations
 
@@ -78,13 +78,47 @@ def accepted_end(M: Arrays, at: int, start: int) -> int:
 
 
 @compiled
+def begin_attempt(M: Arrays, events: int) -> None:
+    """Set where an attempt in a key with so many events stops: at its budget, at that of the key, or where the call pauses."""
+    w = M.space
+    end = w[C_STEPS] + w[C_MAX_STEPS] + w[C_ATTEMPT_STEPS] * events
+    w[C_STEPS_END] = min(end, w[C_KEY_END], w[C_PAUSE])
+
+
+@compiled
+def begin_key(M: Arrays, events: int) -> None:
+    """Set the budget of a key with so many events."""
+    w = M.space
+    w[C_KEY_END] = w[C_KEY_STEPS] + w[C_MAX_STEPS] + w[C_EVENT_STEPS] * events
+    w[C_MATCHES_END] = w[C_MAX_MATCHES] + w[C_EVENT_MATCHES] * events
+    w[C_STEPS_END] = min(w[C_KEY_END], w[C_PAUSE])
+
+
+@compiled
+def stopped_by(M: Arrays) -> int:
+    """Why a search has stopped: SPENT, PAUSED, or FULL."""
+    w = M.space
+    if w[C_KEY_MATCHES] > w[C_MATCHES_END]:
+        return SPENT
+    if w[C_STEPS] > w[C_PAUSE]:
+        return PAUSED
+    return SPENT if w[C_STEPS] > w[C_STEPS_END] else FULL
+
+
+@compiled
 def write_match(M: Arrays, at: int, kind: int, end: int) -> bool:
-    """Append a match to the output; False where there is no room."""
+    """Append a match to the output; False if there is no capacity or no budget for it."""
     t, w = M.tables, M.space
     count, unified = w[at + COUNT], t[S_UNIFIED_COUNT]
     to = w[C_OUT]
-    if to + MATCH_HEAD + 2 * unified + 2 * count > w[A_OUT_END]:
+    if w[C_KEY_MATCHES] >= w[C_MATCHES_END]:
+        w[C_KEY_MATCHES] = w[C_MATCHES_END] + 1
         return False
+    if to + MATCH_HEAD + 2 * unified + 2 * count > w[A_OUT_END]:
+        w[C_FULL_AREA] = OUTPUT_AREA
+        return False
+    w[C_KEY_MATCHES] += 1
+    w[C_STEPS] += count >> CHEAP_SHIFT
     w[to] = w[C_PARTITION]
     w[to + 1] = kind
     w[to + 2] = end

@@ -61,7 +61,9 @@ def find_all(
             places[route] = batch_in(rows, order), offsets, occurrence, duplicates
         shared, offsets, occurrence, duplicates = places[route]
         batch = replace(shared)  # what was loaded serves all patterns; the codes of texts are each pattern's own
-        raw, arrays = find(numbered, batch, offsets, horizon=horizon, threads=threads, compiled=compiled)
+        raw, arrays = find(
+            numbered, batch, offsets, horizon=horizon, threads=threads, compiled=compiled, budget=plan.budget
+        )
         out.append(Found(numbered, raw, batch, offsets, occurrence, arrays, duplicates))
     return out
 

@@ -172,7 +172,10 @@ def take(M: Arrays, source: int, step: int, position: int, at: int) -> int:
     """The path with the event, written to the frame ``at``: 1, or 0 where ``must`` refuses it, or FULL."""
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
-    if at + width > w[A_FRAMES_END] or w[A_TAKEN] + TAKEN_WIDTH * (w[source + COUNT] + 2) > w[A_TAKEN_END]:
+    if at + width > w[A_FRAMES_END]:
+        return FULL
+    if w[A_TAKEN] + TAKEN_WIDTH * (w[source + COUNT] + 2) > w[A_TAKEN_END]:
+        w[C_FULL_AREA] = TAKEN_AREA
         return FULL
     if source != at:
         copy_words(M, source, at, width)
@@ -218,10 +221,13 @@ def take(M: Arrays, source: int, step: int, position: int, at: int) -> int:
 @compiled
 def stop_since(M: Arrays, at: int, until: int, low: int, high: int) -> int:
     """The first event from ``low`` to before ``high`` that ends a repetition; ``high`` where none does."""
-    position = low - 1
+    w = M.space
+    position, tried = low - 1, 0
     while True:
+        tried += 1
         position = next_for(M, at, until, position + 1, high, FOREVER)
         if position >= high or fits(M, at, until, position):
+            w[C_STEPS] += tried >> CHEAP_SHIFT
             return position
 
 
@@ -298,9 +304,10 @@ def lone_must(M: Arrays, at: int, step: int, position: int) -> bool:
 @compiled
 def single_absence(M: Arrays, at: int, since: int, step: int, low: int, high: int) -> int:
     """The first event from ``low`` to before ``high`` that a watched single step takes; ``high`` where none does."""
-    e = M.events
-    position = low - 1
+    e, w = M.events, M.space
+    position, tried = low - 1, 0
     while True:
+        tried += 1
         position = next_for(M, at, step, position + 1, high, FOREVER)
         if position >= high or (
             e[E_TIME, position] > since
@@ -308,4 +315,5 @@ def single_absence(M: Arrays, at: int, since: int, step: int, low: int, high: in
             and fits(M, at, step, position)
             and lone_must(M, at, step, position)
         ):
+            w[C_STEPS] += tried >> CHEAP_SHIFT
             return position

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perseid.engines.sequence.endings import accepted_end, waited, write_match
+from perseid.engines.sequence.endings import accepted_end, begin_attempt, begin_key, stopped_by, waited, write_match
 from perseid.engines.sequence.frames import bounds, clear_frame, fits, in_time, take, window_end
 from perseid.engines.sequence.jumps import bit_of, next_event, next_for, next_until
 from perseid.engines.sequence.layout import *
@@ -15,7 +15,7 @@ from perseid.engines.sequence.search import needed, search
 def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
     """The one path of a pattern that leaves nothing to choose; its frame ``at`` goes along, nothing is gone back to."""
     t, e, w = M.tables, M.events, M.space
-    i = w[at + PC]
+    i, tried = w[at + PC], 0
     while t[i] != ACCEPT:
         if t[i] == HOP:
             w[at + CONTIGUITY] = t[i + 1]
@@ -26,8 +26,10 @@ def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
             bounds(M, at, start, end, False)
             high, closing = w[at + HIGH], w[at + CLOSING]
             while True:
+                tried += 1
                 position = next_for(M, at, step, position + 1, high, closing)
                 if position >= high or e[E_TIME, position] > closing:
+                    w[C_STEPS] += tried >> CHEAP_SHIFT
                     if horizon != NONE and waited(M, at, start, end, horizon) == FOREVER:
                         w[C_OPEN] = 1
                         w[C_WAKE] = min(w[C_WAKE], closing)
@@ -36,8 +38,10 @@ def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
                     break
             answer = take(M, at, step, position, at)
             if answer <= 0:
+                w[C_STEPS] += tried >> CHEAP_SHIFT
                 return answer
         i += OP_WIDTH
+    w[C_STEPS] += tried >> CHEAP_SHIFT
     over = accepted_end(M, at, start)
     if over == NONE:
         return GOES_ON
@@ -88,6 +92,8 @@ def may_match(M: Arrays, first: int, count: int, start: int, end: int) -> bool:
 def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints) -> int:
     """Every partition from where the counters say on; GOES_ON when all is done, FULL to be asked again with more room.
 
+    SPENT if a partition has used up its budget, PAUSED to be called again.
+
     A stream has a horizon in each partition (none: all has come) and ``opens``: 1 at each event that may start a match;
     what is not decided stays 1.
     """
@@ -122,6 +128,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             resume = low
             w[C_HELD] = FOREVER
         w[C_PARTITION] = partition
+        begin_key(M, end - low)
         while True:
             passed = start
             start = next_event(M, max(start, resume), end, wanted)
@@ -141,8 +148,19 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                     opens[start] = 0
                 start += 1
                 continue
+            w[C_STEPS] += 1
+            if not straight:
+                begin_attempt(M, end - low)
+            if w[C_STEPS] > w[C_STEPS_END]:
+                w[C_START] = start
+                w[C_RESUME] = resume
+                answer = stopped_by(M)
+                if answer != SPENT:
+                    w[C_STEPS] -= 1
+                return answer
             # Everything that starts with this event.
             written, held, capped = w[C_OUT], w[C_HELD], w[C_CAPPED]
+            steps, matches = w[C_STEPS], w[C_KEY_MATCHES]
             w[C_OPEN] = 0
             w[C_FOUND] = 0
             w[C_STUCK] = -1
@@ -181,7 +199,12 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 w[C_CAPPED] = capped
                 w[C_START] = start
                 w[C_RESUME] = resume
-                return FULL
+                answer = stopped_by(M)
+                if answer != SPENT:
+                    # The start is searched again: what it cost so far does not count.
+                    w[C_STEPS] = steps - 1
+                    w[C_KEY_MATCHES] = matches
+                return answer
             if w[C_STUCK] >= 0 and (w[C_FOUND] or w[C_OPEN]):
                 w[w[C_STUCK] + 1] = -1  # It did not time out after all.
             if streams and not w[C_OPEN]:
@@ -204,6 +227,8 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
         resume = start
         w[C_START] = start
         w[C_HELD] = FOREVER
+        w[C_KEY_STEPS] = w[C_STEPS]
+        w[C_KEY_MATCHES] = 0
     w[C_PARTITION] = partition
     return GOES_ON
 

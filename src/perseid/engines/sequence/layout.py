@@ -106,12 +106,20 @@ N_FIRST, N_COUNT, N_AT, N_COMMITTED, N_TOTALS = range(5)
 (
     C_TOP, C_NODES, C_TOTALS, C_OUT, C_OPEN, C_FOUND, C_HELD, C_STUCK, C_KEYS, C_EPOCH, C_PARTITION, C_START, C_RESUME,
     C_MATCHES, C_CAPPED, C_STARTED, C_WAKE,
-) = range(17)  # fmt: skip
+    # the budget: steps so far, the number at which an attempt stops, steps before this key, the number at which the key
+    # stops, matches of this key and how many it may have
+    C_STEPS, C_STEPS_END, C_KEY_STEPS, C_KEY_END, C_KEY_MATCHES, C_MATCHES_END,
+    # what Python sets: steps and matches of a key, how many more for each of its events, steps of an attempt for each
+    # event, and the number of steps at which a call pauses; then which area was too small
+    C_MAX_STEPS, C_EVENT_STEPS, C_MAX_MATCHES, C_EVENT_MATCHES, C_ATTEMPT_STEPS, C_PAUSE, C_FULL_AREA,
+) = range(30)  # fmt: skip
 (
     A_STACK, A_NULLS, A_BIND, A_WORK, A_WORK_END, A_TAKEN, A_TAKEN_END, A_TOTALS, A_TOTALS_END, A_NODES, A_NODES_END,
     A_FRAMES, A_FRAMES_END, A_TABLE, A_TABLE_SIZE, A_KEYS, A_KEYS_END, A_OUT, A_OUT_END,
-) = range(17, 36)  # fmt: skip
-SPACE_HEAD = 36
+) = range(30, 49)  # fmt: skip
+SPACE_HEAD = 49
+CHEAP_SHIFT = 3
+"""Eight events that are compared and not taken count as one step, and so do eight events of a match that is written."""
 STACK = 64
 """Places of the stack; in the space's doubles it comes first, totals after it."""
 TAKEN_WIDTH = 3
@@ -121,6 +129,12 @@ K_STEP, K_POSITION, K_ANY = range(3)
 GOES_ON, DECIDED = 0, 1
 FULL = -1
 """Some array was too small: the driver makes them larger and asks again."""
+ANY_AREA, OUTPUT_AREA, TAKEN_AREA = range(3)
+"""Which array was too small: the output, the stack of taken events, or one of the others."""
+SPENT = -2
+"""The budget of the key is used up."""
+PAUSED = -3
+"""The call did as many steps as it may do at once; the driver calls again, and the start is searched again."""
 # how a search is asked
 OUTER, INNER, OCCURS, LED = range(4)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
+from perseid.engines.budget import DEFAULT_BUDGET, SearchBudget
 from perseid.engines.sequence.columns import Batch, unified_values
 from perseid.engines.sequence.numbered import number
 from perseid.engines.sequence.run import find
@@ -30,7 +31,7 @@ _ARROW: tuple[tuple[type, Any], ...] = (
 )
 
 
-def kernel_matcher(plan: Plan, *, compiled: bool = True) -> Matcher:
+def kernel_matcher(plan: Plan, *, compiled: bool = True, budget: SearchBudget = DEFAULT_BUDGET) -> Matcher:
     """The sequence engine as a matcher of the plan's patterns."""
     by_name = {pattern.name: pattern for pattern in plan.patterns}
 
@@ -45,7 +46,7 @@ def kernel_matcher(plan: Plan, *, compiled: bool = True) -> Matcher:
         batch = batch_of(events, relations)
         numbered = number(plan, by_name[pattern.name], batch.types(), strictly_later)
         offsets = np.array([0, len(events)], np.int64)
-        raw, _ = find(numbered, batch, offsets, horizon=horizon, compiled=compiled)
+        raw, _ = find(numbered, batch, offsets, horizon=horizon, compiled=compiled, budget=budget)
         found = [
             RawMatch(
                 tuple(raw.taken(i)),

@@ -42,6 +42,7 @@ def recall(M: Arrays, at: int) -> bool:
     w = M.space
     count, link = w[at + COUNT], w[at + TAKEN_LIST]
     if w[A_TAKEN] + TAKEN_WIDTH * (count + 2) > w[A_TAKEN_END]:
+        w[C_FULL_AREA] = TAKEN_AREA
         return False
     for k in range(count - 1, -1, -1):
         w[w[A_TAKEN] + TAKEN_WIDTH * k + K_STEP] = w[link + L_STEP]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perseid.compile.plan import Plan
+from perseid.engines.budget import DEFAULT_BUDGET, SearchBudget
 from perseid.engines.contract import WATERMARK
 from perseid.engines.sequence.numbered import Numbered, number
 from perseid.engines.sequence.schema import output_schema
@@ -29,6 +30,8 @@ class SequencePlan:
     shards: int = 1
     max_state: int = 1 << 28
     """Bytes of state that one shard may have."""
+    budget: SearchBudget = DEFAULT_BUDGET
+    """Steps and matches of one key in one call."""
     links: tuple[Link, ...] = ()
     """Where patterns take matches of others: what is searched after what."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from types import FunctionType, ModuleType
@@ -12,6 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from perseid.engines.budget import (
+    ATTEMPT_STEPS_PER_EVENT,
+    DEFAULT_BUDGET,
+    MATCHES_PER_EVENT,
+    MAX_WORKING_BYTES,
+    PYTHON_STEP_COST,
+    STEPS_PER_EVENT,
+    UNLIMITED,
+    SearchBudget,
+)
 from perseid.engines.jit import COMPILED
 from perseid.engines.sequence import kernel
 from perseid.engines.sequence import layout as y
@@ -20,6 +31,7 @@ from perseid.engines.sequence.numbered import Numbered
 from perseid.engines.sequence.partials import put_down
 from perseid.engines.sequence.raw import Raw
 from perseid.engines.space import lay_out
+from perseid.errors import SearchBudgetError
 from perseid.semantics import core as c
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.events import Event
@@ -33,13 +45,28 @@ MOST_AT_FIRST = 1 << 24
 """Words of output that a search is given room for before it has found anything."""
 MOST_OUT = 64
 """Room for output grows fast up to this scale, then as the rest does."""
+FIRST_SLICE_STEPS = 250_000
+"""Steps that a search takes on the main thread. A longer one goes on in another thread, so that Ctrl-C interrupts it."""
+STOP_POLL_S = 0.01
+"""Seconds between two looks at searches that are asked to stop."""
 
 
-def make_space(numbered: Numbered, scale: int = 1, words: int = 0) -> tuple[Any, Any]:
+def make_space(
+    numbered: Numbered,
+    scale: int = 1,
+    words: int = 0,
+    *,
+    output_scale: int | None = None,
+    taken_scale: int | None = None,
+    max_bytes: int | None = None,
+) -> tuple[Any, Any]:
     """Room for one search, whole numbers and doubles; ``scale`` doubles each time it was too little.
 
     So many ``words`` of output, at least, spare most searches a second call; room that is not written to costs nothing.
+    The output and the stack of taken events may have scales of their own. More than ``max_bytes`` is a
+    :class:`MemoryError`.
     """
+    output_scale, taken_scale = output_scale or scale, taken_scale or scale
     head = numbered.tables
     width, totals = int(head[y.S_FRAME]), max(int(head[y.S_TOTALS]), 1)
     keyed = bool(head[y.S_MEMO]) or bool(head[y.S_COMBINES]) or head[y.S_CONTEXT] >= 0
@@ -49,21 +76,29 @@ def make_space(numbered: Numbered, scale: int = 1, words: int = 0) -> tuple[Any,
         (y.A_NULLS, None, y.STACK),
         (y.A_BIND, None, width),
         (y.A_WORK, y.A_WORK_END, 64 * scale * width),
-        (y.A_TAKEN, y.A_TAKEN_END, 256 * scale * y.TAKEN_WIDTH),
+        (y.A_TAKEN, y.A_TAKEN_END, 256 * taken_scale * y.TAKEN_WIDTH),
         (y.A_TOTALS, y.A_TOTALS_END, slots * totals * y.TOTAL_INTS),
         (y.A_NODES, y.A_NODES_END, 256 * scale * y.NODE_WIDTH),
         (y.A_FRAMES, y.A_FRAMES_END, 256 * scale * width),
         (y.A_TABLE, None, 3 * 1024 * scale if keyed else 3),
         (y.A_KEYS, y.A_KEYS_END, 8 * 1024 * scale if keyed else 1),
-        (y.A_OUT, y.A_OUT_END, max(16 * 1024 * scale, words)),
+        (y.A_OUT, y.A_OUT_END, max(16 * 1024 * output_scale, words)),
     )
-    space = np.empty(y.SPACE_HEAD + sum(size for _, _, size in sizes), np.int64)
-    space[: -sizes[-1][2]] = 0  # output is written before it is read
+    count = y.SPACE_HEAD + sum(size for _, _, size in sizes)
+    if max_bytes is not None and 8 * (count + slots * totals * y.TOTAL_DOUBLES) > max_bytes:
+        raise MemoryError
+    if scale == 1:
+        space = np.empty(count, np.int64)
+        space[: -sizes[-1][2]] = 0  # output is written before it is read
+    else:
+        space = np.zeros(count, np.int64)  # pages that nothing writes to take no memory
     lay_out(space, y.SPACE_HEAD, sizes)
     space[y.A_TABLE_SIZE] = 1024 * scale if keyed else 1
     space[y.C_OUT] = space[y.A_OUT]
     space[y.C_HELD] = y.FOREVER
     space[y.C_WAKE] = y.FOREVER
+    space[[y.C_STEPS_END, y.C_MATCHES_END, y.C_PAUSE]] = y.FOREVER
+    space[[y.C_MAX_STEPS, y.C_MAX_MATCHES]] = UNLIMITED
     return space, np.zeros(y.STACK + slots * totals * y.TOTAL_DOUBLES, np.float64)
 
 
@@ -77,8 +112,11 @@ def find(
     carried: Any = None,
     compiled: bool = True,
     threads: int = 1,
+    budget: SearchBudget = DEFAULT_BUDGET,
 ) -> tuple[Raw, y.Arrays]:
     """All matches of a pattern in every partition of a batch; ``compiled`` False runs the source as plain Python.
+
+    A partition that exceeds the ``budget`` is a :class:`SearchBudgetError`.
 
     A ``horizon`` is a time, and events after it have not come yet; or one for each partition, of which all events have
     come. ``opens`` says which events may start a match (1), and is changed to those whose attempts are still open;
@@ -94,20 +132,48 @@ def find(
     fast = compiled and numbered.compiled
     parts = _shares(offsets, threads) if fast and COMPILED else [(0, len(offsets) - 1)]
 
-    def run(part: tuple[int, int]) -> tuple[list[Any], Any, int, int]:
-        here = slice(part[0], part[1])
-        given = offsets[part[0] : part[1] + 1], bounds[0][here], bounds[1][here], flags
-        return _run(numbered, batch, arrays, *given, earlier, fast)
-
-    if len(parts) == 1:
-        results = [run(parts[0])]
-    else:
-        with ThreadPoolExecutor(len(parts)) as pool:
-            results = list(pool.map(run, parts))
+    searches = [
+        PartitionSearch(
+            numbered,
+            batch,
+            arrays,
+            offsets[first : last + 1],
+            bounds[0][first:last],
+            bounds[1][first:last],
+            flags,
+            earlier,
+            fast,
+            budget,
+        )
+        for first, last in parts
+    ]
+    # A compiled kernel runs no signal handlers: what may take long runs beside the main thread, which waits for it.
+    waits = fast and COMPILED and threading.current_thread() is threading.main_thread()
+    if len(searches) > 1 or not searches[0].run(FIRST_SLICE_STEPS if waits else y.FOREVER):
+        _run_in_threads(searches)
     raws = []
-    for (first, _), (written, frontiers, capped, wake) in zip(parts, results, strict=True):
-        raws.append(gather(numbered, written, frontiers, capped, wake, first))
+    for (first, _), search in zip(parts, searches, strict=True):
+        raws.append(gather(numbered, search.written, search.frontiers, search.capped, search.wake, first))
     return _joined(raws), arrays
+
+
+def _run_in_threads(searches: Sequence[PartitionSearch]) -> None:
+    """Run searches to their end, each in a thread; an interrupt or an error of one stops all."""
+    with ThreadPoolExecutor(len(searches)) as pool:
+        futures = [pool.submit(search.run) for search in searches]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            while not all(future.done() for future in futures):
+                for search in searches:
+                    search.stop()
+                wait(futures, timeout=STOP_POLL_S)
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    for error in errors:
+        if not isinstance(error, SearchStoppedError):
+            raise error
+    for error in errors:
+        raise error
 
 
 def _bounds(time: Any, offsets: Any, horizon: Any) -> tuple[Any, Any]:
@@ -132,49 +198,127 @@ def _shares(offsets: Any, threads: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in pairwise(cuts) if a < b]
 
 
-def _run(
-    numbered: Numbered,
-    batch: Batch,
-    arrays: y.Arrays,
-    offsets: Any,
-    ends: Any,
-    horizons: Any,
-    opens: Any,
-    carried: Any,
-    fast: bool,
-) -> tuple[list[Any], Any, int, int]:
-    """The kernel over some partitions, with as much room as it turns out to need."""
-    words = min(8 * int(offsets[-1] - offsets[0]), MOST_AT_FIRST) if len(offsets) else 0
-    space, reals = make_space(numbered, words=words)
-    arrays = arrays._replace(space=space, reals=reals)
-    frontiers = np.full(len(offsets), y.FOREVER, np.int64)
-    contextual = arrays.tables[y.S_CONTEXT] >= 0
-    names: Mapping[str, Any] = vars(_contexts() if contextual else kernel)
-    if not fast:
-        names = plain(*([_contexts()] if contextual else []))
-    entry = "simulate" if contextual else "attempts"
-    asked = (opens, carried) if contextual else (opens,)
-    space[y.C_START] = offsets[0] if len(offsets) else 0
-    space[y.C_RESUME] = space[y.C_START]
-    written: list[Any] = []
-    scale = 1
-    while True:
+class SearchStoppedError(Exception):
+    """A search was stopped before its end, because of an interrupt or an error of another one."""
+
+
+class PartitionSearch:
+    """The search of some partitions: runs the kernel with as much room as it turns out to need."""
+
+    written: list[Any]
+    """The output of each call of the kernel."""
+    frontiers: Any
+    capped: int
+    wake: int
+
+    def __init__(
+        self,
+        numbered: Numbered,
+        batch: Batch,
+        arrays: y.Arrays,
+        offsets: Any,
+        ends: Any,
+        horizons: Any,
+        opens: Any,
+        carried: Any,
+        fast: bool,
+        budget: SearchBudget,
+    ) -> None:
+        self._numbered, self._batch, self._fast, self._budget = numbered, batch, fast, budget
+        self._offsets, self._ends = offsets, ends
+        self._words = min(8 * int(offsets[-1] - offsets[0]), MOST_AT_FIRST) if len(offsets) else 0
+        self.frontiers = np.full(len(offsets), y.FOREVER, np.int64)
+        self.written = []
+        self.capped, self.wake = 0, y.FOREVER
+        contextual = arrays.tables[y.S_CONTEXT] >= 0
+        self._names: Mapping[str, Any] = vars(_contexts() if contextual else kernel)
         if not fast:
-            names["outside_hook"][0] = evaluator(numbered, batch, arrays)
-        with np.errstate(all="ignore"):  # plain Python warns where doubles overflow, compiled code does not
-            answer = names[entry](arrays, offsets, ends, frontiers, horizons, *asked)
-        space = arrays.space
-        out = space[space[y.A_OUT] : space[y.C_OUT]]
-        if len(out):
-            written.append(out)
-        if answer == y.GOES_ON:
-            return written, frontiers, int(space[y.C_CAPPED]), int(space[y.C_WAKE])
-        # Asked again where it stopped, with more room; what was written is kept, and the start it failed at is redone.
-        scale *= 2 if not len(out) or scale >= MOST_OUT else 8
-        larger, reals = make_space(numbered, scale, words)
-        for counter in (y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_HELD, y.C_WAKE):
-            larger[counter] = space[counter]
-        arrays = arrays._replace(space=larger, reals=reals)
+            self._names = plain(*([_contexts()] if contextual else []))
+        self._entry = "simulate" if contextual else "attempts"
+        self._given = offsets, ends, self.frontiers, horizons, *((opens, carried) if contextual else (opens,))
+        self._scales = [1, 1, 1]
+        self._stopped = False
+        space, reals = make_space(numbered, words=self._words)
+        space[y.C_START] = offsets[0] if len(offsets) else 0
+        space[y.C_RESUME] = space[y.C_START]
+        # A step that runs in Python takes as long as many compiled ones.
+        cost = 1 if numbered.compiled else PYTHON_STEP_COST
+        space[y.C_MAX_STEPS] = min(budget.max_steps // cost, UNLIMITED)
+        space[y.C_MAX_MATCHES] = min(budget.max_matches, UNLIMITED)
+        space[y.C_EVENT_STEPS], space[y.C_EVENT_MATCHES] = STEPS_PER_EVENT // cost, MATCHES_PER_EVENT
+        space[y.C_ATTEMPT_STEPS] = ATTEMPT_STEPS_PER_EVENT // cost
+        self._arrays = arrays._replace(space=space, reals=reals)
+
+    def stop(self) -> None:
+        """End the search at its next step; may be called repeatedly, from another thread."""
+        self._stopped = True
+        self._arrays.space[[y.C_PAUSE, y.C_STEPS_END]] = -1
+
+    def run(self, pause_after: int = y.FOREVER) -> bool:
+        """Search to the end and return True, or return False after about so many steps."""
+        self._arrays.space[y.C_PAUSE] = pause_after
+        while True:
+            if self._stopped:
+                raise SearchStoppedError
+            space = self._arrays.space
+            if not self._fast:
+                self._names["outside_hook"][0] = evaluator(self._numbered, self._batch, self._arrays)
+            with np.errstate(all="ignore"):  # plain Python warns where doubles overflow, compiled code does not
+                answer = self._names[self._entry](self._arrays, *self._given)
+            out = space[space[y.A_OUT] : space[y.C_OUT]]
+            if len(out):
+                self.written.append(out)
+            if answer == y.GOES_ON:
+                self.capped, self.wake = int(space[y.C_CAPPED]), int(space[y.C_WAKE])
+                return True
+            if answer == y.SPENT:
+                raise self._exceeded()
+            if answer == y.FULL:
+                # Called again where it stopped, with more room; what was written stays, the start it failed at is redone.
+                area = int(space[y.C_FULL_AREA])
+                self._scales[area] *= 2 if not len(out) or self._scales[area] >= MOST_OUT else 8
+            self._renew()
+            if answer == y.PAUSED and not self._stopped:
+                return False
+
+    def _renew(self) -> None:
+        """Go on in another space, because the output of the one before is in use."""
+        before = self._arrays.space
+        try:
+            space, reals = make_space(
+                self._numbered,
+                self._scales[y.ANY_AREA],
+                self._words,
+                output_scale=self._scales[y.OUTPUT_AREA],
+                taken_scale=self._scales[y.TAKEN_AREA],
+                max_bytes=MAX_WORKING_BYTES,
+            )
+        except MemoryError:
+            name = self._numbered.pattern.name
+            raise SearchBudgetError(name, "bytes", MAX_WORKING_BYTES, self._events()) from None
+        for counter in CARRIED_COUNTERS:
+            space[counter] = before[counter]
+        self._arrays = self._arrays._replace(space=space, reals=reals)
+
+    def _events(self) -> int:
+        partition = int(self._arrays.space[y.C_PARTITION])
+        return int(self._ends[partition] - self._offsets[partition])
+
+    def _exceeded(self) -> SearchBudgetError:
+        space, events = self._arrays.space, self._events()
+        exceeded, limit = "steps", int(space[y.C_KEY_END] - space[y.C_KEY_STEPS])
+        if space[y.C_KEY_MATCHES] > space[y.C_MATCHES_END]:
+            exceeded, limit = "matches", int(space[y.C_MATCHES_END])
+        elif space[y.C_STEPS] <= space[y.C_KEY_END]:
+            limit = int(space[y.C_MAX_STEPS] + space[y.C_ATTEMPT_STEPS] * events)
+        return SearchBudgetError(self._numbered.pattern.name, exceeded, limit, events)
+
+
+CARRIED_COUNTERS = (
+    y.C_PARTITION, y.C_START, y.C_RESUME, y.C_CAPPED, y.C_STARTED, y.C_HELD, y.C_WAKE, y.C_STEPS, y.C_KEY_STEPS,
+    y.C_KEY_MATCHES, y.C_MAX_STEPS, y.C_EVENT_STEPS, y.C_MAX_MATCHES, y.C_EVENT_MATCHES, y.C_ATTEMPT_STEPS, y.C_PAUSE,
+)  # fmt: skip
+"""Words of the head of a space that the next one begins with."""
 
 
 def _joined(raws: list[Raw]) -> Raw:

@@ -160,7 +160,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
     before ``end`` after the time ``since``; LED whether something stands before the event ``end`` that must not, in a
     partition that begins with ``start``. Absences may hold absences: a search that has to look for one keeps what it
     knows on the stack of nodes and becomes the search for it (a function that calls itself takes Numba three times
-    as long to compile).
+    as long to compile). A search whose budget is used up answers FULL, and its caller compares the counters.
     """
     t, e, w = M.tables, M.events, M.space
     width = t[S_FRAME]
@@ -218,7 +218,9 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             if any_later:
                 high, closing = w[o + HIGH], w[o + CLOSING]
                 candidate = w[o + SCAN] - 1
+                tried = 0
                 while position < 0:
+                    tried += 1
                     candidate = next_for(M, o, step, candidate + 1, high, closing)
                     if candidate >= high or e[E_TIME, candidate] > closing:
                         break
@@ -235,6 +237,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                         and fits(M, o, step, candidate)
                     ):
                         position = candidate
+                w[C_STEPS] += tried >> CHEAP_SHIFT
                 w[o + SCAN] = position + 1
             elif w[o + FOUND] >= 0:
                 position = w[o + FOUND]
@@ -289,6 +292,9 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                     return FULL
 
         elif phase == EXPAND:
+            w[C_STEPS] += 1
+            if w[C_STEPS] > w[C_STEPS_END]:
+                return FULL
             node = w[C_NODES]
             if node + NODE_WIDTH > w[A_NODES_END]:
                 return FULL
@@ -396,8 +402,9 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             # The first event that fits decides, unless only options that can be spared want it.
             committed, position = 0, w[first + LAST]
             lone = first + only * width
-            alone = pending == 1
+            alone, tried = pending == 1, 0
             while pending and not committed:
+                tried += 1
                 if alone:
                     position = next_for(M, lone, w[lone + STEP], position + 1, most, latest)
                 else:
@@ -430,6 +437,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                     pending -= 1
                     if not w[o + SPARE]:
                         committed = 1
+            w[C_STEPS] += tried >> CHEAP_SHIFT
             w[node + N_COMMITTED] = committed
             phase = TRY
 
@@ -536,6 +544,9 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             answer = 0
             while answer == 0:
                 if way == ways:
+                    w[C_STEPS] += 1
+                    if w[C_STEPS] > w[C_STEPS_END]:
+                        return FULL
                     position = next_event(M, position + 1, end, wanted)
                     if position >= end:
                         break

@@ -334,7 +334,15 @@ class Shard:
         asked = opens.copy()
         batch = replace(placed.batch)
         words = None if carried is None else carried_words(carried.open, placed.partition, len(placed.offsets) - 1)
-        raw, arrays = find(numbered, batch, placed.offsets, horizon=placed.horizons, opens=opens, carried=words)
+        raw, arrays = find(
+            numbered,
+            batch,
+            placed.offsets,
+            horizon=placed.horizons,
+            opens=opens,
+            carried=words,
+            budget=self.plan.budget,
+        )
         self.known[numbered.pattern.name] = self._known(raw)
         raw = self._new(numbered, placed, raw, asked)
         if carried is not None:
@@ -391,7 +399,7 @@ class Shard:
             placed.batch, time=placed.batch.time[before], kinds=placed.batch.kinds[before], order=order, loaded={}
         )
         horizons = self._horizons(order, offsets, before=True)
-        earlier, _ = find(numbered, batch, offsets, horizon=horizons, opens=asked[before])
+        earlier, _ = find(numbered, batch, offsets, horizon=horizons, opens=asked[before], budget=self.plan.budget)
         if suppresses:
             earlier = chosen_of(earlier, np.flatnonzero(_due(numbered, earlier)))
         known = _names(earlier, order)

@@ -1,0 +1,82 @@
+"""Patterns whose search can explode: found in their structure, before any event is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perseid.compile.plan import PatternPlan, Plan, forgetful
+from perseid.lang.ast import Contiguity
+from perseid.lang.printer import print_kind
+from perseid.semantics import core as c
+from perseid.semantics.facts import ambiguous
+
+FEW_ITERATIONS = 10
+"""A repetition with at most so many optional iterations is bounded."""
+FEW_COMBINATIONS = 100_000
+"""Combinations in a window by count up to which ``->>`` is bounded."""
+_ADVICE = "If it exceeds the search budget, it is a SearchBudgetError, and a job quarantines it. Bound it: a shorter 'within', "
+
+
+def search_risks(plan: Plan) -> Iterator[str]:
+    """A sentence for each pattern whose search, or whose number of matches, no condition bounds."""
+    for pattern in plan.patterns:
+        said = _risk(plan, pattern)
+        if said is not None:
+            yield f"Pattern {pattern.name} can explode: {said}"
+
+
+def _risk(plan: Plan, pattern: PatternPlan) -> str | None:
+    core, facts = pattern.pattern, pattern.facts
+    if core.context is not None:
+        return None  # an event goes to the partial matches that the context names
+    combining = _combining(pattern)
+    if facts.growth == "exponential":
+        return (
+            f"a repetition with '->>' takes every combination of the events that fit. {_ADVICE}"
+            "an upper bound such as {1,5}, or '->' in place of '->>'."
+        )
+    few = facts.count_bound is not None and facts.count_bound ** len(combining) <= FEW_COMBINATIONS
+    manifold = facts.growth == "polynomial" or not forgetful(plan, pattern)
+    if manifold and len(combining) > 1 and not few:
+        return (
+            f"{len(combining)} steps follow by '->>' without a condition that refers to an earlier step "
+            f"({', '.join(combining)}), so the search tries every combination of events that fit. {_ADVICE}"
+            "such a condition, or '->' in place of '->>'."
+        )
+    loops = _open_loops(core)
+    if len(loops) > 1 and ambiguous(core) and not forgetful(plan, pattern):
+        return (
+            f"{len(loops)} repetitions can take the same events ({', '.join(loops)}), and a condition refers to events that "
+            f"were taken before, so the search tries every way to divide the events among them. {_ADVICE}"
+            "an upper bound such as {1,5}, or conditions that no event meets for two of them."
+        )
+    return None
+
+
+def _combining(pattern: PatternPlan) -> list[str]:
+    """Steps that follow by ``->>``, are decided by their own event, and are not unified with another."""
+    found = []
+    for element in c.each_of(pattern.pattern):
+        if not isinstance(element, c.Seq):
+            continue
+        for hop, item in zip(element.hops, element.items[1:], strict=True):
+            if hop.contiguity is not Contiguity.ANY or isinstance(item, c.Absent):
+                continue
+            steps = [pattern.pattern.steps[one.step] for one in c.each(item) if isinstance(one, c.Take)]
+            if not any(step.unify or pattern.facts.steps[step.id].cross for step in steps):
+                found += [_named(step) for step in steps[:1]]
+    return found
+
+
+def _open_loops(core: c.CorePattern) -> list[str]:
+    """The first step of each repetition whose number of iterations is open."""
+    found = []
+    for element in c.each(core.body):
+        if isinstance(element, c.Loop) and (element.high is None or element.high - element.low > FEW_ITERATIONS):
+            steps = [core.steps[one.step] for one in c.each(element.body) if isinstance(one, c.Take)]
+            found += [_named(step) for step in steps[:1]]
+    return found
+
+
+def _named(step: c.CoreStep) -> str:
+    return step.name or print_kind(step.kind)
