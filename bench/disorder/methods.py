@@ -27,6 +27,7 @@ import numpy as np
 from bench.disorder import stacks
 from bench.disorder.arriving import Course
 from bench.disorder.heap import FACTOR, pop, push
+from perseid.engines.budget import UNLIMITED, SearchBudget
 from perseid.engines.contract import Clock, Rows
 from perseid.engines.disorder import assembly as a
 from perseid.engines.disorder.assemble import Assembling, Room, placed_keys, with_room
@@ -261,7 +262,14 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
         seconds = time.perf_counter() - begin
         return answer
 
-    room = with_room(stream.numbered, stream.placed.batch, len(stream.offsets) - 1, early, run_loop)
+    room = with_room(
+        stream.numbered,
+        stream.placed.batch,
+        np.diff(stream.offsets),
+        early,
+        run_loop,
+        SearchBudget(UNLIMITED, UNLIMITED),
+    )
     assert method not in STACKS or room.work[a.H_PLAIN], "the stacks check types, order, window and negation only"
     raw, moments = room.said(stream.numbered)
     back = moments <= a.TAKEN_BACK

@@ -87,7 +87,7 @@ def make_space(
     count = y.SPACE_HEAD + sum(size for _, _, size in sizes)
     if max_bytes is not None and 8 * (count + slots * totals * y.TOTAL_DOUBLES) > max_bytes:
         raise MemoryError
-    if scale == 1:
+    if max_bytes is None:
         space = np.empty(count, np.int64)
         space[: -sizes[-1][2]] = 0  # output is written before it is read
     else:
