@@ -58,7 +58,7 @@ patterns: {text: "pattern pair match A a -> B b within 1 hour partition by user"
 sinks:
   - console
   - parquet: {path: out}
-  - webhook: {url: {env: CANARY_HOOK}, headers: {X-Vendor: {file: secrets/header}}, tries: 1}
+  - webhook: {url: {env: CANARY_HOOK}, headers: {X-Vendor: {file: secrets/header}}, retry_for: 0 seconds}
 dead_letters: {parquet: {path: dead}}
 checkpoint: state
 trigger: 1 second
