@@ -105,7 +105,7 @@ def read_types(counted: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], di
 
 
 def missing_input(
-    required: Mapping[str, Sequence[str]], by_type: Mapping[str, int], bad: int, read: int | None
+    required: Mapping[str, Sequence[str]], by_type: Mapping[str, int], bad: int, read: int | None, ahead: int = 0
 ) -> list[str]:
     """Sentences about input that has no match; ``read`` is the number of rows, None if it is unknown.
 
@@ -129,6 +129,7 @@ def missing_input(
     causes = ["the input has no rows"] if read is None else []
     causes += ["the type differs from the type in the data", "conditions on it hold for no row"]
     causes += ["its rows have no readable time"] if bad else []
+    causes += ["its rows are dated beyond max_ahead"] if ahead else []
     for absent, patterns in lacking.items():
         subject, it = ("Pattern", "it") if len(patterns) == 1 else ("Patterns", "them")
         sentences.append(
@@ -144,8 +145,8 @@ def _quote(names: Iterable[str]) -> str:
 
 
 def warn_of_input(
-    required: Mapping[str, Sequence[str]], by_type: Mapping[str, int], bad: int, read: int | None
+    required: Mapping[str, Sequence[str]], by_type: Mapping[str, int], bad: int, read: int | None, ahead: int = 0
 ) -> None:
     """Warn, once for each sentence and calling line, of input that has no match."""
-    for sentence in missing_input(required, by_type, bad, read):
+    for sentence in missing_input(required, by_type, bad, read, ahead):
         warn(sentence, InputWarning)

@@ -124,7 +124,8 @@ def progress(query: Any, pattern: str | None = None) -> Progress:
         required = {name: [] for name in required}
     # Spark counts ticks of the clock and punctuation rows as input rows, too.
     taken = sums["events"] + sums["late"] + sums["bad"] + sums["ahead"]
-    warn_of_input(required, by_type, sums["bad"], taken if idle or sums["promises"] else read or 0)
+    read_rows = taken if idle or sums["promises"] else read or 0
+    warn_of_input(required, by_type, sums["bad"], read_rows, sums["ahead"])
     watermark, at = _last_watermark(recent)
     if watermark is not None and at is not None and (ahead := seconds_ahead(watermark, at)) > 0:
         warn(f"The watermark {watermark} is {_span(ahead)} ahead of the clock: {WHY_AHEAD_OF_CLOCK}", InputWarning)
