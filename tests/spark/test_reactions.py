@@ -146,7 +146,7 @@ def test_a_stream_does_what_is_done_here(spark: SparkSession, tmp_path: Path) ->
     """In several batches, and after a restart from the checkpoint in the middle."""
     rows = sorted(changes(), key=lambda row: (row[1], row[0]))
     end: list[Row] = [
-        ("end", BEGIN + dt.timedelta(days=days), "create", "x", "App", None, None, None) for days in (400, 401)
+        ("end", BEGIN + dt.timedelta(days=days), "create", "x", "App", None, None, None) for days in (200, 201)
     ]
     parts = (rows[:40], rows[40:60], rows[60:], end[:1], end[1:])
     told = []
