@@ -293,18 +293,18 @@ def check_cuts(first: int, many: int, sampled: bool = False) -> int:
 
 
 def test_any_cut_and_any_restart_count_the_same_to_the_bit() -> None:
-    assert check_cuts(9_000, 40) > 10
+    assert check_cuts(9_000, 80) > 20
 
 
 def test_numbers_are_the_same_in_any_cut_where_probabilities_are_sampled() -> None:
-    assert check_cuts(19_000, 30, sampled=True) > 10
+    assert check_cuts(19_000, 60, sampled=True) > 20
 
 
 @pytest.mark.usefixtures("few_states")
 def test_numbers_are_exact_in_groups_that_fall_to_sampling() -> None:
     """In a stream that is cut, to the bit, and all that are counted by themselves."""
     met = 0
-    for asked, rows, _, steps in islice(fallen_cases(70_000), 15):
+    for asked, rows, _, steps in islice(fallen_cases(70_000), 30):
         types = {name: column.type for name, column in rows.columns.items()}
         plan = replace(asked, schema=output_schema(asked.asked, types, COUNTED), telling=COUNTED)
         whole, counted, _ = answer(plan, rows, strict=False)
@@ -314,7 +314,7 @@ def test_numbers_are_exact_in_groups_that_fall_to_sampling() -> None:
         one = expected_of(plan.asked[0], plan.streams, gather(plan.streams, rows)[0])
         assert sorted(whole["expected"].to_pylist()) == sorted(number for number in one.probability if number > 0)
         met += whole.num_rows > 0
-    assert met > 5
+    assert met > 10
 
 
 def test_a_stream_counts_no_matches_of_several_hidden_chains() -> None:

@@ -23,6 +23,8 @@ from perseid.semantics.resolve import resolve
 
 STREAMS = 120
 COMPOSITE_STREAMS = 40
+LETTERS = "ABCX"
+"""Event types of the streams: those of the laws, and one that no law names."""
 OPERAND = re.compile(r"\b[ABC]\b")
 CLASSES = {
     "sequences": "({} -> {})",
@@ -90,7 +92,7 @@ def _with(side: str, operands: dict[str, str]) -> str:
     return OPERAND.sub(lambda name: operands.get(name[0], name[0]), side)
 
 
-def stream(seed: int, framed: bool, letters: str = "ABCX") -> list[Event]:
+def stream(seed: int, framed: bool, letters: str = LETTERS) -> list[Event]:
     random = Random(seed)
     kinds = [random.choice(letters) for _ in range(random.randrange(0, 7))]
     if framed:
@@ -116,7 +118,7 @@ def counterexample(law: Law, selection: Selection | None, *, sets: bool) -> str 
     """A stream on which the law fails, or None; 'refused' where it cannot be written."""
     if not is_accepted(law, selection):
         return "refused"
-    return failing_stream(law, selection, "ABCX", STREAMS, sets=sets)
+    return failing_stream(law, selection, LETTERS, STREAMS, sets=sets)
 
 
 def is_accepted(law: Law, selection: Selection | None = None) -> bool:

@@ -461,7 +461,7 @@ def narrow(found: float) -> int | None:
 
 
 def has_lone_surrogate(text: str) -> bool:
-    """Whether a text holds half a character, which UTF-8 cannot encode."""
+    """Find half a character (a lone surrogate), which UTF-8 cannot encode, in a text."""
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
