@@ -88,6 +88,26 @@ def may_match(M: Arrays, first: int, count: int, start: int, end: int) -> bool:
     return e[E_TIME, position] <= closing
 
 
+@compiled
+def merge_points(M: Arrays, start: int, end: int, horizon: int, steps: int) -> None:
+    """After a start: decide whether the next ones keep the points that they reach, and their outcomes, for each other.
+
+    A point has the same outcome from each start as long as no window that ends with its start cuts it off: all events
+    lie in the window of the first of these starts, and so in those of the later ones. A match ends it, because paths
+    less preferred than its own are not searched.
+    """
+    e, w = M.events, M.space
+    if w[C_FOUND]:
+        w[C_MERGING] = 0
+    elif not w[C_MERGING] and steps >= w[C_MERGE_AFTER]:
+        closing = window_end(M, start)
+        if closing >= e[E_TIME, end - 1] and closing > horizon:
+            w[C_MERGING] = 1
+            w[C_MERGE_HORIZON] = horizon
+            w[C_KEYS] = w[A_KEYS]
+            w[C_STARTED] += 1
+
+
 @entry
 def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: Ints, opens: Ints) -> int:
     """Every partition from where the counters say on; GOES_ON when all is done, FULL to be asked again with more room.
@@ -117,6 +137,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
         for k in range(seed, seed + 2 * ahead, 2):
             w[k] = bit_of(M, w[k])
     straight = t[S_STRAIGHT] == 1 and not t[S_TIMEOUTS]
+    merges = t[S_MERGES] == 1
     streams = len(opens) > 0
     mode = t[S_SKIP]
     partition, start, resume = w[C_PARTITION], w[C_START], w[C_RESUME]
@@ -129,6 +150,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             w[C_HELD] = FOREVER
         w[C_PARTITION] = partition
         begin_key(M, end - low)
+        w[C_MERGING] = 0
         while True:
             passed = start
             start = next_event(M, max(start, resume), end, wanted)
@@ -164,9 +186,12 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             w[C_OPEN] = 0
             w[C_FOUND] = 0
             w[C_STUCK] = -1
-            w[C_KEYS] = w[A_KEYS]
+            if merges and horizon != w[C_MERGE_HORIZON]:
+                w[C_MERGING] = 0
+            if not w[C_MERGING]:
+                w[C_KEYS] = w[A_KEYS]
+                w[C_STARTED] += 1
             w[C_MATCHES] = 0
-            w[C_STARTED] += 1
             answer = 0
             for k in range(ways):
                 o = seed + (1 + k) * width
@@ -205,6 +230,8 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                     w[C_STEPS] = steps - 1
                     w[C_KEY_MATCHES] = matches
                 return answer
+            if merges:
+                merge_points(M, start, end, horizon, w[C_STEPS] - steps)
             if w[C_STUCK] >= 0 and (w[C_FOUND] or w[C_OPEN]):
                 w[w[C_STUCK] + 1] = -1  # It did not time out after all.
             if streams and not w[C_OPEN]:

@@ -52,9 +52,9 @@ Z_MICROS, Z_COUNT, Z_HOLDS, Z_FIRST = range(4)
     S_FRAME, S_REGISTERS, S_ZONES, S_UNTILS, S_WATCHES, S_CURRENT, S_UNIFIED, S_STEPS, S_UNIFIED_COUNT,
     S_TOTALS, S_WITHIN, S_WITHIN_COUNT, S_HOLDS, S_GUARDS, S_GUARDS_COUNT, S_LEADS, S_LEADS_COUNT, S_SKIP, S_SKIP_STEP,
     S_ONE, S_TIMEOUTS, S_STRICTLY, S_CONTEXT, S_COMBINES, S_MEMO, S_PLAIN, S_REGISTER_COUNT, S_MATCH_CAP,
-    S_STRAIGHT, S_STEP_TABLE, S_TOTAL_TABLE, S_PROGRAMS, S_FAMILIES, S_CODE, S_BOUND,
-) = range(35)  # fmt: skip
-SHAPE = 35
+    S_STRAIGHT, S_STEP_TABLE, S_TOTAL_TABLE, S_PROGRAMS, S_FAMILIES, S_CODE, S_BOUND, S_MERGES,
+) = range(36)  # fmt: skip
+SHAPE = 36
 SKIP_NONE, SKIP_TO_NEXT, SKIP_PAST_LAST, SKIP_TO_FIRST, SKIP_TO_LAST = range(5)
 (CHRONICLE, IMMEDIATE, STRICT_IMMEDIATE, CONTINUOUS, RECENT, CUMULATIVE) = range(6)
 
@@ -99,8 +99,10 @@ E_TIME, E_MASK, E_MUST, E_NULLS = range(4)
 E_COLUMNS = 4
 
 # nodes of the search: one for each event taken on the way to where it stands
-NODE_WIDTH = 5
-N_FIRST, N_COUNT, N_AT, N_COMMITTED, N_TOTALS = range(5)
+NODE_WIDTH = 7
+N_FIRST, N_COUNT, N_AT, N_COMMITTED, N_TOTALS, N_POINT, N_OUTCOME = range(7)
+# how the paths that go on from a point end: none arrives, one waits before any arrives, one arrives first
+DEAD, WAITS, ARRIVES = range(3)
 
 # the head of the space: counters, then where its parts lie; frames and nodes are named by their place
 (
@@ -112,14 +114,19 @@ N_FIRST, N_COUNT, N_AT, N_COMMITTED, N_TOTALS = range(5)
     # what Python sets: steps and matches of a key, how many more for each of its events, steps of an attempt for each
     # event, and the number of steps at which a call pauses; then which area was too small
     C_MAX_STEPS, C_EVENT_STEPS, C_MAX_MATCHES, C_EVENT_MATCHES, C_ATTEMPT_STEPS, C_PAUSE, C_FULL_AREA,
-) = range(30)  # fmt: skip
+    # points that earlier starts reached: 1 if they are kept, for which horizon, after how many steps of a start without
+    # a match they are; and the outcome of the point that was looked up last
+    C_MERGING, C_MERGE_HORIZON, C_MERGE_AFTER, C_OUTCOME,
+) = range(34)  # fmt: skip
 (
     A_STACK, A_NULLS, A_BIND, A_WORK, A_WORK_END, A_TAKEN, A_TAKEN_END, A_TOTALS, A_TOTALS_END, A_NODES, A_NODES_END,
     A_FRAMES, A_FRAMES_END, A_TABLE, A_TABLE_SIZE, A_KEYS, A_KEYS_END, A_OUT, A_OUT_END,
-) = range(30, 49)  # fmt: skip
-SPACE_HEAD = 49
+) = range(34, 53)  # fmt: skip
+SPACE_HEAD = 53
 CHEAP_SHIFT = 3
 """Eight events that are compared and not taken count as one step, and so do eight events of a match that is written."""
+MERGED_POINTS = 1 << 20
+"""Places of the table of points at which it stops growing for the points of earlier starts."""
 STACK = 64
 """Places of the stack; in the space's doubles it comes first, totals after it."""
 TAKEN_WIDTH = 3

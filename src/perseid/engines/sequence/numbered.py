@@ -440,11 +440,19 @@ class _Numberer:
         shape[y.S_PLAIN] = int(not choice)
         shape[y.S_STRAIGHT] = int(all(map(_straight, self.pattern.programs[0].instructions)))
         shape[y.S_MEMO] = int(forgetful(self.plan, self.pattern) and ambiguous(core))
+        shape[y.S_MERGES] = int(self._merges(shape, watches))
         shape[y.S_REGISTER_COUNT] = registers
         # Under a context: partial matches kept open; else: matches of one start.
         cap = self.pattern.retention.cap or y.FOREVER
         shape[y.S_MATCH_CAP] = MATCH_CAP if core.context is None else cap
         return shape
+
+    def _merges(self, shape: list[int], watches: int) -> bool:
+        """Has a point of the search the same outcome from each start, windows aside? Only repetitions are worth asking."""
+        start_matters = watches or shape[y.S_LEADS_COUNT] or shape[y.S_HOLDS] >= 0 or shape[y.S_WITHIN_COUNT] >= 0
+        other_search = shape[y.S_COMBINES] or shape[y.S_TIMEOUTS] or shape[y.S_CONTEXT] >= 0 or shape[y.S_STRAIGHT]
+        repeats = any(isinstance(i, p.LoopTurn) for i in self.pattern.programs[0].instructions)
+        return repeats and not start_matters and not other_search and forgetful(self.plan, self.pattern)
 
 
 def _straight(instruction: p.Instruction) -> bool:

@@ -45,6 +45,8 @@ MOST_AT_FIRST = 1 << 24
 """Words of output that a search is given room for before it has found anything."""
 MOST_OUT = 64
 """Room for output grows fast up to this scale, then as the rest does."""
+MERGE_AFTER_STEPS = 64
+"""Steps of a start without a match from which on the starts after it keep the points that they reach for each other."""
 FIRST_SLICE_STEPS = 250_000
 """Steps that a search takes on the main thread. A longer one goes on in another thread, so that Ctrl-C interrupts it."""
 STOP_POLL_S = 0.01
@@ -69,7 +71,7 @@ def make_space(
     output_scale, taken_scale = output_scale or scale, taken_scale or scale
     head = numbered.tables
     width, totals = int(head[y.S_FRAME]), max(int(head[y.S_TOTALS]), 1)
-    keyed = bool(head[y.S_MEMO]) or bool(head[y.S_COMBINES]) or head[y.S_CONTEXT] >= 0
+    keyed = head[y.S_MEMO] or head[y.S_MERGES] or head[y.S_COMBINES] or head[y.S_CONTEXT] >= 0
     slots = 256 * scale
     sizes = (
         (y.A_STACK, None, y.STACK),
@@ -97,6 +99,7 @@ def make_space(
     space[y.C_OUT] = space[y.A_OUT]
     space[y.C_HELD] = y.FOREVER
     space[y.C_WAKE] = y.FOREVER
+    space[y.C_MERGE_AFTER] = MERGE_AFTER_STEPS
     space[[y.C_STEPS_END, y.C_MATCHES_END, y.C_PAUSE]] = y.FOREVER
     space[[y.C_MAX_STEPS, y.C_MAX_MATCHES]] = UNLIMITED
     return space, np.zeros(y.STACK + slots * totals * y.TOTAL_DOUBLES, np.float64)

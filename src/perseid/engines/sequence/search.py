@@ -166,7 +166,9 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
     width = t[S_FRAME]
     strictly = t[S_STRICTLY] == 1
     combines = t[S_COMBINES] == 1 and t[S_ONE] == 0
-    memo = t[S_MEMO] == 1
+    # Points that earlier starts reached are known too, with their outcome.
+    merging = w[C_MERGING] == 1
+    memo = t[S_MEMO] == 1 or merging
     # Does it matter how paths end that do not arrive? And does the first to arrive settle all?
     watched = horizon != NONE or t[S_TIMEOUTS] == 1
     settles = not watched and not combines and t[S_GUARDS_COUNT] == 0 and t[S_HOLDS] < 0
@@ -179,6 +181,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
     inner = mode == INNER
     # of a path that waits
     tails, tag, base, expand, node, k, n, position, over = False, 0, 0, 0, 0, 0, 0, 0, 0
+    point = -1
     pending, only, wanted, most, latest = 0, 0, 0, 0, 0
     # of a search for something negated: the path around it, its seed, which way is tried
     outer, seed, ways, way, totals = root, 0, 0, 0, 0
@@ -193,6 +196,11 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             index, count = w[node + N_AT], w[node + N_COUNT]
             first = w[node + N_FIRST] + width
             if index == count:
+                if merging and w[node + N_OUTCOME] != DEAD:
+                    if w[node + N_POINT] >= 0:
+                        w[w[node + N_POINT]] = w[node + N_OUTCOME]
+                    if node > base and w[node - NODE_WIDTH + N_OUTCOME] == DEAD:
+                        w[node - NODE_WIDTH + N_OUTCOME] = w[node + N_OUTCOME]
                 w[C_NODES] = node
                 w[C_TOP] = w[node + N_FIRST]
                 continue
@@ -246,6 +254,18 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                 answer = take(M, o, step, position, child)
                 if answer == 1 and memo:
                     answer = point_key(M, child, tag, 0)
+                    point = -1
+                    if merging and answer < 0 and not t[S_MEMO] and w[A_TABLE_SIZE] >= MERGED_POINTS:
+                        answer = 1  # Enough points are kept; the search needs none of them.
+                    elif merging and answer >= 0:
+                        point = w[C_OUTCOME]
+                        if answer == 0 and w[point] != DEAD:
+                            if w[point] == WAITS:
+                                w[C_OPEN] = 1
+                            if not w[C_OPEN]:
+                                answer = 1  # A match: the start has to find it itself.
+                            elif w[node + N_OUTCOME] == DEAD:
+                                w[node + N_OUTCOME] = w[point]
                 if answer < 0:
                     return FULL
                 if answer == 1:
@@ -280,6 +300,8 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             if over == FOREVER:
                 w[C_OPEN] = 1
                 w[C_WAKE] = min(w[C_WAKE], w[o + CLOSING])
+                if w[node + N_OUTCOME] == DEAD:
+                    w[node + N_OUTCOME] = WAITS
                 if combines and not any_later and not t[S_PLAIN]:
                     answer = combination_key(M, w[o + COUNT], -1, True)
                     if answer == 1:
@@ -323,6 +345,8 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
             w[node + N_COUNT] = count
             w[node + N_AT] = 0
             w[node + N_TOTALS] = w[C_TOTALS]
+            w[node + N_POINT] = point
+            w[node + N_OUTCOME] = DEAD
             pending, wanted, most, latest = 0, 0, 0, NONE
             k, n, position = 0, 0, -1
             phase = WEIGH
@@ -414,6 +438,7 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                 moment = e[E_TIME, position]
                 if inner and is_mine(M, first, position):
                     continue
+                found = False
                 for m in range(count):
                     o = first + m * width
                     if (
@@ -435,8 +460,16 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                             continue
                     w[o + FOUND] = position
                     pending -= 1
+                    found = True
                     if not w[o + SPARE]:
                         committed = 1
+                if found and pending and not committed:
+                    # Options that have their event are not searched for again.
+                    wanted = 0
+                    for m in range(count):
+                        o = first + m * width
+                        if w[o + STEP] >= 0 and w[o + CONTIGUITY] != ANY and w[o + FOUND] == -1:
+                            wanted |= bit_of(M, w[o + STEP])
             w[C_STEPS] += tried >> CHEAP_SHIFT
             w[node + N_COMMITTED] = committed
             phase = TRY
@@ -490,6 +523,8 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
                 continue
             if not combines and w[C_OPEN]:
                 w[C_HELD] = min(w[C_HELD], over)
+                if w[node + N_OUTCOME] == DEAD:
+                    w[node + N_OUTCOME] = ARRIVES
                 continue
             if combines and not t[S_PLAIN]:
                 answer = combination_key(M, w[o + COUNT], -1, True)
@@ -522,9 +557,13 @@ def search(M: Arrays, mode: int, root: int, start: int, end: int, program: int, 
 
         elif phase == BEGIN:
             tails = watched and not inner
-            w[C_EPOCH] += 1
-            tag = w[C_EPOCH]
+            if merging:
+                tag = 0
+            else:
+                w[C_EPOCH] += 1
+                tag = w[C_EPOCH]
             base = w[C_NODES]
+            point = -1
             expand = root
             phase = EXPAND
 

@@ -25,6 +25,7 @@ def add_key(M: Arrays, first: int, length: int, keep: bool) -> int:
             w[table + 3 * place + 1] = first
             w[table + 3 * place + 2] = length
             w[C_KEYS] = first + length
+            w[C_OUTCOME] = first + length
             return 1
         if w[table + 3 * place + 2] == length:
             same = True
@@ -34,6 +35,7 @@ def add_key(M: Arrays, first: int, length: int, keep: bool) -> int:
                     same = False
                     break
             if same:
+                w[C_OUTCOME] = other + length
                 return 0
         place = (place + 1) % size
     return FULL
@@ -72,11 +74,12 @@ def taken_key(M: Arrays, count: int, tag: int) -> int:
 def point_key(M: Arrays, at: int, tag: int, base: int) -> int:
     """Is this the first, and so the preferred, way to this point with this event?
 
-    Asked only of patterns in which no condition looks back: then equal points have equal futures.
+    Asked only of patterns in which no condition looks back: then equal points have equal futures. ``C_OUTCOME`` is then
+    the place of the word that keeps the outcome of the point.
     """
     t, w = M.tables, M.space
     first = w[C_KEYS]
-    most = t[S_FRAME] + 4
+    most = t[S_FRAME] + 5
     if t[S_COMBINES]:
         most += w[at + COUNT]
     if first + most > w[A_KEYS_END]:
@@ -104,4 +107,8 @@ def point_key(M: Arrays, at: int, tag: int, base: int) -> int:
             if w[w[A_TAKEN] + TAKEN_WIDTH * k + K_ANY]:
                 w[first + n] = w[w[A_TAKEN] + TAKEN_WIDTH * k + K_POSITION]
                 n += 1
-    return add_key(M, first, n, True)
+    answer = add_key(M, first, n, True)
+    if answer == 1:
+        w[w[C_OUTCOME]] = DEAD
+        w[C_KEYS] += 1
+    return answer
