@@ -130,6 +130,12 @@ def _pipeline(args: argparse.Namespace, data: Path) -> harness.Report:
     return run(args.size, data)
 
 
+def _quarantine(args: argparse.Namespace, data: Path) -> harness.Report:
+    from bench.quarantine import run
+
+    return run(args.size, data)
+
+
 def _soak(args: argparse.Namespace, data: Path) -> harness.Report:
     from bench.pipeline.soak import run
 
@@ -173,6 +179,7 @@ BENCHES: dict[str, tuple[str, Callable[[argparse.Namespace, Path], harness.Repor
         "a job from Kafka to Kafka beside a bare query: events in a time, and how late answers are",
         _pipeline,
     ),
+    "quarantine": ("a job with ten rules of which one explodes, beside the same job without that rule", _quarantine),
     "soak": ("a job that runs for long, with keys that come and go: does anything grow", _soak),
 }
 

@@ -1,4 +1,4 @@
-"""``python -m bench crash``: a job that is hurt N times in nine ways, and what its sinks hold in the end.
+"""``python -m bench crash``: a job that is hurt N times in ten ways, and what its sinks hold in the end.
 
 Right is what the same rules find over the same events in this process. Parquet, Delta and PostgreSQL have to hold each of
 these once, Kafka at least once. Moments and order come from a seed, which is printed.
@@ -102,6 +102,7 @@ class Arena:
             "kernel": self._kernel,
             "commit": self._commit,
             "restore": self._restore,
+            "poison": self._poison,
             "broker": self._stop_broker,
             "disk": self._full_disk,
             "state": self._state,
@@ -267,6 +268,10 @@ class Arena:
         shutil.copytree(self._copy, self._setup.checkpoint)
         harness.progress(f"restored: batch {self.committed()} is the last")
         self._again()
+
+    def _poison(self) -> None:
+        """An event dated 9999 arrives: it is a dead letter, and no later event is late because of it."""
+        self._feeding.poison()
 
 
 def crash(kills: int, folder: Path, seed: int) -> Outcome:

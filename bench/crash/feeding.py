@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from bench.crash.workload import MALFORMED, PARTITIONS, Feed, closing, payload
+from bench.crash.workload import MALFORMED, PARTITIONS, Feed, closing, payload, poisoned
 
 EVERY_BAD = 50
 PIECE = 0.1
@@ -51,6 +51,13 @@ class Feeding:
         if n % EVERY_BAD == 0:
             self._producer.produce("events", MALFORMED[self.bad % len(MALFORMED)], partition=n % PARTITIONS)
             self.bad += 1
+
+    def poison(self) -> None:
+        """Send an event dated far in the future, which a job has to reject."""
+        with self._free:
+            self._producer.produce("events", payload(poisoned(len(self.events))), partition=0)
+            self.bad += 1
+            self._flush()
 
     @contextmanager
     def resting(self) -> Iterator[None]:

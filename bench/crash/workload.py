@@ -68,6 +68,11 @@ def closing(n: int) -> dict[str, Any]:
     return {"n": -1, "ts": far.isoformat().replace("+00:00", "Z"), "type": "Close", "user": "u0"}
 
 
+def poisoned(n: int) -> dict[str, Any]:
+    """An event whose clock is wrong: it would make every later event late."""
+    return {"n": -2 - n, "ts": "9999-12-31T00:00:00Z", "type": "Order", "user": "u0"}
+
+
 def payload(event: dict[str, Any]) -> bytes:
     return json.dumps(event).encode()
 

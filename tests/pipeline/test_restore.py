@@ -62,7 +62,7 @@ def test_changes_in_postgres_are_replaced_after_a_restore(
 ) -> None:
     made = Restoring(spark, tmp_path, [Postgres(url=postgres.url, table="t")], disorder="aggressive")
     made.play()
-    made.run(files_per_batch=3)
+    made.run(files_per_batch=2)
     rows = database.execute("select pattern, kind, match_id, revision, op from t").fetchall()
     assert {op for *_, op in rows} == {"+", "-"}, "some matches are retracted"
     last = {tuple(key): op for *key, revision, op in sorted(rows, key=lambda row: row[3])}
