@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,11 @@ class Question:
     def plan(self) -> Plan:
         return compile_set(list(self.patterns))
 
+    @cached_property
+    def oracle_rows(self) -> dict[int | None, list[Row]]:
+        """Rows of the oracle by horizon, as far as they were asked for."""
+        return {}
+
     @property
     def events(self) -> Events:
         return Events(list(self.data), id=self.id, order_by=self.order_by, dedupe=self.dedupe)
@@ -84,6 +89,7 @@ class Inputs:
 # The sequence engine
 
 
+@lru_cache(1024)  # several engines are asked the same, and patterns are parsed from their texts
 def ask_sequence(seed: int, keyed: bool) -> Question:
     """One to three patterns, simple ones and ones with conditions on columns of every kind, over several keys."""
     chooser = SeededChooser(seed)
@@ -137,6 +143,12 @@ def write_sequence(texts: Sequence[str], data: Sequence[Mapping[str, Any]], sche
 
 def oracle(question: Question, horizon: int | None = None) -> list[Row]:
     """The same rows as the oracle finds them, as far as they are decided at a horizon."""
+    if horizon not in question.oracle_rows:
+        question.oracle_rows[horizon] = _oracle(question, horizon)
+    return list(question.oracle_rows[horizon])
+
+
+def _oracle(question: Question, horizon: int | None) -> list[Row]:
     detection = detect(
         list(question.patterns),
         read_events(question.events),
@@ -170,6 +182,7 @@ def _micros(moment: Any) -> int | None:
     return None if moment is None else (moment - EPOCH) // dt.timedelta(microseconds=1)
 
 
+@lru_cache(1024)
 def ask_one_way(seed: int, keyed: bool) -> Question:
     """What the sequence engine is asked, where all patterns are partitioned in one way."""
     question = ask_sequence(seed, keyed)
@@ -182,6 +195,7 @@ def ask_one_way(seed: int, keyed: bool) -> Question:
 # Assembling
 
 
+@lru_cache(1024)
 def ask_assembled(seed: int, keyed: bool) -> Question:
     """Patterns whose matches do not depend on one another, over events that all of them may want."""
     chance = random.Random(f"assembled {seed}")

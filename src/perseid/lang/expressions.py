@@ -192,10 +192,13 @@ EXPRESSION_TYPES = (
 )  # fmt: skip
 
 
+_FIELD_NAMES = {kind: tuple(f.name for f in fields(kind)) for kind in EXPRESSION_TYPES}
+
+
 def children(expr: Expr) -> Iterator[Expr]:
     """The direct sub-expressions, left to right."""
-    for f in fields(expr):
-        value = getattr(expr, f.name)
+    for name in _FIELD_NAMES[type(expr)]:
+        value = getattr(expr, name)
         if isinstance(value, EXPRESSION_TYPES):
             yield value
         elif isinstance(value, tuple):
