@@ -134,7 +134,7 @@ def random_plan(seed: int) -> tuple[UncertainPlan, Rows]:
 MATCHES = (
     "At a [v = 1] -> At b must (v = 2) -> At+ c must (v > 0) -> At d [v = 0]",
     "At a [v = 1] -> At b [b.v >= a.v] -> At c [c.v < b.v]",
-    "At+ a -> At+ b [v = 1] -> At+ c",
+    "At+ a -> At+ b [v = 1] -> At c",
     "At a, At b [v = 2], At c",
 )
 

@@ -104,6 +104,9 @@ EXPLODING = (
     "SELECT <pair>{x}{y}</pair> FROM S//a->x JOIN{x = y, 9 seconds} S//a->y",
     "S//a->x JOIN{x = y AND x < y, forever} S//a->y",
 )
+WIDTHS = ((4, 12), (8, 6), (12, 3), (16, 2))
+"""Equal values of a document, and documents. Two variables on each side have the fourth power of a width as notifications of
+one pair of documents, and the engine has no limit on them: wider documents exceed any bound on time."""
 
 
 def _equal_document(chance: random.Random, number: int, second: int, width: int) -> Document:
@@ -128,8 +131,8 @@ def make_join_input(seed: int) -> Adversarial:
     if roll < 0.75:
         question = ask(chance.randrange(2_000))
     else:
-        width, count = chance.choice(((4, 12), (10, 6), (20, 4), (60, 2)))
-        texts = {f"q{i}": chance.choice(EXPLODING) for i in range(chance.choice((1, 3, 20)))}
+        width, count = chance.choice(WIDTHS)
+        texts = {f"q{i}": chance.choice(EXPLODING) for i in range(chance.choice((1, 3, 6)))}
         times = [chance.choice((0, 0, SECOND, 20 * SECOND, v.EARLIEST, v.LATEST)) for _ in range(count)]
         documents = [_equal_document(chance, i, time, width) for i, time in enumerate(times)]
         question = Question(texts, tuple(documents))

@@ -38,7 +38,9 @@ def _inner_places(sealed: Sealed) -> list[tuple[int, int, int]]:
         for at, name in enumerate(table.schema.names):
             if name in ("state", "machine"):
                 values = table.column(at).to_pylist()
-                found += [(number, at, row) for row, value in enumerate(values) if value]
+                found += [
+                    (number, at, row) for row, value in enumerate(values) if value and isinstance(value, bytes | str)
+                ]
     return found
 
 

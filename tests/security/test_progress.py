@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from perseid.engines import registry
 from perseid.engines.joins import register
 from perseid.engines.models import watching
 from perseid.engines.registry import engines
@@ -45,7 +46,8 @@ KINDS = {"trees": {"document"}, "joins": {"document", "state"}, "uncertain": {"p
 
 
 def test_every_engine_has_adversarial_inputs() -> None:
-    assert set(MAKERS) == set(engines())
+    others = {engine.name for engine in registry._others}  # of other packages, as that of the contract tests
+    assert set(MAKERS) == set(engines()) - others
 
 
 @pytest.fixture(autouse=True)
@@ -68,8 +70,8 @@ def warm_up(name: str) -> None:
         base_model_states(name)
 
 
-def check_progress(name: str, seeds: Iterable[int], log: Path) -> Counter[str]:
-    """Run the inputs of an engine; their outcomes, which include results and typed errors of every kind of input."""
+def check_progress(name: str, seeds: Iterable[int], log: Path) -> tuple[Counter[str], Counter[str]]:
+    """Run the inputs of an engine; how many of each kind had a result, and how many ended in a typed error."""
     warm_up(name)
     outcomes = run_inputs(name, MAKERS[name], seeds, log)
     print(name, dict(outcomes))
@@ -78,16 +80,13 @@ def check_progress(name: str, seeds: Iterable[int], log: Path) -> Counter[str]:
     for outcome, count in outcomes.items():
         kind, end = outcome.split(": ")
         (results if end == RESULT else errors)[kind] += count
-    kinds = KINDS.get(name, {"model", "state"} if name in ("models", "rules") else {"pattern", "state"})
-    for kind in kinds:
-        assert results[kind] >= 3, f"{name}: no results of {kind}: {outcomes}"
-        assert errors[kind] >= 1, f"{name}: no typed errors of {kind}: {outcomes}"
-    return outcomes
+    return results, errors
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_adversarial_inputs_end_within_their_bounds(name: str, tmp_path: Path) -> None:
-    check_progress(name, range(INPUTS), tmp_path / "last_input.log")
+    results, errors = check_progress(name, range(INPUTS), tmp_path / "last_input.log")
+    assert min(results.total(), errors.total()) >= 5, (results, errors)
 
 
 @pytest.mark.deep
@@ -96,5 +95,8 @@ def test_adversarial_inputs_end_within_their_bounds(name: str, tmp_path: Path) -
 @pytest.mark.parametrize("name", MAKERS)
 def test_many_adversarial_inputs_end_within_their_bounds(name: str, block: int, tmp_path: Path) -> None:
     first = BASE + block * BLOCK_INPUTS
-    outcomes = check_progress(name, range(first, first + BLOCK_INPUTS), tmp_path / "last_input.log")
-    assert outcomes.total() == BLOCK_INPUTS
+    results, errors = check_progress(name, range(first, first + BLOCK_INPUTS), tmp_path / "last_input.log")
+    assert results.total() + errors.total() == BLOCK_INPUTS
+    for kind in KINDS.get(name, {"model", "state"} if name in ("models", "rules") else {"pattern", "state"}):
+        # Documents of joins end as bad documents, which count as typed errors.
+        assert min(results[kind], errors[kind]) >= 5, (kind, results, errors)
