@@ -51,3 +51,16 @@ def test_uncertain_state_with_a_column_twice_is_a_state_error(name: str) -> None
         uncertain.report(wrong)
     with pytest.raises(StateError):
         uncertain.step(plan, rows, wrong, Clock(None, 9_000_000, False))
+
+
+@pytest.mark.parametrize("name", ["known", "done"])
+def test_uncertain_state_without_its_steps_is_a_state_error(name: str) -> None:
+    plan, rows = chain(6)
+    state = uncertain.step(plan, rows, None, Clock(None, None, False)).state
+    assert state is not None
+    sealed = unseal(state)
+    wrong = seal({fact: about for fact, about in sealed.facts.items() if fact != name}, sealed.tables)
+    with pytest.raises(StateError):
+        uncertain.report(wrong)
+    with pytest.raises(StateError):
+        uncertain.step(plan, rows, wrong, Clock(None, 9_000_000, False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perseid.engines import registry
+from perseid.engines import ahead, registry
 from perseid.engines.joins import register
 from perseid.engines.models import watching
 from perseid.engines.registry import engines
@@ -60,6 +61,9 @@ def _smaller_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def warm_up(name: str) -> None:
     """Load the kernels of an engine and make its base states, which is no part of the time of an input."""
+    folders = {"trees": ("trees",), "joins": ("trees", "joins"), "uncertain": ("uncertain",)}
+    for module in ahead.modules(folders.get(name, ("sequence", "disorder", "models"))):
+        importlib.import_module(module)
     if name in PATTERN_ENGINES:
         base_shards(name)
     elif name in ("trees", "joins"):

@@ -203,7 +203,9 @@ def open_state(state: bytes) -> Sealed:
     sealed = unseal(state)
     check_owner(sealed, NAME, (VERSION,))
     facts = sealed.facts
-    steps = [facts.get("known"), facts.get("done")]
+    if not {"known", "done"} <= set(facts):
+        raise StateError(_SHAPE)
+    steps = [facts["known"], facts["done"]]
     kinds, read, patterns = facts.get("kinds"), facts.get("read"), facts.get("patterns")
     if not (_are_texts(kinds) and _are_texts(read) and isinstance(patterns, list)):
         raise StateError(_SHAPE)
