@@ -28,6 +28,7 @@ from perseid.compile.threads import (
     Waiting,
     Watched,
 )
+from perseid.errors import SearchBudgetError
 from perseid.lang import ast
 from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Expr
@@ -38,6 +39,9 @@ from perseid.semantics.events import Event
 from perseid.semantics.oracle import of_kind
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation, identity, plain
+
+STEP_WORK = 8
+"""Work of an event that a partial match takes; an event that it is compared with is work of 1."""
 
 
 class Machine:
@@ -61,7 +65,16 @@ class Machine:
         self.one = self.pattern.skip.mode != "none"
         self.capped = 0
         """Attempts given up because more than the plan's cap were open."""
+        self.work = 0
+        """Work since the counter was set to 0, in eighths of a step of the search budget."""
+        self.max_work: int | None = None
+        """Work after which a search is a :class:`SearchBudgetError`; None for no limit."""
         self.simulation = Simulation(self) if self.pattern.context is not None else None
+
+    def _spend(self, eighths: int) -> None:
+        self.work += eighths
+        if self.max_work is not None and self.work > self.max_work:
+            raise SearchBudgetError(self.pattern.name, "steps", self.max_work // STEP_WORK, len(self.events))
 
     # the outside
 
@@ -194,6 +207,7 @@ class Machine:
         return all(self.check(test, bound, self.events[position]) for test in self.plan.steps[step].must)
 
     def _on_event(self, items: list[ListItem], position: int, start: int, inner: bool) -> list[ListItem]:
+        self._spend(len(items))
         items = self._on_time(items, self.events[position].time)
         fitting: set[int] = set()
         committed: set[int] = set()
@@ -501,6 +515,7 @@ class Machine:
 
     def fits(self, option: Wait, position: int) -> bool:
         """Is the event of the step's kind, and do the conditions that choose hold?"""
+        self.work += 1
         step = self.pattern.steps[option.step]
         event = self.events[position]
         if not of_kind(step.kind, event):
@@ -517,6 +532,7 @@ class Machine:
 
     def take(self, option: Wait, position: int) -> Thread | None:
         """The thread with the event, or None where ``must`` refuses it."""
+        self._spend(STEP_WORK)
         thread, event = option.path, self.events[position]
         unified = unify(self.pattern.steps[option.step].unify, event, thread.unified)
         assert unified is not None

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
+from perseid.engines.budget import DEFAULT_BUDGET, SearchBudget
 from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.models.deeds import Deeds, deeds_schema
 from perseid.engines.models.live import LiveModel
@@ -44,6 +45,8 @@ class ReactingPlan(ModelsPlan):
     until: int | None = None
     rounds: int = ROUNDS
     changes: int = CHANGES
+    budget: SearchBudget = DEFAULT_BUDGET
+    """Steps of the patterns, for one partition in one call."""
 
     @cached_property
     def digest(self) -> str:
@@ -123,6 +126,8 @@ class Running(Kept):
 def react(plan: ReactingPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
     """One call of a shard."""
     kept = _running(plan, state)
+    for watch in kept.watches.values():
+        watch.renew_budget(plan.budget)
     late, why, timely = by_time(rows, kept)
     accept(plan, rows, timely, kept)
     counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0, capped=-_capped(kept))
@@ -172,6 +177,7 @@ def _of(plan: ReactingPlan, kept: Running, key: Key) -> Reacting:
         kept.models[key] = LiveModel(plan.queries, plan.told)
     if key not in kept.watches:
         kept.watches[key] = PatternWatch(plan.queries, plan.patterns, dict(zip(plan.key, key, strict=True)))
+        kept.watches[key].renew_budget(plan.budget)
     return Reacting(plan.rules, kept.models[key], kept.watches[key], plan.rounds, plan.changes)
 
 

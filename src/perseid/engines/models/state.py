@@ -250,9 +250,16 @@ def report(state: bytes) -> StateReport:
     """What a state holds, for people."""
     sealed = unseal(state)
     check_owner(sealed, NAME, (VERSION,))
+    try:
+        return _report_of(sealed, len(state))
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError, pa.ArrowException):
+        raise StateError(_SHAPE, hint=GO_BACK) from None
+
+
+def _report_of(sealed: Sealed, size: int) -> StateReport:
     keys, waiting, nodes, *_ = sealed.tables
     if "seen" in waiting.schema.names:
-        return _report_of_frames(sealed, waiting, len(state))
+        return _report_of_frames(sealed, waiting, size)
     names = [name for name in keys.schema.names if name.startswith("key ")]
     counts: dict[int, int] = {}
     for model in nodes.column("model").to_pylist():
@@ -270,7 +277,7 @@ def report(state: bytes) -> StateReport:
         min(times, default=None),
         {},
         told,
-        len(state),
+        size,
     )
 
 

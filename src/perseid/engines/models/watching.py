@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from perseid.compile.compiler import compile_set
-from perseid.compile.interpreter import Machine
+from perseid.compile.interpreter import STEP_WORK, Machine
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.compile.threads import Pending, Waiting
+from perseid.engines.budget import DEFAULT_BUDGET, PYTHON_STEP_COST, STEPS_PER_EVENT, SearchBudget
 from perseid.engines.models.events import PLACE, TIME, TYPE, event_values
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
@@ -47,10 +48,20 @@ def planned(rules: Rules, key: Sequence[str], beside: Beside | None = None) -> l
 
 
 class PatternWatch:
-    """The patterns of a plan over one model. Matches are those of the whole run, each told when it is decided."""
+    """The patterns of a plan over one model. Matches are those of the whole run, each told when it is decided.
+
+    A pattern that exceeds the search budget, for one partition between two calls of :meth:`renew_budget`, is a
+    :class:`SearchBudgetError`.
+    """
 
     def __init__(self, queries: Queries, plans: Iterable[tuple[Plan, Watched]], key: Mapping[str, Any]) -> None:
         self.streams = [PatternStream(queries, plan, watched, key) for plan, watched in plans]
+
+    def renew_budget(self, budget: SearchBudget) -> None:
+        """Start a call, in which each partition of each pattern has this budget."""
+        for stream in self.streams:
+            for one in stream.watched_by:
+                one.renew_budget(budget)
 
     def take(self, time: int, told: Told) -> list[Match]:
         return [match for stream in self.streams for match in stream.take(time, told)]
@@ -117,9 +128,17 @@ class WatchedPattern:
         self.passed: int | None = None
         self.capped = 0
         """Attempts that machines gave up which are there no more."""
+        self.max_work = _max_work(DEFAULT_BUDGET)
+
+    def renew_budget(self, budget: SearchBudget) -> None:
+        self.max_work = _max_work(budget)
+        for machine in self.machines.values():
+            machine.work, machine.max_work = 0, self.max_work
 
     def feed(self, event: Event) -> Iterator[Match]:
         machine = self.machine(event)
+        assert machine.max_work is not None
+        machine.max_work += STEPS_PER_EVENT * STEP_WORK
         machine.feed(event)
         return self._collect(machine)
 
@@ -130,6 +149,7 @@ class WatchedPattern:
         machine = self.machines.get(key)
         if machine is None:
             machine = self.machines[key] = Machine(self.plan, self.pattern, False, {})
+            machine.max_work = self.max_work
         return machine
 
     def advance(self, watermark: int) -> list[Match]:
@@ -155,6 +175,11 @@ class WatchedPattern:
     def _collect(self, machine: Machine) -> Iterator[Match]:
         for raw in sorted(machine.collect(), key=_by_end):
             yield placed_match(self.core, raw, machine.events, self.columns, {})
+
+
+def _max_work(budget: SearchBudget) -> int:
+    """Work beside that of each event: a step in Python counts for many, as one with conditions in Python does."""
+    return budget.max_steps * STEP_WORK // PYTHON_STEP_COST
 
 
 def _deadlines(machine: Machine) -> Iterator[int]:

@@ -203,7 +203,9 @@ def open_state(state: bytes) -> Sealed:
     sealed = unseal(state)
     check_owner(sealed, NAME, (VERSION,))
     facts = sealed.facts
-    steps = [facts.get("known"), facts.get("done")]
+    if not {"known", "done"} <= set(facts):
+        raise StateError(_SHAPE)
+    steps = [facts["known"], facts["done"]]
     kinds, read, patterns = facts.get("kinds"), facts.get("read"), facts.get("patterns")
     if not (_are_texts(kinds) and _are_texts(read) and isinstance(patterns, list)):
         raise StateError(_SHAPE)
@@ -212,6 +214,8 @@ def open_state(state: bytes) -> Sealed:
     if not all(isinstance(one, dict) for one in patterns):
         raise StateError(_SHAPE)
     if len(sealed.tables) != 1 + len(read or ()) + sum(_tables(one) for one in patterns):
+        raise StateError(_SHAPE)
+    if any(len(set(table.schema.names)) < table.num_columns for table in sealed.tables):
         raise StateError(_SHAPE)
     return sealed
 
@@ -476,7 +480,8 @@ def report(state: bytes) -> StateReport:
     sealed = open_state(state)
     facts = sealed.facts
     waiting = sealed.tables[0]
-    times = waiting.column("time").to_pylist() if "time" in waiting.schema.names else []
+    (moments,) = _fields(waiting, pa.schema([("time", pa.int64())]))
+    times = moments.to_pylist()
     shards = facts.get("shards")
     held, place, events = {}, 1 + len(facts["read"]), waiting.num_rows
     for one in facts["patterns"]:

@@ -1,0 +1,78 @@
+"""The search budget of patterns that rules wait for: exploding ones end with a typed error, locally and in a shard."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import perseid as ps
+from perseid.engines.budget import SearchBudget
+from perseid.engines.contract import Clock
+from perseid.engines.models import shard, watching
+from perseid.engines.models.engine import rules_step
+from perseid.engines.models.plan import ROLES
+from perseid.testing.random_patterns import SECOND
+from tests.engines.test_rules_stream import Row, plan_of, rows_of
+from tests.engines.test_search_budget import cpu_seconds
+
+MODEL = "model site node A (n bigint) query q(a) find a: A "
+DIVIDED = "match found q+ a -> found q+ b -> found q+ c -> found q+ d where count(d) = 77 within 1 day"
+COMBINED = "match found q a ->> found q b ->> found q c ->> found q d ->> found q e ->> found q f within 1 day"
+PAIRS = "match found q a ->> found q b within 1 day"
+SECONDS_ALLOWED = 30.0
+
+
+def rules_of(match: str) -> Any:
+    return ps.metamodel(f"{MODEL} pattern p {match} rule r on p do emit told(1 as n)").rules
+
+
+def created(count: int, first: int = 0) -> list[Row]:
+    names = range(first, first + count)
+    return [(i * SECOND, {"change": "create", "element": f"a{i}", "kind": "A", "site": "s"}) for i in names]
+
+
+@pytest.mark.parametrize("match", [DIVIDED, COMBINED])
+def test_exploding_pattern_of_a_rule_ends_with_an_error_that_names_it(
+    match: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "STEPS_PER_EVENT", 5)
+    plan = replace(plan_of(rules_of(match)), budget=SearchBudget(5_000, 1))
+
+    def search() -> None:
+        with pytest.raises(ps.SearchBudgetError, match=r"^Pattern p exceeded its search budget: .* steps"):
+            rules_step(plan, rows_of(created(60)), None, Clock(ended=True))
+
+    assert cpu_seconds(search) < SECONDS_ALLOWED
+
+
+def test_exploding_pattern_of_a_rule_ends_locally_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "STEPS_PER_EVENT", 5)
+    monkeypatch.setattr(watching, "PYTHON_STEP_COST", 5_000)
+    rows = [{**dict.fromkeys(ROLES), **row, "ts": time / SECOND} for time, row in created(30)]
+    model = ps.metamodel(f"{MODEL} pattern p {DIVIDED} rule r on p do emit told(1 as n)")
+    with pytest.raises(ps.SearchBudgetError, match="Pattern p exceeded"):
+        ps.react(ps.model(rows, model))
+
+
+def test_each_call_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "STEPS_PER_EVENT", 0)
+    plan = replace(plan_of(rules_of(PAIRS)), budget=SearchBudget(20_000, 1))
+    with pytest.raises(ps.SearchBudgetError, match="Pattern p exceeded"):
+        rules_step(plan, rows_of(created(30)), None, Clock(ended=True))
+    for restarts in (False, True):
+        state, emitted = None, 0
+        for first in range(0, 30, 3):
+            if restarts:
+                shard._KEPT.clear()
+            step = rules_step(plan, rows_of(created(3, first)), state, Clock(None, (first + 3) * SECOND - 1, False))
+            state = step.state
+            emitted += step.rows["what"].to_pylist().count("emitted")
+        assert emitted == 30 * 29 // 2
+
+
+def test_events_add_to_the_budget() -> None:
+    plan = replace(plan_of(rules_of(PAIRS)), budget=SearchBudget(1, 1))
+    done = rules_step(plan, rows_of(created(30)), None, Clock(ended=True))
+    assert done.rows["what"].to_pylist().count("emitted") == 30 * 29 // 2

@@ -1,0 +1,182 @@
+"""Adversarial patterns over uncertain streams, rows that are no distributions, and changed states, from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from perseid.engines.contract import Clock, Rows, Step
+from perseid.engines.rows import take_rows
+from perseid.engines.uncertain.engine import UNCERTAIN, make_plan, report, step
+from perseid.engines.uncertain.plan import UncertainPlan
+from perseid.engines.uncertain.streams import CHANCE, Known, Sampling, Stream, Streams
+from perseid.errors import PerseidError
+from perseid.lang.parser import parse_pattern
+from perseid.semantics import values as v
+from perseid.semantics.resolve import resolve
+from perseid.testing.random_beliefs import rows_of
+from tests.engines.test_uncertain_stream import NOTHING, chain, planned
+from tests.security.adversarial_patterns import PatternWriter
+from tests.security.adversarial_states import mutate_state
+from tests.security.progress import Adversarial, Calls
+
+SECOND = 1_000_000
+TRIES = 12
+RANDOM_CASES = 4_000
+"""Seeds of random cases of the stream tests, which the streams here run with other cuts."""
+CHANCES = (0.0, 0.1, 0.3, 0.5, 1.0, 1.0)
+NO_CHANCES = (-0.5, 1.5, 1e300, float("nan"), float("inf"), None)
+
+
+def write_pattern(chance: random.Random) -> str:
+    """Repetitions in one another over uncertain events, which need many states or samples."""
+    links = chance.choice((["->"], ["->"], [","], ["->>"]))
+    writer = PatternWriter(chance, links)
+    text = writer.sequence(chance.choice((0, 1, 1, 2)))
+    clauses = [
+        f"pattern p match {text}",
+        f"within {chance.choice(('2 seconds', '5 seconds', '60 seconds', 'forever'))}",
+    ]
+    clauses += ["partition by k"] if chance.random() < 0.5 else []
+    clauses += [f"where {writer.where()}"] if chance.random() < 0.2 else []
+    clauses += [f"selection {chance.choice(('successor', 'next'))}"] if chance.random() < 0.1 else []
+    return "\n".join(clauses)
+
+
+def make_rows(chance: random.Random) -> list[dict[str, Any]]:
+    """Beliefs about a few keys or many; some rows are no distributions, some have extreme times."""
+    steps, keys, values = chance.choice(((3, 3, 3), (6, 2, 2), (10, 1, 3), (4, 12, 1), (20, 1, 1)))
+    wrong = chance.random() < 0.2
+    first = chance.choice((0, 0, 0, v.EARLIEST // SECOND + 1, v.LATEST // SECOND - 40))
+    rows = []
+    for at in range(steps):
+        second = first + at * chance.choice((1, 1, 1, 2))
+        for k in range(keys):
+            for value in range(values):
+                share = chance.choice(NO_CHANCES) if wrong and chance.random() < 0.1 else chance.choice(CHANCES)
+                known = share if share is None or wrong else share / values
+                row = {"type": chance.choice("AAAB"), "time": second * SECOND, "k": k, "v": value, CHANCE: known}
+                rows.append(row if chance.random() < 0.95 else {**row, "k": None})
+    return rows
+
+
+def _streams(chance: random.Random) -> Streams:
+    of = ("k",) if chance.random() < 0.8 else ()
+    known = [chance.choice((Known.INDEPENDENT, Known.INDEPENDENT, Known.CERTAIN)) for _ in "AB"]
+    parts = [
+        Stream(type_, one, of, () if one is Known.CERTAIN else ("v",)) for type_, one in zip("AB", known, strict=True)
+    ]
+    sampling = Sampling(0.25, 0.25, 1, always=chance.random() < 0.2)
+    return Streams(tuple(parts), SECOND if chance.random() < 0.8 else None, sampling)
+
+
+def _stream(plan: UncertainPlan, rows: Rows, chance: random.Random) -> Calls:
+    """All rows in one call, or in several whose watermarks jump."""
+    if chance.random() < 0.4:
+        yield partial(step, plan, rows, None, Clock(ended=True))
+        return None
+    todo = list(range(len(rows)))
+    if chance.random() < 0.5:
+        chance.shuffle(todo)
+    state, now = None, None
+    while todo:
+        size = chance.randint(1, len(todo))
+        some, todo = take_rows(rows, np.array(sorted(todo[:size]), np.int64)), todo[size:]
+        done: Step = yield partial(step, plan, some, state, Clock(None, now, False))
+        state = done.state
+        if chance.random() < 0.5:
+            jump = chance.choice((0, SECOND, 5 * SECOND, 3600 * SECOND, v.LATEST, v.EARLIEST))
+            now = jump if now is None else max(now, jump)
+    yield partial(step, plan, take_rows(rows, NOTHING), state, Clock(now, None, True))
+    return None
+
+
+class BeliefInput:
+    """A pattern over an uncertain stream; its text is known once it is drawn."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(f"belief {seed}")
+        self.text = "no pattern yet"
+
+    def calls(self) -> Calls:
+        chance = self.chance
+        rows = rows_of(make_rows(chance))
+        types = {name: column.type for name, column in rows.columns.items()}
+        last: PerseidError | None = None
+        for _ in range(TRIES):
+            self.text, streams = write_pattern(chance), _streams(chance)
+            try:
+                pattern = yield lambda: resolve(parse_pattern(self.text))
+                plan = yield partial(make_plan, [pattern], streams, types)
+                break
+            except PerseidError as error:
+                last = error
+        else:
+            assert last is not None
+            raise last
+        return (yield from _stream(plan, rows, chance))
+
+
+@cache
+def random_plan(seed: int) -> tuple[UncertainPlan, Rows]:
+    """The plan and rows of the first random case of the stream tests from a seed on."""
+    found = planned(seed, sampled=seed % 3 == 0)
+    while found is None:
+        seed += 1
+        found = planned(seed, sampled=seed % 3 == 0)
+    return found[:2]
+
+
+MATCHES = (
+    "At a [v = 1] -> At b must (v = 2) -> At+ c must (v > 0) -> At d [v = 0]",
+    "At a [v = 1] -> At b [b.v >= a.v] -> At c [c.v < b.v]",
+    "At+ a -> At+ b [v = 1] -> At c",
+    "At a, At b [v = 2], At c",
+)
+
+
+@cache
+def base_states() -> Sequence[tuple[UncertainPlan, Rows, bytes]]:
+    """Plans, their rows and states in the middle of a stream: exact, sampled, and waiting only."""
+    found = []
+    for match in MATCHES:
+        for window in ("within 5 seconds", "within forever"):
+            plan, rows = chain(8, window, match)
+            waiting = step(plan, rows, None, Clock(None, None, False)).state
+            state = step(plan, take_rows(rows, NOTHING), waiting, Clock(None, 4 * SECOND - 1, False)).state
+            found += [(plan, rows, one) for one in (waiting, state) if one is not None]
+    return found
+
+
+def _changed_state(chance: random.Random) -> Adversarial:
+    plan, rows, state = chance.choice(base_states())
+    what, changed = mutate_state(state, chance)
+
+    def calls() -> Calls:
+        yield partial(report, changed)
+        given = take_rows(rows, np.flatnonzero(np.asarray(rows.time) >= 6 * SECOND))
+        now = chance.choice((5 * SECOND, 9 * SECOND, 3600 * SECOND, v.LATEST))
+        done: Step = yield partial(step, plan, given, changed, Clock(None, now, False))
+        yield partial(step, plan, take_rows(rows, NOTHING), done.state, Clock(now, None, True))
+        return None
+
+    return Adversarial("state", lambda: f"{plan.asked[0].pattern.name}: {what}", calls())
+
+
+def make_belief_input(seed: int) -> Adversarial:
+    """An adversarial pattern, a random case with other cuts, or a state that was changed."""
+    assert UNCERTAIN.step is step
+    chance = random.Random(f"beliefs {seed}")
+    roll = chance.random()
+    if roll < 0.45:
+        return _changed_state(chance)
+    if roll < 0.6:
+        number = chance.randrange(RANDOM_CASES)
+        plan, rows = random_plan(number)
+        return Adversarial("pattern", lambda: f"case {number}", _stream(plan, rows, chance))
+    made = BeliefInput(seed)
+    return Adversarial("pattern", lambda: made.text, made.calls())

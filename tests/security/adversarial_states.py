@@ -1,0 +1,53 @@
+"""States of engines with something changed in them, at any depth, under the right checksum."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pyarrow as pa
+
+from perseid.engines.state import Sealed, seal, unseal
+from tests.contract.hostile import mutations, spoiled
+
+
+def mutate_state(state: bytes, chance: random.Random) -> tuple[str, bytes]:
+    """What was changed, and the state with that change: in it, in a state inside it, or in a JSON text inside it."""
+    sealed = unseal(state)
+    inner = _inner_places(sealed)
+    if inner and chance.random() < 0.6:
+        table, column, row = chance.choice(inner)
+        name = sealed.tables[table].schema.names[column]
+        before = sealed.tables[table].column(column)[row].as_py()
+        if isinstance(before, bytes):
+            what, after = mutate_state(before, chance)
+        else:
+            what, after = "JSON text", json.dumps(spoiled(json.loads(before), chance))
+        return f"{name} {row} in table {table}: {what}", _with_value(sealed, table, column, row, after)
+    if chance.random() < 0.2 and sealed.facts:
+        return "one fact", seal(spoiled(dict(sealed.facts), chance), sealed.tables)
+    ((what, changed),) = mutations(state, 1, chance.randrange(1 << 60))
+    return what, changed
+
+
+def _inner_places(sealed: Sealed) -> list[tuple[int, int, int]]:
+    """Table, column and row of every state and every machine that a state contains."""
+    found = []
+    for number, table in enumerate(sealed.tables):
+        for at, name in enumerate(table.schema.names):
+            if name in ("state", "machine"):
+                values = table.column(at).to_pylist()
+                found += [
+                    (number, at, row) for row, value in enumerate(values) if value and isinstance(value, bytes | str)
+                ]
+    return found
+
+
+def _with_value(sealed: Sealed, number: int, at: int, row: int, value: Any) -> bytes:
+    table = sealed.tables[number]
+    values = table.column(at).to_pylist()
+    values[row] = value
+    column = pa.array(values, table.schema.field(at).type)
+    changed = table.set_column(at, table.schema.names[at], column)
+    return seal(sealed.facts, (*sealed.tables[:number], changed, *sealed.tables[number + 1 :]))

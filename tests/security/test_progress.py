@@ -1,0 +1,106 @@
+"""Every call of every engine returns or raises a typed error within its bound, whatever it is given."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from perseid.engines import ahead, registry
+from perseid.engines.joins import register
+from perseid.engines.models import watching
+from perseid.engines.registry import engines
+from perseid.engines.sequence import run as sequence_run
+from tests.contract.subscriptions import _READ
+from tests.security.adversarial_beliefs import base_states as base_belief_states
+from tests.security.adversarial_beliefs import make_belief_input
+from tests.security.adversarial_documents import make_join_input, make_tree_input, warm_up_documents
+from tests.security.adversarial_models import base_states as base_model_states
+from tests.security.adversarial_models import make_model_input
+from tests.security.adversarial_patterns import base_shards, make_pattern_input
+from tests.security.progress import RESULT, Adversarial, run_inputs
+
+BASE = int(os.environ.get("PERSEID_SEEDS", "2000000"))
+INPUTS = 40
+"""Inputs of each engine in the ordinary run."""
+BLOCKS, BLOCK_INPUTS = 10, 1_000
+"""Inputs of each engine in the deep run."""
+STEPS_PER_EVENT, ATTEMPT_STEPS_PER_EVENT = 50, 20
+"""Smaller than those of the engine, so that searches that exceed their budget end soon."""
+
+PATTERN_ENGINES = ("sequence", "aggressive", "assemble", "early", "adaptive", "conservative")
+MAKERS: dict[str, Callable[[int], Adversarial]] = {
+    **{name: partial(make_pattern_input, name) for name in PATTERN_ENGINES},
+    "trees": make_tree_input,
+    "joins": make_join_input,
+    "uncertain": make_belief_input,
+    "models": partial(make_model_input, "models"),
+    "rules": partial(make_model_input, "rules"),
+}
+KINDS = {"trees": {"document"}, "joins": {"document", "state"}, "uncertain": {"pattern", "state"}}
+"""Kinds of input by engine; the others have patterns and states, or models and states."""
+
+
+def test_every_engine_has_adversarial_inputs() -> None:
+    others = {engine.name for engine in registry._others}  # of other packages, as that of the contract tests
+    assert set(MAKERS) == set(engines()) - others
+
+
+@pytest.fixture(autouse=True)
+def _smaller_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequence_run, "STEPS_PER_EVENT", STEPS_PER_EVENT)
+    monkeypatch.setattr(watching, "STEPS_PER_EVENT", STEPS_PER_EVENT)
+    monkeypatch.setattr(sequence_run, "ATTEMPT_STEPS_PER_EVENT", ATTEMPT_STEPS_PER_EVENT)
+    monkeypatch.setattr(register, "_rows", _READ)  # subscriptions repeat; each text is parsed once
+
+
+def warm_up(name: str) -> None:
+    """Load the kernels of an engine and make its base states, which is no part of the time of an input."""
+    folders = {"trees": ("trees",), "joins": ("trees", "joins"), "uncertain": ("uncertain",)}
+    for module in ahead.modules(folders.get(name, ("sequence", "disorder", "models"))):
+        importlib.import_module(module)
+    if name in PATTERN_ENGINES:
+        base_shards(name)
+    elif name in ("trees", "joins"):
+        warm_up_documents()
+    elif name == "uncertain":
+        base_belief_states()
+    else:
+        base_model_states(name)
+
+
+def check_progress(name: str, seeds: Iterable[int], log: Path) -> tuple[Counter[str], Counter[str]]:
+    """Run the inputs of an engine; how many of each kind had a result, and how many ended in a typed error."""
+    warm_up(name)
+    outcomes = run_inputs(name, MAKERS[name], seeds, log)
+    print(name, dict(outcomes))
+    results: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    for outcome, count in outcomes.items():
+        kind, end = outcome.split(": ")
+        (results if end == RESULT else errors)[kind] += count
+    return results, errors
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_adversarial_inputs_end_within_their_bounds(name: str, tmp_path: Path) -> None:
+    results, errors = check_progress(name, range(INPUTS), tmp_path / "last_input.log")
+    assert min(results.total(), errors.total()) >= 5, (results, errors)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("name", MAKERS)
+def test_many_adversarial_inputs_end_within_their_bounds(name: str, block: int, tmp_path: Path) -> None:
+    first = BASE + block * BLOCK_INPUTS
+    results, errors = check_progress(name, range(first, first + BLOCK_INPUTS), tmp_path / "last_input.log")
+    assert results.total() + errors.total() == BLOCK_INPUTS
+    for kind in KINDS.get(name, {"model", "state"} if name in ("models", "rules") else {"pattern", "state"}):
+        # Documents of joins end as bad documents, which count as typed errors.
+        assert min(results[kind], errors[kind]) >= 5, (kind, results, errors)
