@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid.compile.compiler import compile_set
-from perseid.compile.interpreter import Machine, plan_matcher
+from perseid.compile.interpreter import Machine
+from perseid.compile.plan_matcher import plan_matcher
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import Detection, detect, oracle_matcher

@@ -13,6 +13,7 @@ from perseid.engines.contract import Clock
 from perseid.engines.models import shard, watching
 from perseid.engines.models.engine import rules_step
 from perseid.engines.models.plan import ROLES
+from perseid.semantics import model_rules
 from perseid.testing.random_patterns import SECOND
 from tests.engines.test_rules_stream import Row, plan_of, rows_of
 from tests.engines.test_search_budget import cpu_seconds
@@ -76,3 +77,16 @@ def test_events_add_to_the_budget() -> None:
     plan = replace(plan_of(rules_of(PAIRS)), budget=SearchBudget(1, 1))
     done = rules_step(plan, rows_of(created(30)), None, Clock(ended=True))
     assert done.rows["what"].to_pylist().count("emitted") == 30 * 29 // 2
+
+
+def test_rule_that_wakes_itself_up_to_a_far_watermark_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_rules, "MAX_MOMENTS", 50)
+    rules = ps.metamodel(
+        f"{MODEL} pattern beat match change set A.n a -> not lost q for 1 second return a.element as who "
+        "rule beats on beat do set who.n = 1 - who.n"
+    ).rules
+    rows = [*created(1), (SECOND, {"change": "set", "element": "a0", "attribute": "n", "value": "1", "site": "s"})]
+    plan = plan_of(rules)
+    rules_step(plan, rows_of(rows), None, Clock(None, 30 * SECOND, False))
+    with pytest.raises(ps.PerseidError, match="wakes again after 51 moments"):
+        rules_step(plan, rows_of(rows), None, Clock(None, 300 * SECOND, False))

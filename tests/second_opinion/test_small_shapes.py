@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from perseid.compile.compiler import compile_set
-from perseid.compile.interpreter import plan_matcher
+from perseid.compile.plan_matcher import plan_matcher
 from perseid.engines.sequence.matcher import batch_of
 from perseid.engines.sequence.numbered import number
 from perseid.engines.sequence.run import find

@@ -18,7 +18,7 @@ from perseid.errors import PerseidError
 CPU_BOUND_S = {"pattern": 5.0, "default budget": 20.0, "state": 5.0, "document": 10.0, "model": 10.0}
 """Processor time of the process that one call may take, by kind of input. Other load on the machine does not count.
 
-The longest calls of each kind take less than a fifth of it. A loop without progress takes any bound.
+A loop without progress takes any bound.
 """
 WALL_BOUND_S = 120.0
 """Time after which SIGALRM interrupts a call that runs Python code."""

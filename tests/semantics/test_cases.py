@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perseid.compile.compiler import compile_set
-from perseid.compile.interpreter import plan_matcher
+from perseid.compile.plan_matcher import plan_matcher
 from perseid.lang.parser import parse_file
 from perseid.semantics.binding import bind
 from perseid.semantics.detection import oracle_matcher

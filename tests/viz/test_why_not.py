@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import perseid as ps
 from perseid.compile.compiler import compile_set
-from perseid.compile.interpreter import plan_matcher
+from perseid.compile.plan_matcher import plan_matcher
 from perseid.lang.parser import parse_file
 from perseid.semantics.binding import bind
 from perseid.semantics.core import CorePattern

@@ -8,7 +8,7 @@ by the items that follow from it, in place, so the order stays the order of pref
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Expr
 from perseid.semantics import core as c
 from perseid.semantics.contexts import END_OF_TIME, Simulation
-from perseid.semantics.detection import Matcher, Partition, RawMatch
+from perseid.semantics.detection import RawMatch
 from perseid.semantics.events import Event
 from perseid.semantics.oracle import of_kind
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
@@ -680,33 +680,3 @@ class Machine:
 def _fixed(window: ast.TimeWindow) -> int:
     assert isinstance(window.duration, int), "parameters are bound before a pattern is compiled"
     return window.duration
-
-
-def plan_matcher(plan: Plan) -> Matcher:
-    """The interpreter as a matcher of the plan's patterns."""
-    by_name = {pattern.name: pattern for pattern in plan.patterns}
-
-    def run(
-        pattern: c.CorePattern,
-        events: Sequence[Event],
-        *,
-        horizon: int | None,
-        strictly_later: bool,
-        relations: Mapping[str, Relation],
-    ) -> Partition:
-        machine = Machine(plan, by_name[pattern.name], strictly_later, relations)
-        for event in events:
-            if horizon is None or event.time <= horizon:
-                machine.feed(event)
-        if horizon is None:
-            machine.finish()
-            return Partition(_ordered(machine.collect()), None, machine.capped)
-        machine.advance(horizon)
-        frontier = min([horizon, *(end - 1 for end in machine.held())])
-        return Partition(_ordered(machine.collect()), frontier, machine.capped)
-
-    return run
-
-
-def _ordered(found: list[RawMatch]) -> list[RawMatch]:
-    return sorted(found, key=lambda m: (m.end, m.taken[-1][1], m.taken[0][1]))

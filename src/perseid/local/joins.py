@@ -12,7 +12,7 @@ import pyarrow as pa
 from perseid.engines.joins.construction import constructed, nodes_by_side
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Joined, Joiner, merged_blocks, notified, pairs
+from perseid.engines.joins.joiner import Joined, Joiner, merged_blocks, notified, pairs, require_expandable
 from perseid.engines.joins.output import values_of
 from perseid.engines.joins.reading import ChainReader
 from perseid.engines.trees.formats import Lot, together
@@ -201,6 +201,7 @@ def _kept_by_row(
 
 
 def _expanded(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:
+    require_expandable(joined)
     for one in notified(joined, joiner.subscriptions):
         left, right = (int(numbers[n]) for n in ((one.newer, one.older) if one.row.swapped else (one.older, one.newer)))
         values = values_of(((one.row, one.nodes), *one.also), joiner, one.older, one.newer)

@@ -24,6 +24,8 @@ from perseid.semantics.values import Value
 
 ROUNDS, CHANGES = 100, 10_000
 """How many rounds a moment may have, and how many changes rules may ask for in it."""
+MAX_MOMENTS = 1_000_000
+"""Moments without a change from outside that one call may have, if its time goes on to a bound."""
 _STATES = {"found": "appeared", "updated": "updated", "lost": "disappeared"}
 
 
@@ -146,7 +148,7 @@ class Reacting:
             rounds = self.transact(wake + 1, (), matches)
             yield wake + 1, rounds
             woken += 1
-            if time is None and woken > self.changes:
+            if woken > (self.changes if time is None else MAX_MOMENTS):
                 fired = [life.rule for life in rounds[0].lives if life.state == "fired"]
                 raise self._limit(fired[0] if fired else "", f"wakes again after {woken:,} moments without a change")
 

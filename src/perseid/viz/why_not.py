@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perseid.compile.interpreter import plan_matcher
 from perseid.compile.plan import PatternPlan, Plan
+from perseid.compile.plan_matcher import plan_matcher
 from perseid.errors import BindingError, EventDataError, did_you_mean
 from perseid.lang.printer import print_kind
 from perseid.semantics import core as c

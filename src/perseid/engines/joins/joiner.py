@@ -26,6 +26,7 @@ from perseid.engines.joins.layout import (
     Store,
 )
 from perseid.engines.joins.values import extended, roomy
+from perseid.errors import LimitError
 
 FEW = 1_024
 """Documents that are worth letting go of."""
@@ -33,6 +34,10 @@ VIEW_BYTES = 1 << 27
 BLOCK = 256
 """Rows of what is found that are made Python's at once."""
 _SLICE_BYTES = 12
+MAX_ROWS_PER_DOCUMENT = 1 << 22
+"""Ways in which one document may join with earlier ones."""
+MAX_EXPANDED_PER_DOCUMENT = 1_000_000
+"""Notifications that a newer document may have, if each is a row of its own."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,12 @@ class Joiner:
         while done < last:
             done = join_documents(self.index, store, room, done, last, self.views)
             if done < last:
+                if self._room["found"] - int(self._told[N_FOUND]) > MAX_ROWS_PER_DOCUMENT:
+                    raise LimitError(
+                        f"A document joins with earlier ones in more than {MAX_ROWS_PER_DOCUMENT:,} ways "
+                        "(MAX_ROWS_PER_DOCUMENT).",
+                        hint="Compare values that occur once in a document, or a shorter window.",
+                    )
                 self._grow()
                 store = self.store()
                 room = self.room(room)
@@ -230,6 +241,20 @@ def _no_lists(count: int) -> Any:
     heads = np.empty((count, 2), np.int64)
     heads[:, 0], heads[:, 1] = -1, -2
     return heads
+
+
+def require_expandable(joined: Joined) -> None:
+    """Raise an error where a document has more notifications than may be rows of their own."""
+    if not len(joined.rows):
+        return
+    newer = joined.rows[:, y.O_NEWER]
+    most = int(np.bincount(newer - newer.min(), joined.rows[:, y.O_COUNT]).max())
+    if most > MAX_EXPANDED_PER_DOCUMENT:
+        raise LimitError(
+            f"With expand=True a document has {most:,} notifications; {MAX_EXPANDED_PER_DOCUMENT:,} are allowed "
+            "(MAX_EXPANDED_PER_DOCUMENT).",
+            hint="Leave out expand=True, or compare values that occur once in a document.",
+        )
 
 
 def pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:

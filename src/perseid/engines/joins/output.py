@@ -13,7 +13,7 @@ from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes
 from perseid.engines.joins.construction import Maker, constructed, nodes_by_side
 from perseid.engines.joins.graph import Kind, Row
 from perseid.engines.joins.index import Subscriptions
-from perseid.engines.joins.joiner import Joined, Joiner
+from perseid.engines.joins.joiner import Joined, Joiner, require_expandable
 from perseid.engines.joins.plan import BODIES, VALUES, JoinsPlan
 from perseid.engines.joins.state import EPOCH, given_columns
 
@@ -42,6 +42,8 @@ class Told:
         pair, entry = pair[alive], entry[alive]
         if not len(pair):
             return
+        if self.plan.expand:
+            require_expandable(joined)
         merged = merge_alternatives(joined, self.index, pair, entry)
         values: list[list[tuple[str, str]]] = []
         if self.plan.expand:

@@ -327,10 +327,17 @@ def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> Live
     return Lives(_read_keys(batch, of), newest, counted, _read_belief(belief, values))
 
 
+_NO_KEYS = (pa.types.is_map, pa.types.is_dictionary, pa.types.is_run_end_encoded, pa.types.is_union)
+"""Types that no key column has."""
+
+
 def _read_keys(batch: pa.RecordBatch, of: Sequence[str]) -> dict[str, Any]:
     if any(_KEY + name not in batch.schema.names for name in of):
         raise StateError(_SHAPE)
-    return {name: batch.column(_KEY + name) for name in of}
+    keys = {name: batch.column(_KEY + name) for name in of}
+    if any(is_kind(key.type) for key in keys.values() for is_kind in _NO_KEYS):
+        raise StateError(_SHAPE)
+    return keys
 
 
 def _read_belief(column: Any, values: int) -> Any:

@@ -1,0 +1,44 @@
+"""Output of subscriptions: documents whose equal values multiply end with all results, or with a typed error."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+import perseid as ps
+from perseid.engines.joins import joiner
+from perseid.errors import LimitError
+
+SECONDS_ALLOWED = 20.0
+TWICE = "S//r[//a->x][//b->y] FOLLOWED BY{x = u AND y = w, 1 hour} S//r[//a->u][//b->w]"
+
+
+def documents(count: int) -> Any:
+    """Two documents that have so many equal values of each kind: count ** 4 ways to join them."""
+    body = f"<r>{'<a>1</a>' * count}{'<b>1</b>' * count}</r>"
+    return ps.documents([{"ts": i, "body": body, "stream": "S"} for i in range(2)], body="body", type="stream")
+
+
+def table() -> Any:
+    return ps.subscriptions({"s": TWICE})
+
+
+def test_values_that_multiply_are_all_returned() -> None:
+    assert table().match(documents(12)).num_rows == 12**4
+
+
+def test_document_that_joins_in_too_many_ways_is_an_error_in_bounded_time() -> None:
+    table().match(documents(2))
+    begun = time.process_time()
+    with pytest.raises(LimitError, match="more than 4,194,304 ways"):
+        table().match(documents(60))
+    assert time.process_time() - begun < SECONDS_ALLOWED
+
+
+def test_notifications_beyond_the_limit_are_an_error_with_expand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joiner, "MAX_EXPANDED_PER_DOCUMENT", 81)
+    assert table().match(documents(3), expand=True).num_rows == 81
+    with pytest.raises(LimitError, match="256 notifications; 81 are allowed"):
+        table().match(documents(4), expand=True)
