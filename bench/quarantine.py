@@ -104,7 +104,7 @@ def run_job(spark: SparkSession, source: Path, scratch: Path, rules: tuple[str, 
         "path": str(source),
         "format": "parquet",
         "schema": "ts timestamp, type string, user bigint, n bigint",
-        "options": {"maxFilesPerTrigger": "1"},
+        "max_files_per_batch": 1,
     }
     job = {
         "job": "rules",

@@ -67,6 +67,13 @@ class Restoring:
         self._write([{"ts": BASE + timedelta(days=1), "type": "Z", "user": "u0", "n": -1}])
         self._write([{"ts": BASE + timedelta(days=2), "type": "Z", "user": "u0", "n": -2}])
 
+    def arrive_with_retraction(self) -> None:
+        """An A, a B, a later event, and then a B before the first one, which replaces it: a file each."""
+        begin = 5 * len(self.events)
+        for second, kind in ((0, "A"), (40, "B"), (45, "Z"), (10, "B")):
+            n = len(self.events)
+            self._write([{"ts": BASE + timedelta(seconds=begin + second), "type": kind, "user": "u9", "n": n}])
+
     def _event(self) -> dict[str, Any]:
         n = len(self.events)
         second = 5 * n - self._chance.choice((0, 0, 0, 20, 40))

@@ -61,7 +61,14 @@ def test_changes_in_postgres_are_replaced_after_a_restore(
     spark: SparkSession, postgres: Server, database: psycopg.Connection[Any], tmp_path: Path
 ) -> None:
     made = Restoring(spark, tmp_path, [Postgres(url=postgres.url, table="t")], disorder="aggressive")
-    made.play()
+    made.arrive(6)
+    made.run(6)
+    made.save()
+    made.arrive(3)
+    made.run(1)
+    made.restore()
+    made.arrive_with_retraction()
+    made.close()
     made.run(files_per_batch=2)
     rows = database.execute("select pattern, kind, match_id, revision, op from t").fetchall()
     assert {op for *_, op in rows} == {"+", "-"}, "some matches are retracted"
