@@ -126,7 +126,8 @@ class LimitError(PatternError):
 _BUDGET_ADVICE = {
     "steps": (
         "Bound the pattern: a shorter 'within', a condition on each repeated step, an upper bound such as A{1,5}, or "
-        "'after match skip past last'. If the search is meant to be that large, raise ps.events(…, max_steps=…)."
+        "'after match skip past last'. If the search is meant to be that large, raise ps.events(…, max_steps=…). The limit "
+        "for a pattern that a rule names is fixed."
     ),
     "matches": (
         "Bound the pattern: a shorter 'within', '->' in place of '->>', or 'after match skip past last'. If so many matches "

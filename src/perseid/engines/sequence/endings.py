@@ -106,19 +106,14 @@ def stopped_by(M: Arrays) -> int:
 
 
 @compiled
-def write_match(M: Arrays, at: int, kind: int, end: int) -> bool:
-    """Append a match to the output; False if there is no capacity or no budget for it."""
+def append_match(M: Arrays, at: int, kind: int, end: int) -> bool:
+    """Append a match to the output; False if there is no capacity for it."""
     t, w = M.tables, M.space
     count, unified = w[at + COUNT], t[S_UNIFIED_COUNT]
     to = w[C_OUT]
-    if w[C_KEY_MATCHES] >= w[C_MATCHES_END]:
-        w[C_KEY_MATCHES] = w[C_MATCHES_END] + 1
-        return False
     if to + MATCH_HEAD + 2 * unified + 2 * count > w[A_OUT_END]:
         w[C_FULL_AREA] = OUTPUT_AREA
         return False
-    w[C_KEY_MATCHES] += 1
-    w[C_STEPS] += count >> CHEAP_SHIFT
     w[to] = w[C_PARTITION]
     w[to + 1] = kind
     w[to + 2] = end
@@ -131,4 +126,18 @@ def write_match(M: Arrays, at: int, kind: int, end: int) -> bool:
         w[to + 2 * k] = w[w[A_TAKEN] + TAKEN_WIDTH * k + K_STEP]
         w[to + 2 * k + 1] = w[w[A_TAKEN] + TAKEN_WIDTH * k + K_POSITION]
     w[C_OUT] = to + 2 * count
+    return True
+
+
+@compiled
+def write_match(M: Arrays, at: int, kind: int, end: int) -> bool:
+    """Append a match to the output; False if there is no capacity or no budget for it."""
+    w = M.space
+    if w[C_KEY_MATCHES] >= w[C_MATCHES_END]:
+        w[C_KEY_MATCHES] = w[C_MATCHES_END] + 1
+        return False
+    if not append_match(M, at, kind, end):
+        return False
+    w[C_KEY_MATCHES] += 1
+    w[C_STEPS] += w[at + COUNT] >> CHEAP_SHIFT
     return True

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from perseid.engines.sequence.endings import accepted_end, begin_attempt, begin_key, stopped_by, waited, write_match
+from perseid.engines.sequence.endings import accepted_end, append_match, begin_attempt, begin_key, stopped_by, waited
 from perseid.engines.sequence.frames import bounds, clear_frame, fits, in_time, take, window_end
 from perseid.engines.sequence.jumps import bit_of, next_event, next_for, next_until
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, Ints2, compiled, entry
 from perseid.engines.sequence.options import options, wanted_by
 from perseid.engines.sequence.search import needed, search
+
+
+@compiled
+def count_tries(M: Arrays, tried: int) -> None:
+    """Add the steps of so many events tried; most paths of a straight pattern try too few for one."""
+    if tried >> CHEAP_SHIFT:
+        M.space[C_STEPS] += tried >> CHEAP_SHIFT
 
 
 @compiled
@@ -29,7 +36,7 @@ def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
                 tried += 1
                 position = next_for(M, at, step, position + 1, high, closing)
                 if position >= high or e[E_TIME, position] > closing:
-                    w[C_STEPS] += tried >> CHEAP_SHIFT
+                    count_tries(M, tried)
                     if horizon != NONE and waited(M, at, start, end, horizon) == FOREVER:
                         w[C_OPEN] = 1
                         w[C_WAKE] = min(w[C_WAKE], closing)
@@ -38,14 +45,14 @@ def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
                     break
             answer = take(M, at, step, position, at)
             if answer <= 0:
-                w[C_STEPS] += tried >> CHEAP_SHIFT
+                count_tries(M, tried)
                 return answer
         i += OP_WIDTH
-    w[C_STEPS] += tried >> CHEAP_SHIFT
+    count_tries(M, tried)
     over = accepted_end(M, at, start)
     if over == NONE:
         return GOES_ON
-    if not write_match(M, at, 0, over):
+    if not append_match(M, at, 0, over):
         return FULL
     w[C_FOUND] += 1
     return DECIDED
@@ -149,8 +156,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             resume = low
             w[C_HELD] = FOREVER
         w[C_PARTITION] = partition
-        begin_key(M, end - low)
-        w[C_MERGING] = 0
+        begun = False
         while True:
             passed = start
             start = next_event(M, max(start, resume), end, wanted)
@@ -170,25 +176,31 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                     opens[start] = 0
                 start += 1
                 continue
-            w[C_STEPS] += 1
+            if not begun:
+                # Most keys begin no attempt at all: they need no budget.
+                begun = True
+                begin_key(M, end - low)
+                w[C_MERGING] = 0
             if not straight:
+                # A start of a straight pattern takes bounded time and has one match at most: only its tries count.
+                w[C_STEPS] += 1
                 begin_attempt(M, end - low)
             if w[C_STEPS] > w[C_STEPS_END]:
                 w[C_START] = start
                 w[C_RESUME] = resume
                 answer = stopped_by(M)
-                if answer != SPENT:
+                if answer != SPENT and not straight:
                     w[C_STEPS] -= 1
                 return answer
             # Everything that starts with this event.
             written, held, capped = w[C_OUT], w[C_HELD], w[C_CAPPED]
-            steps, matches = w[C_STEPS], w[C_KEY_MATCHES]
+            steps, matches = w[C_STEPS] - (not straight), w[C_KEY_MATCHES]
             w[C_OPEN] = 0
             w[C_FOUND] = 0
             w[C_STUCK] = -1
             if merges and horizon != w[C_MERGE_HORIZON]:
                 w[C_MERGING] = 0
-            if not w[C_MERGING]:
+            if not merges or not w[C_MERGING]:
                 w[C_KEYS] = w[A_KEYS]
                 w[C_STARTED] += 1
             w[C_MATCHES] = 0
@@ -227,11 +239,11 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 answer = stopped_by(M)
                 if answer != SPENT:
                     # The start is searched again: what it cost so far does not count.
-                    w[C_STEPS] = steps - 1
+                    w[C_STEPS] = steps
                     w[C_KEY_MATCHES] = matches
                 return answer
             if merges:
-                merge_points(M, start, end, horizon, w[C_STEPS] - steps)
+                merge_points(M, start, end, horizon, w[C_STEPS] - steps - 1)
             if w[C_STUCK] >= 0 and (w[C_FOUND] or w[C_OPEN]):
                 w[w[C_STUCK] + 1] = -1  # It did not time out after all.
             if streams and not w[C_OPEN]:
@@ -254,8 +266,9 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
         resume = start
         w[C_START] = start
         w[C_HELD] = FOREVER
-        w[C_KEY_STEPS] = w[C_STEPS]
-        w[C_KEY_MATCHES] = 0
+        if begun:
+            w[C_KEY_STEPS] = w[C_STEPS]
+            w[C_KEY_MATCHES] = 0
     w[C_PARTITION] = partition
     return GOES_ON
 
