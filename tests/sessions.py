@@ -40,6 +40,7 @@ def configured(builder: Any, warehouse: Path, more: Mapping[str, str] | None = N
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
+        "spark.python.daemon.module": "tests.preloaded_daemon",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",

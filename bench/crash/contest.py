@@ -96,13 +96,13 @@ class Arena:
         """A copy of the checkpoint; it stays for later faults, which then go back further."""
         self.job = self._start()
         self._kinds: dict[str, Callable[[], None]] = {
+            "commit": self._commit,
+            "restore": self._restore,
+            "poison": self._poison,
             "workers": self._workers,
             "sink": self._sink,
             "driver": self._driver,
             "kernel": self._kernel,
-            "commit": self._commit,
-            "restore": self._restore,
-            "poison": self._poison,
             "broker": self._stop_broker,
             "disk": self._full_disk,
             "state": self._state,
