@@ -14,6 +14,7 @@ import pytest
 
 from perseid.engines.contract import Engine
 from perseid.engines.registry import answering
+from tests.blocks import blocks
 from tests.contract.inputs import answer, answers, inputs_of, run, without_numba
 
 every_engine = pytest.mark.parametrize("engine", answering("patterns").values(), ids=lambda engine: engine.name)
@@ -37,7 +38,7 @@ def test_it_has_inputs(engine: Engine) -> None:
 
 
 @every_engine
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(2, 4))
 def test_equals_the_oracle(engine: Engine, block: int) -> None:
     inputs = inputs_of(engine)
     found = 0
@@ -50,7 +51,7 @@ def test_equals_the_oracle(engine: Engine, block: int) -> None:
 
 
 @every_engine
-@pytest.mark.parametrize("count", [2, 3, 7])
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.deep), 7])
 def test_any_number_of_shards(engine: Engine, count: int) -> None:
     """Rows of one key stay together; where a key goes does not matter."""
     for seed in range(16):
@@ -87,7 +88,7 @@ def test_any_order_of_rows(engine: Engine) -> None:
 
 @every_engine
 def test_with_and_without_numba(engine: Engine) -> None:
-    seeds = range(20)
+    seeds = range(8)
     plain = without_numba("tests.contract.inputs", f"answers({engine.name!r}, {seeds!r})")
     assert plain == json.loads(json.dumps(answers(engine.name, seeds)))
 

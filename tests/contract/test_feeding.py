@@ -14,6 +14,7 @@ from perseid.engines.contract import Engine
 from perseid.engines.registry import engines
 from perseid.engines.state import seal, unseal
 from perseid.errors import StateError
+from tests.blocks import blocks
 from tests.contract.deep import deep_blocks, try_block
 from tests.contract.hostile import mutations
 from tests.contract.inputs import Question, answer, oracle, run, write_sequence
@@ -107,7 +108,7 @@ def test_what_stands_of_links_deep(engine: Engine, block: int) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", blocks(4, 8))
 def test_deep(block: int) -> None:
     check(range(10_000 + 250 * block, 10_250 + 250 * block))
 

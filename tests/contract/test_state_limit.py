@@ -13,6 +13,7 @@ from perseid.engines.contract import Clock, Engine
 from perseid.engines.disorder.state import read_state
 from perseid.engines.registry import engines
 from perseid.errors import LimitError
+from tests.blocks import blocks
 from tests.contract.inputs import Question, inputs_of
 from tests.contract.shards import shard_of, takes
 from tests.contract.streams import SECOND, Shard, calls_of
@@ -118,7 +119,7 @@ def random_events(chance: random.Random, count: int) -> list[dict[str, Any]]:
 
 
 @every_name
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", blocks(2, 4))
 def test_state_stays_within_the_limit_and_every_match_is_right(name: str, seed: int) -> None:
     """Whatever is dropped: each call fails or stays below the limit, and after an error a larger limit goes on."""
     engine, chance = engines()[name], random.Random(seed)

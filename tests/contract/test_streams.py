@@ -17,6 +17,7 @@ from perseid.engines.registry import answering
 from perseid.engines.state import unseal
 from perseid.errors import LimitError, PatternError
 from perseid.semantics.core import CorePattern
+from tests.blocks import blocks
 from tests.contract.inputs import Question, Row, answer, inputs_of, without_numba
 from tests.contract.shards import arrivals, shard_of
 from tests.contract.streams import (
@@ -85,7 +86,7 @@ def any_cut(engine: Engine, seed: int, question: Question, beyond: float = 1.0) 
 
 
 @telling_engine
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(2, 4))
 def test_any_cut_into_calls(engine: Engine, block: int) -> None:
     ask = inputs_of(engine).ask
     assert sum(any_cut(engine, seed, ask(seed, False)) for seed in range(block * 35, block * 35 + 35)) > 20
@@ -110,7 +111,7 @@ def test_the_batch_and_the_stream_that_ends_are_one(engine: Engine) -> None:
 
 
 @telling_engine
-@pytest.mark.parametrize("count", [2, 3, 7])
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.deep), 7])
 def test_any_number_of_shards(engine: Engine, count: int) -> None:
     """Each has a state of its own, and may be called or not where it is given nothing."""
     for seed in range(count * 10, count * 10 + 10):

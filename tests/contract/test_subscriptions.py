@@ -213,7 +213,7 @@ def test_the_oldest_are_given_up() -> None:
 def test_those_that_wait_are_not_given_up() -> None:
     documents = [one(n, n, text="1" * 50) for n in range(1, 60)]
     running = Running(plan_of(Question({"q": AFTER}, ()), max_state=4_000))
-    with pytest.raises(LimitError, match="4,000 are allowed"):
+    with pytest.raises(LimitError, match="max_state allows 4,000"):
         running.call(documents, Clock(None, 0, False))
 
 

@@ -31,6 +31,7 @@ from perseid.semantics.resolve import resolve
 from perseid.semantics.worlds import answers
 from perseid.testing.random_beliefs import make_uncertain
 from perseid.testing.random_patterns import SECOND
+from tests.blocks import blocks
 from tests.engines.test_uncertain import DEEP, FAST, gathered, read_answers
 from tests.engines.test_uncertain_stream import chain, fallen_cases, few_states, planned, shown, streamed
 
@@ -219,7 +220,7 @@ def check_numbers(first: int, many: int) -> Counter[str]:
     return met
 
 
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", blocks(1, 3))
 def test_numbers_are_those_of_possible_worlds(block: int) -> None:
     many = 100 if FAST else 10
     met = check_numbers(block * 1000, many)

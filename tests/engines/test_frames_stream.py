@@ -18,6 +18,7 @@ from perseid.engines.models.engine import MODELS, step
 from perseid.engines.models.plan import ModelsPlan, make_plan
 from perseid.errors import LimitError, StateError
 from perseid.local.rows import Events
+from tests.blocks import blocks
 
 TEXT = """
 model body
@@ -111,7 +112,7 @@ def cut(plan: ModelsPlan, rows: list[Frame], rng: random.Random, *, forget: bool
     return told(pa.concat_tables(found))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", blocks(10, 25))
 def test_any_cut_and_any_restart(seed: int) -> None:
     rows, rng = random_frames(seed), random.Random(seed)
     expected = here(rows)

@@ -30,6 +30,7 @@ from perseid.lang.subscriptions import Subscription, print_subscription
 from perseid.lang.xscl import parse_subscription
 from perseid.semantics.joins import ATTRIBUTE_BITS, Document, Notification, notifications
 from perseid.semantics.subscriptions import normal_forms
+from tests.blocks import blocks
 from tests.semantics.join_documents import element, random_documents, random_subscriptions, xml
 
 VIEWS = {"no views": y.NO_VIEWS, "shared views": y.SHARED, "cached views": y.CACHED}
@@ -91,7 +92,7 @@ def test_numbers_of_nodes_are_the_matcher_s() -> None:
     assert ATTRIBUTE_BITS == ELEMENT_BITS
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", blocks(2, 5))
 def test_random_subscriptions_and_documents(block: int) -> None:
     many = 100 if FAST else 5
     assert sum(check(seed) for seed in range(block * many, (block + 1) * many)) > (20 if FAST else -1)

@@ -11,6 +11,7 @@ from perseid.lang import models as m
 from perseid.lang.model_printer import print_models
 from perseid.semantics.model_oracle import Recomputed
 from perseid.testing.random_models import ModelCase, make_model_case
+from tests.blocks import blocks
 
 CASES = 500
 DEEP = 3_000_000
@@ -48,7 +49,7 @@ def check_block(first: int, count: int) -> Counter[str]:
     return seen
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", blocks(4, 10))
 def test_every_transaction_is_told_as_recomputation_tells_it(block: int) -> None:
     count = CASES // 10
     seen = check_block(block * count, count)

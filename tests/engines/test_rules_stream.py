@@ -39,6 +39,7 @@ from perseid.semantics.rules import Rules
 from perseid.testing.random_models import make_model_case
 from perseid.testing.random_patterns import SECOND, SeededChooser, make_pair
 from perseid.testing.random_rules import make_rules
+from tests.blocks import blocks
 from tests.semantics.test_model_rules import TEXT
 
 MORE = """
@@ -329,7 +330,7 @@ def held(watch: PatternWatch) -> list[tuple[Any, int | None, int, list[Event]]]:
 # random rules over random models
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", blocks(4, 8))
 def test_random_rules_over_random_models(block: int) -> None:
     fired = 0
     for seed in range(block * 25, block * 25 + 25):
@@ -368,7 +369,7 @@ def test_random_rules_over_random_models(block: int) -> None:
 # machines
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", blocks(5, 10))
 def test_machines_of_random_patterns_go_on_from_what_is_written(block: int) -> None:
     """Patterns of every form, written and read again after any event, find what those do that never were."""
     for seed in range(block * 60, block * 60 + 60):

@@ -25,6 +25,7 @@ from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 from perseid.testing.cases import PatternCase, run_case
 from perseid.testing.random_patterns import make_pair
+from tests.blocks import blocks
 from tests.contract.rich import make_rich_pair
 from tests.semantics.test_cases import CASES
 
@@ -80,7 +81,7 @@ def horizons_of(events: list[Event], seed: int) -> list[int | None]:
 
 
 @modes
-@pytest.mark.parametrize("block", range(2_000 // BLOCK))
+@pytest.mark.parametrize("block", blocks(1_000 // BLOCK, 2_000 // BLOCK))
 def test_equals_the_oracle_on_seeds(block: int, compiled: bool) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         pattern, events = make_pair(seed)
@@ -88,7 +89,7 @@ def test_equals_the_oracle_on_seeds(block: int, compiled: bool) -> None:
 
 
 @modes
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", blocks(3, 5))
 def test_equals_the_oracle_on_columns_of_every_kind(block: int, compiled: bool) -> None:
     for seed in range(block * 120, (block + 1) * 120):
         rich(seed, compiled)

@@ -38,6 +38,7 @@ from perseid.semantics.resolve import resolve
 from perseid.semantics.worlds import Chain, Possible, answers
 from perseid.testing.random_beliefs import Uncertain, has_comma, make_askable, make_uncertain, rows_of
 from perseid.testing.random_patterns import SECOND, SeededChooser, make_events
+from tests.blocks import blocks
 
 FAST = os.environ.get("PERSEID_NUMBA", "1") != "0"
 EXACT = (QueryClass.REGULAR, QueryClass.EXTENDED)
@@ -86,7 +87,7 @@ def check_ways(seed: int) -> bool:
     return bool(due)
 
 
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", blocks(1, 3))
 def test_the_automaton_completes_what_the_oracle_does(block: int) -> None:
     many = 100 if FAST else 20
     assert sum(check_ways(seed) for seed in range(block * many, (block + 1) * many)) > many // 10
@@ -167,7 +168,7 @@ def check_exact(first: int, many: int) -> Counter[str]:
     return met
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", blocks(2, 5))
 def test_exact_answers_are_those_of_possible_worlds(block: int) -> None:
     many = 100 if FAST else 10
     met = check_exact(block * 1000, many)
@@ -210,7 +211,7 @@ def check_sampling(first: int, many: int) -> tuple[int, int]:
     return told, off
 
 
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", blocks(1, 2))
 def test_sampled_answers_are_seldom_far_off(block: int) -> None:
     told, off = check_sampling(block * 1000, 100 if FAST else 10)
     assert told > (50 if FAST else 2)

@@ -89,7 +89,14 @@ def test_a_batch_says_what_is_said_here(spark: SparkSession, by_person: bool, mo
     assert told(row.asDict() for row in found.collect()) == here(by_person, **more) != []
 
 
-@pytest.mark.parametrize(("by_person", "more", "shards"), [*((*way, 4) for way in WAYS), (*WAYS[2], 1)])
+@pytest.mark.parametrize(
+    ("by_person", "more", "shards"),
+    [
+        *((*way, 4) for way in WAYS[:3]),
+        *(pytest.param(*way, 4, marks=pytest.mark.deep) for way in WAYS[3:]),
+        pytest.param(*WAYS[2], 1, marks=pytest.mark.deep),
+    ],
+)
 def test_a_stream_says_what_is_said_here(
     spark: SparkSession, tmp_path: Path, by_person: bool, more: dict[str, Any], shards: int
 ) -> None:

@@ -470,7 +470,7 @@ LEFT_TO_PYTHON = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("ansi", "zone"), SESSIONS)
+@pytest.mark.parametrize(("ansi", "zone"), [SESSIONS[0], pytest.param(*SESSIONS[1], marks=pytest.mark.deep)])
 @pytest.mark.parametrize("group", GROUPS)
 def test_spark_agrees_with_the_reference(
     spark: SparkSession, frame: DataFrame, scopes: tuple[Scope, ...], group: str, ansi: str, zone: str

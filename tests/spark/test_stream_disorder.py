@@ -99,8 +99,13 @@ def named(matches: Sequence[Match]) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(
     ("strategy", "patterns", "seeds"),
-    [("aggressive", PATTERNS, 3), ("early", PUT_TOGETHER, 1), (Toy(), PATTERNS, 1)],
-    ids=["aggressive", "early", "toy"],
+    [
+        ("aggressive", PATTERNS, 1),
+        pytest.param("aggressive", PATTERNS, 3, marks=pytest.mark.deep),
+        ("early", PUT_TOGETHER, 1),
+        (Toy(), PATTERNS, 1),
+    ],
+    ids=["aggressive", "aggressive on three streams", "early", "toy"],
 )
 def test_what_stands_after_every_batch(
     spark: SparkSession, tmp_path: Path, strategy: str | Toy, patterns: ps.PatternSet, seeds: int
