@@ -30,6 +30,7 @@ def test_every_target_has_a_figure_or_a_reason(tmp_path: Path, capsys: pytest.Ca
     assert "<svg" in (tmp_path / "models-railway.svg").read_text()
 
 
+@pytest.mark.deep
 def test_figures_of_the_social_media_case() -> None:
     if not ttc.ARCHIVE.exists():
         pytest.skip(f"no models/{ttc.ARCHIVE.name} in the folder of real data, which PERSEID_DATA names")

@@ -86,9 +86,10 @@ def test_any_order_of_rows(engine: Engine) -> None:
             assert answer(run(engine, question, data), question) == whole, f"seed {seed}"
 
 
+@pytest.mark.deep
 @every_engine
 def test_with_and_without_numba(engine: Engine) -> None:
-    seeds = range(8)
+    seeds = range(20)
     plain = without_numba("tests.contract.inputs", f"answers({engine.name!r}, {seeds!r})")
     assert plain == json.loads(json.dumps(answers(engine.name, seeds)))
 

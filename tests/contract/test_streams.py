@@ -167,6 +167,7 @@ def test_time_does_not_go_back(engine: Engine) -> None:
         assert shard.finish() == inputs_of(engine).expected(question)
 
 
+@pytest.mark.deep
 @telling_engine
 def test_with_and_without_numba(engine: Engine) -> None:
     plain = without_numba("tests.contract.streams", f"streamed({engine.name!r}, range(12))")

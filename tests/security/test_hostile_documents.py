@@ -71,6 +71,7 @@ def test_a_hostile_document(row: Hostile, trusted: bool) -> None:
     assert outcome(scanner, lambda: [good], trusted=trusted) == Read(1, 1, 1)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("trusted", [False, True], ids=["safe", "trusted"])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_who_matches_a_hostile_document_says_the_same(row: Hostile, trusted: bool) -> None:

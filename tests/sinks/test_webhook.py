@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import json
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -167,6 +168,23 @@ def test_timeout_bounds_an_attempt_with_a_dripping_response(head: bytes, said: s
         with pytest.raises(SinkError, match=f"after 1 attempt in .* the answer was: {said}"):
             post(sink)
         assert 0.4 < time.monotonic() - begun < 3
+
+
+def test_connection_that_is_reset_within_an_error_response_is_that_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of the attempt raised ConnectionResetError."""
+    raised: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 1000\r\n\r\nx")
+        time.sleep(0.2)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with RawServer(serve) as server:
+        sink = Webhook.model_validate({"url": server.url, "retry_for": "0 seconds"})
+        with pytest.raises(SinkError, match="the answer was: 400"):
+            post(sink)
+    assert raised == []
 
 
 def test_failing_server_is_retried_until_it_answers_by_default() -> None:

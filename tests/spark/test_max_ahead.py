@@ -107,7 +107,10 @@ def test_a_bounded_stream_has_no_such_warning_and_counts_in_progress(streams: St
     assert (seen.read, seen.filtered, seen.events, seen.late, seen.bad, seen.ahead) == (10, 1, 7, 0, 0, 2)
 
 
-@pytest.mark.parametrize("name", ["aggressive", "assemble", "adaptive"])
+@pytest.mark.parametrize(
+    "name",
+    ["aggressive", pytest.param("assemble", marks=pytest.mark.deep), pytest.param("adaptive", marks=pytest.mark.deep)],
+)
 def test_rows_far_ahead_change_no_match_of_a_stream_out_of_order(streams: Streams, name: str) -> None:
     asked = PATTERNS if name == "aggressive" else ps.patterns(str(PATTERNS["paid"]).replace("->", "->>"))
     strategy: Any = ps.Adaptive(loss=0.1) if name == "adaptive" else name

@@ -238,8 +238,9 @@ class _Attempt(threading.Thread):
             with error:
                 failure = _failure_of(error.code, error.headers)
                 self._answer(failure)  # known, however long its text takes
-                text = error.read(HEARD).decode(errors="replace")
-                self._answer(replace(failure, said=f"{error.code} {text}"))
+                with contextlib.suppress(OSError, http.client.HTTPException):  # the server has closed it
+                    text = error.read(HEARD).decode(errors="replace")
+                    self._answer(replace(failure, said=f"{error.code} {text}"))
         except Exception as error:  # of sockets, of TLS, of HTTP; it must not end in the thread
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             permanent = isinstance(reason, ssl.SSLCertVerificationError)
