@@ -75,14 +75,13 @@ def test_what_stands_after_every_call(engine: Engine, block: int) -> None:
 
 
 @every_engine
-@pytest.mark.parametrize("block", blocks(1, 2))
-def test_what_stands_after_every_event(engine: Engine, block: int) -> None:
+def test_what_stands_after_every_event(engine: Engine) -> None:
     told = taken_back = 0
-    for seed in range(500 + 10 * block, 510 + 10 * block):
+    for seed in range(500, 520):
         question = inputs_of(engine).ask(seed, False)
         counts = stands(engine, seed, question, by_event(engine, question, seed))
         told, taken_back = told + counts[0], taken_back + counts[1]
-    assert told > 5
+    assert told > 20
     assert taken_back >= 1
 
 

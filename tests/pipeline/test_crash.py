@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(7200)]
 
 KILLS = int(os.environ.get("PERSEID_KILLS", "4"))
 SEED = 7 if "PERSEID_KILLS" not in os.environ else random.randrange(10**6)
-"""In the ordinary set always the same: a lost commit, an older checkpoint, an event dated 9999, the workers."""
+"""By default always the same: a lost commit, an older checkpoint, an event dated 9999, the workers."""
 
 
 @pytest.mark.usefixtures("jars")

@@ -181,6 +181,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 begun = True
                 begin_key(M, end - low)
                 w[C_MERGING] = 0
+            steps = w[C_STEPS]
             if not straight:
                 # A start of a straight pattern takes bounded time and has one match at most: only its tries count.
                 w[C_STEPS] += 1
@@ -189,12 +190,12 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 w[C_START] = start
                 w[C_RESUME] = resume
                 answer = stopped_by(M)
-                if answer != SPENT and not straight:
-                    w[C_STEPS] -= 1
+                if answer != SPENT:
+                    w[C_STEPS] = steps
                 return answer
             # Everything that starts with this event.
             written, held, capped = w[C_OUT], w[C_HELD], w[C_CAPPED]
-            steps, matches = w[C_STEPS] - (not straight), w[C_KEY_MATCHES]
+            matches = w[C_KEY_MATCHES]
             w[C_OPEN] = 0
             w[C_FOUND] = 0
             w[C_STUCK] = -1
