@@ -59,7 +59,7 @@ def check_ways(seed: int) -> bool:
     due = Counter(way.end for way in completions(pattern, events))
     ways: Counter[int] = Counter()
     completed = set()
-    situations: Counter[int] = Counter()
+    configurations: Counter[int] = Counter()
     state = 0
     for time in range(0, max((event.time for event in events), default=0) + 1, SECOND):
         letter = automaton.letter(())
@@ -68,19 +68,19 @@ def check_ways(seed: int) -> bool:
                 letter = automaton.joined(letter, automaton.letter((Symbols(pattern, {}).of(event),)))
         begun, done = automaton.begin(letter)
         after = Counter(begun)
-        for situation, many in situations.items():
-            moved, more = automaton.move(situation, letter)
+        for configuration, many in configurations.items():
+            moved, more = automaton.move(configuration, letter)
             for one in moved:
                 after[one] += many
             done += more * many
-        situations = after
+        configurations = after
         ways += Counter({time: done})
         automaton.resolve(state, letter)
         if automaton.done[state, letter]:
             completed.add(time)
         state = int(automaton.next[state, letter])
     assert set(ways) == completed == set(due), f"seed {seed}"
-    apart = {(event.time, Symbols(pattern, {}).of(event) if automaton.meaning.looks_back else ()) for event in events}
+    apart = {(event.time, Symbols(pattern, {}).of(event) if automaton.nfa.refers_back else ()) for event in events}
     if len(apart) == len(events):  # Events of one time that the pattern cannot tell apart are one.
         # A repetition within a repetition may come to one match by several paths; tests/engines/test_counting.py counts.
         assert ways >= due, f"seed {seed}"

@@ -30,7 +30,7 @@ UNREACHED: Counter[str] = Counter(
         "perseid/engines/uncertain/plan: refuse_apart": 1,
         "perseid/engines/uncertain/plan: refuse_on_streams": 2,
         "perseid/engines/uncertain/safe: safely": 1,  # plans that classification rules out
-        "perseid/semantics/oracle: of_kind": 1,  # the specification alone
+        "perseid/semantics/events: is_of_kind": 1,  # the specification alone
         "perseid/semantics/writing: result_of": 1,  # results of millions of characters
         "perseid/spark/changes: _merge": 1,  # needs a table
         "perseid/spark/stream: detect_stream": 1,  # an engine of a plugin

@@ -35,8 +35,7 @@ from perseid.lang.expressions import Expr
 from perseid.semantics import core as c
 from perseid.semantics.contexts import END_OF_TIME, Simulation
 from perseid.semantics.detection import RawMatch
-from perseid.semantics.events import Event
-from perseid.semantics.oracle import of_kind
+from perseid.semantics.events import Event, is_of_kind
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation, identity, plain
 
@@ -518,7 +517,7 @@ class Machine:
         self.work += 1
         step = self.pattern.steps[option.step]
         event = self.events[position]
-        if not of_kind(step.kind, event):
+        if not is_of_kind(event, step.kind):
             return False
         thread = option.path
         unified = unify(step.unify, event, thread.unified)

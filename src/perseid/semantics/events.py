@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from perseid.errors import NotYetError
+from perseid.lang import ast
 from perseid.semantics import hashing
 from perseid.semantics import values as v
 
@@ -25,6 +27,16 @@ class Event:
     rank: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     """What decides before ``id`` among events of one time: the ``order_by`` values, ready to be compared, and where
     events were read from rows their identity as a number, as engines compare it."""
+
+
+def is_of_kind(event: Event, kind: ast.StepKind) -> bool:
+    """Whether a step of this kind may take the event, before any condition."""
+    match kind:
+        case ast.EventType():
+            return event.type == kind.name
+        case ast.AnyEvent():
+            return True
+    raise NotYetError(f"Steps of this kind ({type(kind).__name__}) parse and print; their engine is still to come.")
 
 
 def content_id(columns: Mapping[str, Any], names: Sequence[str] | None = None) -> str:

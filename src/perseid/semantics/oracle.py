@@ -26,13 +26,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from perseid.errors import NotYetError
 from perseid.lang import ast
 from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Expr
 from perseid.semantics import core as c
 from perseid.semantics.contexts import END_OF_TIME, contextual_matches
-from perseid.semantics.events import Event
+from perseid.semantics.events import Event, is_of_kind
 from perseid.semantics.paths import (
     Accept,
     Close,
@@ -426,7 +425,7 @@ class Judge:
         """Is this event of the step's kind, and do the conditions that choose hold?"""
         step = self.pattern.steps[option.step]
         event = self.events[position]
-        if not of_kind(step.kind, event):
+        if not is_of_kind(event, step.kind):
             return False
         path = option.path
         unified = unify(step.unify, event, path.unified)
@@ -612,15 +611,6 @@ class Judge:
             if name is not None:
                 current[name] = self.events[position]
         return Bindings(events, current, path.unified)
-
-
-def of_kind(kind: ast.StepKind, event: Event) -> bool:
-    match kind:
-        case ast.EventType():
-            return event.type == kind.name
-        case ast.AnyEvent():
-            return True
-    raise NotYetError(f"Steps of this kind ({type(kind).__name__}) parse and print; their engine is still to come.")
 
 
 def _fixed(duration: ast.Duration) -> int:

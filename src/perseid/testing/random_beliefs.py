@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import identities
-from perseid.engines.uncertain.situations import refuse
+from perseid.engines.uncertain.restrictions import reject_unsupported
 from perseid.engines.uncertain.streams import (
     CHANCE,
     FILTER,
@@ -141,7 +141,7 @@ def make_askable(seed: int, bound: int = 35) -> c.CorePattern:
             continue
         pattern = askable(made)
         try:
-            refuse(pattern)
+            reject_unsupported(pattern)
         except UnsupportedError:
             continue
         if not everywhere:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perseid.engines.uncertain.automaton import MOST_STATES
+from perseid.engines.uncertain.pattern_nfa import PatternNFA
 from perseid.engines.uncertain.plan import Asked, ask
-from perseid.engines.uncertain.situations import Situations
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.lang.printer import print_duration
 from perseid.semantics.classes import QueryClass
@@ -33,7 +33,7 @@ def explain_answers(cores: Sequence[CorePattern], streams: Streams, spark: bool)
 
 def _pattern(asked: Asked, streams: Streams) -> list[Row]:
     kind = asked.classified.kind
-    meaning = Situations(asked.pattern)
+    nfa = PatternNFA(asked.pattern)
     sampling = streams.sampling
     bound = f"off by more than {sampling.epsilon:g} with probability {sampling.delta:g} at most, at each step"
     from perseid.engines.uncertain.worlds import worlds_for
@@ -62,7 +62,7 @@ def _pattern(asked: Asked, streams: Streams) -> list[Row]:
     rows.append(("expected", "numbers of matches, tell=ps.expected(), are exact in every class: expectations add up"))
     if asked.pattern.returns:
         rows.append(("return", "not told: an answer is of a group and a step, not of one match"))
-    if meaning.timed and not asked.looks_back(streams):
+    if nfa.is_timed and not asked.looks_back(streams):
         rows.append(("time", "how long a partial match has lasted is part of its state"))
     return rows
 

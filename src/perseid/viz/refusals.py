@@ -11,8 +11,7 @@ from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr, print_kind
 from perseid.semantics import core as c
 from perseid.semantics import values as v
-from perseid.semantics.events import Event
-from perseid.semantics.oracle import of_kind
+from perseid.semantics.events import Event, is_of_kind
 from perseid.semantics.scope import attribute, holds, unify
 from perseid.semantics.values import clock
 from perseid.viz.attempts import Refusal
@@ -28,7 +27,7 @@ def why_unfit(walk: Walk, wait: th.Wait, position: int) -> Refusal | None:
     """Why an event of the step's kind does not fit; None where it does, or is of another kind."""
     walk.spend()
     step, event = walk.pattern.steps[wait.step], walk.events[position]
-    if not of_kind(step.kind, event):
+    if not is_of_kind(event, step.kind):
         return None
     unified = unify(step.unify, event, wait.path.unified)
     if unified is None:

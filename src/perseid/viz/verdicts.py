@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from perseid.compile import threads as th
 from perseid.lang.printer import print_kind
-from perseid.semantics.oracle import of_kind
+from perseid.semantics.events import is_of_kind
 from perseid.viz.attempts import Ending, Reason, Refusal, Verdict, step_label
 from perseid.viz.in_vain import closed_text, waited_in_vain
 from perseid.viz.refusals import negated_text, why_led, why_must_refused, why_not_live, why_unfit
@@ -18,7 +18,7 @@ def never_began(walk: Walk, start: int) -> Verdict:
     walk.more_work()
     best: tuple[th.Wait, Refusal, Reason] | None = None
     for option in walk.openings:
-        if not of_kind(walk.pattern.steps[option.step].kind, walk.events[start]):
+        if not is_of_kind(walk.events[start], walk.pattern.steps[option.step].kind):
             continue
         reason: Reason = "condition"
         refusal = why_unfit(walk, option, start)
@@ -110,7 +110,7 @@ def _not_next(walk: Walk, wait: th.Wait, at: int) -> Verdict:
     """Only the very next event would have done."""
     event, kind = walk.events[at], walk.pattern.steps[wait.step].kind
     unfit = why_unfit(walk, wait, at)
-    if not of_kind(kind, event):
+    if not is_of_kind(event, kind):
         details = f"{walk.event_text(at)} came in between, and only the very next event may be {print_kind(kind)}."
         return Verdict("strict order", f"the very next event was {event.type}", (details,))
     refusal = unfit or why_not_live(walk, wait, at)

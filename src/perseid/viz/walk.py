@@ -15,8 +15,7 @@ from perseid.lang.printer import print_duration, print_window
 from perseid.semantics import values as v
 from perseid.semantics.contexts import END_OF_TIME
 from perseid.semantics.detection import RawMatch
-from perseid.semantics.events import Event
-from perseid.semantics.oracle import of_kind
+from perseid.semantics.events import Event, is_of_kind
 from perseid.semantics.scope import MatchScope
 from perseid.semantics.values import clock
 from perseid.viz.attempts import Cause, Ending, Refusal
@@ -96,7 +95,7 @@ class Walk(Machine):
         return [option for option in self.options(seed) if isinstance(option, th.Wait)]
 
     def is_candidate(self, position: int) -> bool:
-        return any(of_kind(self.pattern.steps[o.step].kind, self.events[position]) for o in self.openings)
+        return any(is_of_kind(self.events[position], self.pattern.steps[o.step].kind) for o in self.openings)
 
     def begins(self, position: int) -> bool:
         return any(True for _ in self.begin(position))

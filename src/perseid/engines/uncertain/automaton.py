@@ -1,6 +1,6 @@
 """The automaton of a pattern made deterministic, as far as a stream needs it.
 
-A state is the set of situations that a world has come to; which of them is reached depends on the world alone, so the
+A state is the set of configurations that a world has come to; which of them is reached depends on the world alone, so the
 probabilities of worlds that have come to the same state can be added (section 3.1.2). States and letters are numbered as they
 are met. There may be more states than anybody can count: a group whose worlds are in too many at once is sampled, and states
 that nobody is in any more are forgotten.
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from perseid.engines.uncertain.situations import Letter, Situation, Situations
+from perseid.engines.uncertain.pattern_nfa import Configuration, Letter, PatternNFA
 from perseid.semantics import core as c
 from perseid.semantics.values import Relation
 
@@ -47,7 +47,7 @@ class Automaton:
         most: int | None = None,
     ) -> None:
         self.pattern = pattern
-        self.meaning = Situations(pattern, relations)
+        self.nfa = PatternNFA(pattern, relations)
         self.elapsed = elapsed
         """Microseconds from one step of the stream to the next."""
         self.most = MOST_STATES if most is None else most
@@ -55,8 +55,8 @@ class Automaton:
         self.held: list[Any] = []
         """Arrays of numbers of states that somebody goes on using: they are changed in place when states are forgotten."""
         self._enough = FORGET
-        self.situations: list[Situation] = []
-        self._situation_numbers: dict[Any, int] = {}
+        self.configurations: list[Configuration] = []
+        self._configuration_numbers: dict[Any, int] = {}
         self.states: list[tuple[int, ...]] = []
         self._state_numbers: dict[tuple[int, ...], int] = {}
         self.letters: list[Letter] = []
@@ -72,7 +72,7 @@ class Automaton:
     @property
     def most_letters(self) -> int:
         """How many letters there may be. Where conditions look back at events, a letter is a set of events: few of them repeat."""
-        return min(MOST_LETTERS, MOST_SETS) if self.meaning.looks_back else MOST_LETTERS
+        return min(MOST_LETTERS, MOST_SETS) if self.nfa.refers_back else MOST_LETTERS
 
     # numbers
 
@@ -97,19 +97,19 @@ class Automaton:
 
     def together(self, one: Letter, other: Letter) -> Letter:
         """What two events of a step are to whether a pattern is completed."""
-        return self.meaning.joined(one, other)
+        return self.nfa.join_letters(one, other)
 
-    def number(self, situation: Situation) -> int:
-        """The number of a situation."""
-        number = self._situation_numbers.get(situation.key)
+    def number(self, configuration: Configuration) -> int:
+        """The number of a configuration."""
+        number = self._configuration_numbers.get(configuration.key)
         if number is None:
-            number = self._situation_numbers[situation.key] = len(self.situations)
-            self.situations.append(situation)
+            number = self._configuration_numbers[configuration.key] = len(self.configurations)
+            self.configurations.append(configuration)
         return number
 
-    def state(self, situations: Iterable[int]) -> int:
-        """The number of a set of situations; that of none is 0."""
-        own = tuple(sorted(set(situations)))
+    def state(self, configurations: Iterable[int]) -> int:
+        """The number of a set of configurations; that of none is 0."""
+        own = tuple(sorted(set(configurations)))
         number = self._state_numbers.get(own)
         if number is None:
             number = self._state_numbers[own] = len(self.states)
@@ -119,31 +119,31 @@ class Automaton:
 
     # moves
 
-    def move(self, situation: int, letter: int) -> tuple[tuple[int, ...], int]:
-        """What becomes of one situation, and how many ways are complete with it."""
-        known = self._moves.get((situation, letter))
+    def move(self, configuration: int, letter: int) -> tuple[tuple[int, ...], int]:
+        """What becomes of one configuration, and how many ways are complete with it."""
+        known = self._moves.get((configuration, letter))
         if known is None:
-            after, done = self.meaning.moved(self.situations[situation], self.letters[letter], self.elapsed)
-            known = self._moves[situation, letter] = tuple(self.number(one) for one in after), done
+            after, done = self.nfa.advance(self.configurations[configuration], self.letters[letter], self.elapsed)
+            known = self._moves[configuration, letter] = tuple(self.number(one) for one in after), done
         return known
 
     def begin(self, letter: int) -> tuple[tuple[int, ...], int]:
         """What begins with a letter."""
         known = self._begun.get(letter)
         if known is None:
-            after, done = self.meaning.begun(self.letters[letter])
+            after, done = self.nfa.start(self.letters[letter])
             known = self._begun[letter] = tuple(self.number(one) for one in after), done
         return known
 
     def resolve(self, state: int, letter: int) -> None:
         """Find out where a state goes with a letter, for the tables."""
-        situations, done = self.begin(letter)
-        after = list(situations)
-        for situation in self.states[state]:
-            more, also = self.move(situation, letter)
+        configurations, done = self.begin(letter)
+        after = list(configurations)
+        for configuration in self.states[state]:
+            more, also = self.move(configuration, letter)
             after += more
             done += also
-        if self.meaning.youngest_do:
+        if self.nfa.youngest_suffices:
             after = self._youngest(after)
         self.next[state, letter] = self.state(after)
         self.done[state, letter] = done > 0
@@ -157,26 +157,26 @@ class Automaton:
         arrays = [*self.held, *used]
         own = np.unique(np.concatenate([np.zeros(1, np.int64), *arrays]))
         states = [self.states[int(state)] for state in own]
-        numbers = sorted({situation for state in states for situation in state})
-        situations = [self.situations[number] for number in numbers]
-        self.situations, self._situation_numbers, self.states, self._state_numbers = [], {}, [], {}
+        numbers = sorted({configuration for state in states for configuration in state})
+        configurations = [self.configurations[number] for number in numbers]
+        self.configurations, self._configuration_numbers, self.states, self._state_numbers = [], {}, [], {}
         self._moves, self._begun = {}, {}
         self.next = np.full((8, self.next.shape[1]), UNKNOWN, np.int32)
         self.done = np.zeros((8, self.done.shape[1]), np.bool_)
-        renamed = {number: self.number(one) for number, one in zip(numbers, situations, strict=True)}
+        renamed = {number: self.number(one) for number, one in zip(numbers, configurations, strict=True)}
         for state in states:  # the first is that of none
-            self.state(renamed[situation] for situation in state)
+            self.state(renamed[configuration] for configuration in state)
         for array in arrays:
             array[:] = np.searchsorted(own, array)
         self._enough = FORGET + 2 * len(own)
 
-    def _youngest(self, situations: list[int]) -> list[int]:
-        """Of situations that differ in their age alone, the one that has the most time left."""
+    def _youngest(self, configurations: list[int]) -> list[int]:
+        """Of configurations that differ in their age alone, the one that has the most time left."""
         best: dict[Any, int] = {}
-        for number in situations:
-            one = self.situations[number]
-            key = self.meaning.but_for_age(one)
-            if key not in best or self.meaning.age(self.situations[best[key]]) > self.meaning.age(one):
+        for number in configurations:
+            one = self.configurations[number]
+            key = one.key_without_age
+            if key not in best or self.configurations[best[key]].age_us > one.age_us:
                 best[key] = number
         return list(best.values())
 

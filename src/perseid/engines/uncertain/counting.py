@@ -239,7 +239,7 @@ def advance(
 def count(ways: Ways, mode: int, steps: k.Steps, hidden: k.Hidden, given: Weights, *, values: int = 0) -> Moved:
     """Every group over its steps: what is told is how many matches each is expected to complete."""
     groups, size = len(steps.offsets) - 1, len(steps.idle)
-    longest = count_steps(ways.meaning.oldest, ways.elapsed) + 1 if ways.meaning.timed else -1
+    longest = count_steps(ways.nfa.longest_us, ways.elapsed) + 1 if ways.nfa.is_timed else -1
     told, sums = np.zeros(size), np.zeros(k.S_SIZE)
     left, left_weight = np.zeros((1024, 2), np.int64), np.zeros(1024)
     left_offsets = np.zeros(groups + 1, np.int64)

@@ -47,17 +47,17 @@ def make_plan(
     telling: Telling = EVERY,
 ) -> UncertainPlan:
     """Patterns over an uncertain stream; ``types`` are Arrow's, of columns by name."""
-    from perseid.engines.uncertain.situations import Situations
+    from perseid.engines.uncertain.pattern_nfa import PatternNFA, durations_us
 
     asked = tuple(ask(pattern, streams) for pattern in patterns)
     for one in asked:
-        timed = Situations(one.pattern)  # which also refuses what has no answer
-        if timed.timed and streams.every is None:
+        nfa = PatternNFA(one.pattern)  # which also rejects what has no answer
+        if nfa.is_timed and streams.every is None:
             raise EventDataError(
                 f"Pattern {one.name} has bounds on time, and nothing says how long a step of the stream is.",
                 hint="Say it of the stream: ps.beliefs(…, every='1 second').",
             )
-        for micros in timed.durations():
+        for micros in durations_us(one.pattern):
             if streams.every is not None and micros % streams.every:
                 raise EventDataError(
                     f"Pattern {one.name} has a bound of {print_duration(micros)}, which is no whole number of steps of "

@@ -22,7 +22,7 @@ class Weights:
 
     @classmethod
     def fresh(cls, groups: int, values: int) -> Weights:
-        """Before anything happened: no situation, no value."""
+        """Before anything happened: no configuration, no value."""
         pairs = np.zeros((groups, 2), np.int64)
         pairs[:, 1] = values
         return cls(pairs, np.ones(groups), np.arange(groups + 1))
@@ -60,11 +60,11 @@ def move(
     Unless somebody takes over where a group ``falls``, there being too many states is an error.
     """
     groups, count = len(steps.offsets) - 1, len(steps.idle)
-    meaning = automaton.meaning
+    nfa = automaton.nfa
     longest = -1
-    if meaning.timed:
-        # Where nothing bounds how long a situation waits, it still does not change for ever: ages stop counting.
-        longest = count_steps(meaning.oldest, automaton.elapsed) + 1
+    if nfa.is_timed:
+        # Where nothing bounds how long a configuration waits, it still does not change for ever: ages stop counting.
+        longest = count_steps(nfa.longest_us, automaton.elapsed) + 1
     told, gone, lost = np.zeros(count), np.zeros(count), np.zeros(groups)
     fell = np.full(groups, -1, np.int64)
     begin = given.pairs.copy()

@@ -24,9 +24,9 @@ import pyarrow as pa
 
 from perseid.engines.rows import take_rows
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.pattern_nfa import chooses
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.reading import Reader, Units, unit_columns
-from perseid.engines.uncertain.situations import chooses
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Given, Material, lots, material
 from perseid.engines.uncertain.tracks import Track, track_of

@@ -18,8 +18,8 @@ from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.automaton import FORGET, MOST_LETTERS, Automaton
+from perseid.engines.uncertain.pattern_nfa import THERE, Symbol, chooses, passes
 from perseid.engines.uncertain.plan import Asked, Component
-from perseid.engines.uncertain.situations import THERE, Symbol, chooses, passes
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.symbols import Symbols, Test
 from perseid.engines.uncertain.ways import MOST_WAYS, Ways
@@ -69,7 +69,7 @@ class Reader:
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.pattern = automaton.pattern
-        self.symbols = Symbols(self.pattern, automaton.meaning.relations)
+        self.symbols = Symbols(self.pattern, automaton.nfa.relations)
         self.strict = is_strict(self.pattern)
         self._known: dict[Any, bool] = {}
 

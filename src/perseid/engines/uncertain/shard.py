@@ -320,14 +320,14 @@ class Shard:
                 if past is not None and one.window is not None:
                     over = (past.newest(self.every) + one.window + self.lag + 1) * width - 1
                     wakes.append(next_ if len(past.ongoing.since) else max(next_, over))
-                meaning = self.readers[one.memory(False)].automaton.meaning
+                nfa = self.readers[one.memory(False)].automaton.nfa
                 for ways in self.plan.telling.carries:
                     memory = left.memories.get(one.memory(ways))
                     if memory is None or not len(memory):
                         continue
                     if (memory.since != OFF).any() or memory.hidden.any():
                         wakes.append(next_)
-                    elif meaning.timed:
-                        longest = count_steps(meaning.oldest, self.every) + 2
+                    elif nfa.is_timed:
+                        longest = count_steps(nfa.longest_us, self.every) + 2
                         wakes.append((done + longest + self.lag + 1) * width - 1)
         return min(wakes, default=None)

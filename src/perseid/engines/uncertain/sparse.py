@@ -1,9 +1,9 @@
 """The automaton of a pattern for random worlds in which many chains act at once: no joint alphabet, no tables.
 
 Where many chains meet in a group, the events of a step come together in more ways than letters can be numbered. A world needs
-none of them: the events of its step act on each of its situations one by one. An event can do three things: begin situations,
-move a situation on, and end what a situation waits for. The first two add up over the events of a step, and a situation goes on
-waiting for what no event ends. So the effect of one event on one situation is all that is computed, and cached.
+none of them: the events of its step act on each of its configurations one by one. An event can do three things: begin configurations,
+move a configuration on, and end what a configuration waits for. The first two add up over the events of a step, and a configuration goes on
+waiting for what no event ends. So the effect of one event on one configuration is all that is computed, and cached.
 
 Caches are bounded, and what is dropped is computed again: memory does not grow with the number of chains that meet, nor with the
 stream. Worlds come to the same states as with letters, so both give the same answers, bit for bit.
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from perseid.engines.uncertain.automaton import Automaton
-from perseid.engines.uncertain.situations import Letter
+from perseid.engines.uncertain.pattern_nfa import Letter
 
 MOST_EFFECTS = 1 << 19
-"""Effects of events on situations that are cached."""
+"""Effects of events on configurations that are cached."""
 MOST_MOVE_BYTES = 1 << 25
 """Bytes of the letters by which moves of whole states are cached."""
 MOVE_BYTES = 200
@@ -27,7 +27,7 @@ MOVE_BYTES = 200
 
 
 class Effect(NamedTuple):
-    """What an event does to a situation: situations that it leads to, ways that it completes, and what it ends."""
+    """What an event does to a configuration: configurations that it leads to, ways that it completes, and what it ends."""
 
     after: tuple[int, ...]
     done: int
@@ -54,8 +54,8 @@ class SparseAutomaton(Automaton):
             self.letters.append(letter)
         return number
 
-    def state(self, situations: Any) -> int:
-        own = tuple(sorted(set(situations)))
+    def state(self, configurations: Any) -> int:
+        own = tuple(sorted(set(configurations)))
         number = self._state_numbers.get(own)
         if number is None:
             number = self._state_numbers[own] = len(self.states)
@@ -101,19 +101,19 @@ class SparseAutomaton(Automaton):
             begun, more = self.begin(letter)
             after += begun
             done += more
-        for situation in self.states[state]:
-            moved, more = self._goes_on(situation, letters)
+        for configuration in self.states[state]:
+            moved, more = self._goes_on(configuration, letters)
             after += moved
             done += more
-        if self.meaning.youngest_do:
+        if self.nfa.youngest_suffices:
             after = self._youngest(after)
         return self.state(after), done > 0
 
-    def _goes_on(self, situation: int, letters: list[int]) -> tuple[list[int], int]:
-        """What becomes of one situation with the events of a step."""
-        known = self._effects.get(situation)
+    def _goes_on(self, configuration: int, letters: list[int]) -> tuple[list[int], int]:
+        """What becomes of one configuration with the events of a step."""
+        known = self._effects.get(configuration)
         if known is None:
-            known = self._effects[situation] = {}
+            known = self._effects[configuration] = {}
         after: list[int] = []
         done = 0
         ended: frozenset[int] = frozenset()
@@ -121,34 +121,34 @@ class SparseAutomaton(Automaton):
             if letter not in known:
                 if self._counted >= MOST_EFFECTS:
                     self._drop_effects()
-                    known = self._effects[situation] = {}
-                known[letter] = self._effect(situation, letter)
+                    known = self._effects[configuration] = {}
+                known[letter] = self._effect(configuration, letter)
                 self._counted += 1
             effect = known[letter]
             if effect is not None:
                 after += effect.after
                 done += effect.done
                 ended |= effect.ended
-        after += self._waits(situation, ended)
+        after += self._waits(configuration, ended)
         return after, done
 
-    def _waits(self, situation: int, ended: frozenset[int]) -> tuple[int, ...]:
-        """The situation a step later, without what it no longer waits for."""
-        waited, _ = self.move(situation, 0)
+    def _waits(self, configuration: int, ended: frozenset[int]) -> tuple[int, ...]:
+        """The configuration a step later, without what it no longer waits for."""
+        waited, _ = self.move(configuration, 0)
         if not waited or not ended:
             return waited
         (number,) = waited
-        later = self.situations[number]
+        later = self.configurations[number]
         waiting = tuple(one for one in later.waiting if one not in ended)
-        return (self.number(self.meaning.situation(later.path, waiting)),) if waiting else ()
+        return (self.number(self.nfa.configuration(later.thread, waiting)),) if waiting else ()
 
-    def _effect(self, situation: int, letter: int) -> Effect | None:
-        """What one event does to a situation; None where that is nothing."""
-        taken, still = self.meaning.moves(self.situations[situation], self.letters[letter], self.elapsed)
-        situations, done = self.meaning.arrived([path for _, path in taken])
-        waited, _ = self.move(situation, 0)
-        before = set(self.situations[waited[0]].waiting) if waited else set()
+    def _effect(self, configuration: int, letter: int) -> Effect | None:
+        """What one event does to a configuration; None where that is nothing."""
+        taken, still = self.nfa.transitions(self.configurations[configuration], self.letters[letter], self.elapsed)
+        configurations, done = self.nfa.settle([thread for _, thread in taken])
+        waited, _ = self.move(configuration, 0)
+        before = set(self.configurations[waited[0]].waiting) if waited else set()
         ended = frozenset(before - set(() if still is None else still.waiting))
-        if not situations and not done and not ended:
+        if not configurations and not done and not ended:
             return None
-        return Effect(tuple(self.number(one) for one in situations), done, ended)
+        return Effect(tuple(self.number(one) for one in configurations), done, ended)

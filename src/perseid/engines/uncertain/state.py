@@ -1,7 +1,7 @@
 """What a shard of an uncertain stream keeps, as bytes: rows that wait, chains behind readings, and for each pattern its groups,
 those that are sampled with their worlds, or what its windows reach back to.
 
-States of an automaton are written as the situations they are made of, in the pattern's own terms: their numbers are a
+States of an automaton are written as the configurations they are made of, in the pattern's own terms: their numbers are a
 process's own.
 """
 
@@ -125,11 +125,11 @@ def _lives(lives: Lives) -> pa.RecordBatch:
 
 
 def _states(automaton: Automaton, states: Any) -> dict[str, Any]:
-    encoding = Encoding(automaton.meaning)
-    situations = sorted({number for state in states for number in automaton.states[int(state)]})
-    places = {number: i for i, number in enumerate(situations)}
+    encoding = Encoding(automaton.nfa)
+    configurations = sorted({number for state in states for number in automaton.states[int(state)]})
+    places = {number: i for i, number in enumerate(configurations)}
     return {
-        "situations": [encoding.write(automaton.situations[number]) for number in situations],
+        "situations": [encoding.write(automaton.configurations[number]) for number in configurations],
         "states": [[places[number] for number in automaton.states[int(state)]] for state in states],
     }
 
@@ -444,11 +444,11 @@ def _read_memory(
 
 def _read_states(automaton: Automaton, written: Mapping[str, Any]) -> Any:
     """The numbers that states have in this process."""
-    encoding = Encoding(automaton.meaning)
-    situations, states = written.get("situations"), written.get("states")
-    if not isinstance(situations, list) or not isinstance(states, list):
+    encoding = Encoding(automaton.nfa)
+    configurations, states = written.get("situations"), written.get("states")
+    if not isinstance(configurations, list) or not isinstance(states, list):
         raise StateError(_SHAPE)
-    numbers = [automaton.number(encoding.read(given)) for given in situations]
+    numbers = [automaton.number(encoding.read(given)) for given in configurations]
     made = []
     for state in states:
         if not isinstance(state, list) or any(type(i) is not int or not 0 <= i < len(numbers) for i in state):

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from perseid.engines.uncertain.situations import THERE, Symbol, chooses, looks_back, passes
+from perseid.engines.uncertain.pattern_nfa import THERE, Symbol, chooses, passes, refers_back
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.semantics import core as c
 from perseid.semantics import values as v
-from perseid.semantics.events import Event
+from perseid.semantics.events import Event, is_of_kind
 from perseid.semantics.facts import event_local
 from perseid.semantics.names import references
-from perseid.semantics.oracle import of_kind
 from perseid.semantics.scope import Bindings, MatchScope, holds
 from perseid.semantics.values import Relation
 
@@ -67,7 +66,7 @@ class Symbols:
     def __init__(self, pattern: c.CorePattern, relations: Mapping[str, Relation]) -> None:
         self.relations = relations
         self.columns = sorted(asked_columns(pattern))
-        self.looks_back = looks_back(pattern)
+        self.looks_back = refers_back(pattern)
         self._names = frozenset(step.name for step in pattern.steps if step.name is not None)
         self._steps = [
             Tested(
@@ -82,7 +81,7 @@ class Symbols:
     def steps(self, type_: str | None) -> Iterator[Tested]:
         """The steps that take events of a type."""
         event = Event(type_, 0, {}, "")
-        return (step for step in self._steps if of_kind(step.kind, event))
+        return (step for step in self._steps if is_of_kind(event, step.kind))
 
     def holds(self, test: Test, event: Event) -> bool:
         """Does a condition hold of an event?"""

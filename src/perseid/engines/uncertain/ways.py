@@ -3,7 +3,7 @@
 The number of matches that a step is expected to complete is a sum over partial matches, whatever depends on what: expectations
 add up. So nothing has to be made deterministic by worlds, and no class is too hard. A *way* is the events that a partial match
 has taken, each as a step of the pattern. The pattern may come to the same way by several paths, as a repetition within a
-repetition does: these are one match, and so a way carries all of them, a set of situations. Ways that have come to the same set go
+repetition does: these are one match, and so a way carries all of them, a set of configurations. Ways that have come to the same set go
 on alike, and are counted together.
 
 Events of one step that the pattern cannot tell apart are two events: letters have each as often as it happens.
@@ -18,13 +18,12 @@ import numpy as np
 
 from perseid.engines.uncertain import automaton
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
-from perseid.engines.uncertain.situations import Letter, Taken
+from perseid.engines.uncertain.pattern_nfa import Letter, TakenEvent, Thread
 from perseid.semantics import core as c
-from perseid.semantics.paths import Path
 from perseid.semantics.values import Relation
 
 WORLD = 0
-"""The state without a situation: that of the world itself, which begins ways and goes on."""
+"""The state without a configuration: that of the world itself, which begins ways and goes on."""
 MOST_WAYS = 4_096
 """How many states of ways there may be: they are not forgotten, and nothing is sampled of a number."""
 
@@ -46,8 +45,8 @@ class Ways(Automaton):
     def most_letters(self) -> int:
         return automaton.MOST_LETTERS
 
-    def state(self, situations: Iterable[int]) -> int:
-        number = super().state(situations)
+    def state(self, configurations: Iterable[int]) -> int:
+        number = super().state(configurations)
         if number >= MOST_WAYS:
             raise TooManyStates
         return number
@@ -57,26 +56,26 @@ class Ways(Automaton):
 
     def resolve(self, state: int, letter: int) -> None:
         """Find out what becomes of a way with a letter."""
-        taken: dict[Taken, list[Path]] = {}
+        taken: dict[TakenEvent, list[Thread]] = {}
         after: list[int] = []
         if state == WORLD:
             after.append(WORLD)
-            for what, path in self.meaning.beginnings(self.letters[letter]):
-                taken.setdefault(what, []).append(path)
+            for what, thread in self.nfa.start_threads(self.letters[letter]):
+                taken.setdefault(what, []).append(thread)
         else:
             waits = []
             for number in self.states[state]:
-                found, still = self.meaning.moves(self.situations[number], self.letters[letter], self.elapsed)
-                for what, path in found:
-                    taken.setdefault(what, []).append(path)
+                found, still = self.nfa.transitions(self.configurations[number], self.letters[letter], self.elapsed)
+                for what, thread in found:
+                    taken.setdefault(what, []).append(thread)
                 waits += [] if still is None else [self.number(still)]
             after += [self.state(waits)] if waits else []
         complete = 0
         for what in sorted(taken):  # an order that is the pattern's and the letter's own
-            situations, done = self.meaning.arrived(taken[what])
+            configurations, done = self.nfa.settle(taken[what])
             complete += done > 0
-            if situations:
-                after.append(self.state(self.number(one) for one in situations))
+            if configurations:
+                after.append(self.state(self.number(one) for one in configurations))
         self.next[state, letter] = self._branching(after, complete)
 
     def _branching(self, after: list[int], complete: int) -> int:

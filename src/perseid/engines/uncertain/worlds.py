@@ -77,7 +77,7 @@ class Worlds:
     @property
     def longest(self) -> int:
         """After how many steps at which nothing happens more of them change nothing."""
-        return count_steps(self.automaton.meaning.oldest, self.automaton.elapsed) + 2
+        return count_steps(self.automaton.nfa.longest_us, self.automaton.elapsed) + 2
 
     def is_over(self, step: int) -> bool:
         """Where nothing happened between the last step and this one: is everything over by now, whatever was drawn?"""
@@ -134,7 +134,7 @@ class Worlds:
         if not steps:
             return
         self.values = {chain: own for chain, own in self.values.items() if own.stays}
-        if self.automaton.meaning.timed:
+        if self.automaton.nfa.is_timed:
             nothing = np.zeros(self.count, np.int64)
             for _ in range(min(steps, self.longest)):
                 if isinstance(self.automaton, SparseAutomaton):
