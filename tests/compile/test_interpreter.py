@@ -12,8 +12,9 @@ from perseid.compile.compiler import compile_set
 from perseid.compile.interpreter import Machine
 from perseid.compile.plan_matcher import plan_matcher
 from perseid.lang.parser import parse_pattern
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.core import CorePattern
-from perseid.semantics.detection import Detection, detect, oracle_matcher
+from perseid.semantics.detection import Detection, detect
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import core_patterns, event_streams, make_pair

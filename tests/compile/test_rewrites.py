@@ -9,9 +9,10 @@ from hypothesis import given
 
 from perseid.compile.rewrites import REWRITES
 from perseid.lang.parser import parse_pattern
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.core import CorePattern
 from perseid.semantics.core_text import core_text
-from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.detection import detect
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import core_patterns, event_streams

@@ -26,9 +26,10 @@ from perseid.engines.hashing import identities
 from perseid.engines.sequence.columns import arrow_type
 from perseid.lang.parser import parse_pattern
 from perseid.local.rows import Events, read_events
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
-from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.detection import detect
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import SeededChooser, make_pattern
 from tests.contract.rich import SCHEMA, make_rich_pattern, make_rows

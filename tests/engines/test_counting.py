@@ -24,11 +24,11 @@ from perseid.engines.uncertain.telling import EVERY, Telling
 from perseid.engines.uncertain.traces import gather
 from perseid.errors import EventDataError, LimitError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
+from perseid.reference.oracle import completions
+from perseid.reference.worlds import answers
 from perseid.semantics.classes import QueryClass
 from perseid.semantics.events import Event, arrange
-from perseid.semantics.oracle import completions
 from perseid.semantics.resolve import resolve
-from perseid.semantics.worlds import answers
 from perseid.testing.random_beliefs import make_uncertain
 from perseid.testing.random_patterns import SECOND
 from tests.blocks import blocks

@@ -19,12 +19,12 @@ from perseid.engines.uncertain.streams import CHANCE, GIVEN, READING, Inference,
 from perseid.engines.uncertain.traces import gather
 from perseid.lang.ast import EventType
 from perseid.lang.parser import parse_pattern
+from perseid.reference.worlds import Chain, HiddenChain, Possible, answers
 from perseid.semantics.classes import Keys, QueryClass, key_constants
 from perseid.semantics.core import CorePattern
 from perseid.semantics.events import Event
 from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
-from perseid.semantics.worlds import Chain, HiddenChain, Possible, answers
 from perseid.testing.random_patterns import SECOND
 
 SHAPES = (

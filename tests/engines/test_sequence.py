@@ -18,9 +18,10 @@ from perseid.engines.sequence.matcher import kernel_matcher
 from perseid.errors import LimitError
 from perseid.lang.parser import parse_file, parse_pattern
 from perseid.local.rows import Events, read_events
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.binding import bind
 from perseid.semantics.core import CorePattern
-from perseid.semantics.detection import Detection, detect, oracle_matcher
+from perseid.semantics.detection import Detection, detect
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 from perseid.testing.cases import PatternCase, run_case

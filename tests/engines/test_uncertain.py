@@ -31,11 +31,11 @@ from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.parser import parse_pattern
+from perseid.reference.oracle import completions
+from perseid.reference.worlds import Chain, Possible, answers
 from perseid.semantics.classes import QueryClass
 from perseid.semantics.events import arrange
-from perseid.semantics.oracle import completions
 from perseid.semantics.resolve import resolve
-from perseid.semantics.worlds import Chain, Possible, answers
 from perseid.testing.random_beliefs import Uncertain, has_comma, make_askable, make_uncertain, rows_of
 from perseid.testing.random_patterns import SECOND, SeededChooser, make_events
 from tests.blocks import blocks

@@ -11,8 +11,9 @@ from perseid.errors import NotYetError
 from perseid.lang import ast
 from perseid.lang.parser import parse_file
 from perseid.lang.printer import KEYWORDS, print_pattern
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.binding import bind
-from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.detection import detect
 from perseid.semantics.events import Event
 from perseid.semantics.functions import FUNCTIONS
 from perseid.semantics.resolve import resolve

@@ -9,7 +9,8 @@ import pytest
 
 import perseid as ps
 from perseid.local.rows import Events, read_events
-from perseid.semantics.detection import detect, oracle_matcher
+from perseid.reference.oracle import oracle_matcher
+from perseid.semantics.detection import detect
 
 CHAINS = (
     "match A a ->> B b within 5 seconds partition by k",

@@ -28,7 +28,8 @@ from perseid.local import inputs as local_inputs
 from perseid.local.engine import match_here
 from perseid.local.matches import Matches
 from perseid.local.rows import Events, read_events
-from perseid.semantics.detection import detect, oracle_matcher
+from perseid.reference.oracle import oracle_matcher
+from perseid.semantics.detection import detect
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import SeededChooser, make_pattern
 from tests.contract.rich import SCHEMA, make_rich_pair, make_rows

@@ -19,8 +19,9 @@ from perseid.engines.sequence.numbered import number
 from perseid.engines.sequence.run import find
 from perseid.errors import PerseidError
 from perseid.lang.parser import parse_pattern
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.core import CorePattern
-from perseid.semantics.detection import Matcher, oracle_matcher
+from perseid.semantics.detection import Matcher
 from perseid.semantics.events import Event as ProductEvent
 from perseid.semantics.resolve import resolve
 from tests.second_opinion import sequences, shapes

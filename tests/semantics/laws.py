@@ -16,8 +16,9 @@ from random import Random
 from perseid.errors import PatternError
 from perseid.lang.ast import CONTEXTS, Selection
 from perseid.lang.parser import parse_pattern
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.core import CorePattern
-from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.detection import detect
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perseid.lang.parser import parse_pattern
+from perseid.reference.oracle import completions
 from perseid.semantics.events import Event, arrange
-from perseid.semantics.oracle import completions
 from perseid.semantics.resolve import resolve
 
 SECOND = 1_000_000

@@ -7,8 +7,9 @@ from hypothesis import given
 
 from perseid.lang import ast
 from perseid.lang.parser import parse_pattern
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.core import CorePattern
-from perseid.semantics.detection import Detection, detect, oracle_matcher
+from perseid.semantics.detection import Detection, detect
 from perseid.semantics.events import Event
 from perseid.semantics.facts import Facts, facts_of
 from perseid.semantics.resolve import resolve

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from perseid.lang.parser import parse_pattern
+from perseid.reference.worlds import Answer, Chain, HiddenChain, Possible, answers, worlds
 from perseid.semantics.core import CorePattern
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 from perseid.semantics.values import Relation
-from perseid.semantics.worlds import Answer, Chain, HiddenChain, Possible, answers, worlds
 
 SECOND = 1_000_000
 

@@ -35,8 +35,9 @@ from perseid.errors import (
     VersionMismatchError,
 )
 from perseid.local.rows import Events, read_events
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.binding import bind
-from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.detection import detect
 from perseid.semantics.hashing import hash_values, identity_of
 from perseid.semantics.resolve import resolve
 from perseid.spark.batch import project

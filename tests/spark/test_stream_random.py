@@ -21,8 +21,9 @@ from perseid.engines.contract import Step
 from perseid.engines.registry import engines
 from perseid.errors import TypeMismatchError, UnknownNameError
 from perseid.local.rows import Events, read_events
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.binding import bind
-from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.detection import detect
 from perseid.semantics.resolve import resolve
 from perseid.spark.stream import detect_stream
 from tests.contract.inputs import Question, answer, ask_sequence, oracle

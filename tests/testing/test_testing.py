@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import perseid as ps
-from perseid.semantics.detection import oracle_matcher
+from perseid.reference.oracle import oracle_matcher
 from perseid.testing import assert_matches
 from perseid.testing.cases import parse_cases, picture, read_cases, run_case
 

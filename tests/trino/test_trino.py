@@ -20,8 +20,9 @@ from perseid.errors import MeaningError
 from perseid.lang import ast
 from perseid.lang.parser import parse_pattern
 from perseid.lang.printer import print_pattern
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics import core as c
-from perseid.semantics.detection import detect, oracle_matcher
+from perseid.semantics.detection import detect
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 

@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 import perseid as ps
 from perseid.builder import absent, build, step
 from perseid.cli.app import app
-from perseid.semantics.detection import oracle_matcher
+from perseid.reference.oracle import oracle_matcher
 from perseid.testing import assert_matches
 from perseid.testing.cases import read_cases, run_case
 from tests.sessions import CONNECT, session

@@ -14,8 +14,8 @@ import typer
 
 import perseid as ps
 from perseid.cli.common import fail, is_job, misuse, pattern_files
+from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.binding import bind
-from perseid.semantics.detection import oracle_matcher
 from perseid.semantics.resolve import resolve
 from perseid.testing.cases import PatternCase, picture, read_cases, run_case
 from perseid.testing.coverage import Coverage

@@ -338,22 +338,3 @@ def _as_event(match: Match, index: int, number: int) -> Event:
     """A match as an event that other patterns can name; it comes after the events of its own time."""
     attributes = {**match.key, **match.values, "match_id": match.match_id}
     return Event(match.pattern, match.end, attributes, match.match_id, 0, (1, index, number))
-
-
-def oracle_matcher() -> Matcher:
-    """The specification itself, as a matcher."""
-    from perseid.semantics.oracle import judge
-
-    def run(
-        pattern: c.CorePattern,
-        events: Sequence[Event],
-        *,
-        horizon: int | None,
-        strictly_later: bool,
-        relations: Mapping[str, v.Relation],
-    ) -> Partition:
-        judged = judge(pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations)
-        raw = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in judged.found]
-        return Partition(raw, judged.frontier)
-
-    return run

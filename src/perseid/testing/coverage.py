@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from perseid.lang.expressions import Expr
 from perseid.lang.printer import print_expr, print_kind
+from perseid.reference.oracle import Judge, oracle_matcher
+from perseid.reference.paths import Option, Path
 from perseid.semantics import core as c
 from perseid.semantics import values as v
 from perseid.semantics.contexts import contextual_matches
-from perseid.semantics.detection import Matcher, Partition, oracle_matcher
+from perseid.semantics.detection import Matcher, Partition
 from perseid.semantics.events import Event
-from perseid.semantics.oracle import Judge
-from perseid.semantics.paths import Option, Path
 
 Place = tuple[str, int, int]
 """A condition: of a step or of the whole, the step's number, and its own."""

@@ -30,10 +30,10 @@ from perseid.engines.uncertain.streams import (
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
+from perseid.reference.worlds import Chain, Choice, HiddenChain, Possible
 from perseid.semantics import core as c
 from perseid.semantics.events import Event
 from perseid.semantics.hidden import HiddenMarkov, hidden_markov
-from perseid.semantics.worlds import Chain, Choice, HiddenChain, Possible
 from perseid.testing.random_patterns import SECOND, TYPES, SeededChooser, make_pattern
 
 Row: TypeAlias = "dict[str, Any]"

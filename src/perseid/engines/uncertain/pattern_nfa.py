@@ -5,7 +5,7 @@ now has time 0. A step of the stream has a *letter*: the events that happen at i
 Where no condition refers to an earlier event, two events of one step are equivalent to one that can do what either can
 (the symbols m and a of section 3.1.1).
 
-The reference (:mod:`perseid.semantics.oracle`) shares no code with this module, so that tests compare two implementations.
+The reference (:mod:`perseid.reference.oracle`) shares no code with this module, so that tests compare two implementations.
 """
 
 from __future__ import annotations

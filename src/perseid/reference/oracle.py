@@ -29,10 +29,7 @@ from dataclasses import dataclass, replace
 from perseid.lang import ast
 from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Expr
-from perseid.semantics import core as c
-from perseid.semantics.contexts import END_OF_TIME, contextual_matches
-from perseid.semantics.events import Event, is_of_kind
-from perseid.semantics.paths import (
+from perseid.reference.paths import (
     Accept,
     Close,
     Found,
@@ -46,6 +43,10 @@ from perseid.semantics.paths import (
     Todo,
     Watch,
 )
+from perseid.semantics import core as c
+from perseid.semantics.contexts import END_OF_TIME, contextual_matches
+from perseid.semantics.detection import Matcher, Partition, RawMatch
+from perseid.semantics.events import Event, is_of_kind
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 from perseid.semantics.values import Relation
 
@@ -616,3 +617,21 @@ class Judge:
 def _fixed(duration: ast.Duration) -> int:
     assert isinstance(duration, int), "parameters are bound before a pattern is matched"
     return duration
+
+
+def oracle_matcher() -> Matcher:
+    """The specification itself, as a matcher."""
+
+    def run(
+        pattern: c.CorePattern,
+        events: Sequence[Event],
+        *,
+        horizon: int | None,
+        strictly_later: bool,
+        relations: Mapping[str, Relation],
+    ) -> Partition:
+        judged = judge(pattern, events, horizon=horizon, strictly_later=strictly_later, relations=relations)
+        raw = [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in judged.found]
+        return Partition(raw, judged.frontier)
+
+    return run

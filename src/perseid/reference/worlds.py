@@ -3,7 +3,7 @@
 A *chain* is what is believed of one key: at each of its steps one event with some value, or none. Chains are independent of
 one another. A world is one choice for every chain at every step; its probability is the product of what the choices have.
 The answer is, for each group and time, the probability of all worlds in which the pattern is completed there
-(:func:`perseid.semantics.oracle.completions`), and how many matches are to be expected: the sum over all worlds of their
+(:func:`perseid.reference.oracle.completions`), and how many matches are to be expected: the sum over all worlds of their
 probability times the number of matches that are completed there. One match is the events that are taken, each as a step of the pattern:
 another event, or the same as another step, is another match; that the pattern comes to the same by several paths is not.
 
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TypeAlias
 
+from perseid.reference.oracle import completions
 from perseid.semantics import core as c
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, arrange
-from perseid.semantics.oracle import completions
 from perseid.semantics.scope import attribute
 from perseid.semantics.values import Relation
 
