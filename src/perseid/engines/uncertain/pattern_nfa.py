@@ -481,8 +481,9 @@ def refers_back(pattern: c.CorePattern) -> bool:
 
 def durations_us(pattern: c.CorePattern) -> Iterator[int]:
     """All durations that a pattern names."""
-    zones = [one for one in c.each(pattern.body) if isinstance(one, c.Zone)]
-    for bounds in (pattern, *zones):
+    bounded: list[c.CorePattern | c.Zone] = [pattern]
+    bounded += [one for one in c.each(pattern.body) if isinstance(one, c.Zone)]
+    for bounds in bounded:
         if bounds.holds_for is not None:
             yield bounds.holds_for
         if isinstance(bounds.within, ast.TimeWindow) and isinstance(bounds.within.duration, int):
