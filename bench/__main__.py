@@ -121,7 +121,7 @@ def _repair(args: argparse.Namespace, data: Path) -> harness.Report:
 def _crash(args: argparse.Namespace, data: Path) -> harness.Report:
     from bench.crash.contest import run
 
-    return run(args.size, data, args.kills, args.seed)
+    return run(args.size, data, args.kills, args.seed, args.minutes)
 
 
 def _pipeline(args: argparse.Namespace, data: Path) -> harness.Report:
@@ -202,7 +202,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None, help="of crash: when, and in which order")
     parser.add_argument("--data", type=Path, default=None, help="folder to keep generated data in (default: temporary)")
     parser.add_argument("--out", type=Path, default=None, help="folder to write the figures to, as JSON")
-    parser.add_argument("--minutes", type=float, default=None, help="how long a soak goes on (default: by size)")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=None,
+        help="how long a soak goes on (default: by size); of crash: no fault after this time, and what was done is checked",
+    )
     args = parser.parse_args(argv)
     if args.list:
         for name, (about, _) in BENCHES.items():

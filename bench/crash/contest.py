@@ -7,6 +7,7 @@ these once, Kafka at least once. Moments and order come from a seed, which is pr
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import shutil
 import signal
@@ -116,10 +117,13 @@ class Arena:
         shutil.rmtree(self._setup.folder / "local", ignore_errors=True)
         return Started(file or self._setup.file, self._log, self._hooks)
 
-    def hurt(self, kills: int) -> None:
-        """So often, every way as often as any other."""
+    def hurt(self, kills: int, until: float = math.inf) -> None:
+        """So often, every way as often as any other; no fault is injected after the time ``until`` of the monotonic clock."""
         deck: list[str] = []
         for number in range(kills):
+            if time.monotonic() > until:
+                harness.progress(f"time is up after {number} of {kills}")
+                return
             if not deck:
                 deck = list(self._kinds)
                 if number:
@@ -274,8 +278,8 @@ class Arena:
         self._feeding.poison()
 
 
-def crash(kills: int, folder: Path, seed: int) -> Outcome:
-    """Hurt a job so often, and tell what its sinks hold."""
+def crash(kills: int, folder: Path, seed: int, minutes: float | None = None) -> Outcome:
+    """Hurt a job so often, or for so long, and report what its sinks hold."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     begin = time.monotonic()
@@ -296,7 +300,7 @@ def crash(kills: int, folder: Path, seed: int) -> Outcome:
         with Feeding(broker.servers, seed, PACE) as feeding:
             arena = Arena(folder, disk, broker, setup, feeding, seed)
             try:
-                arena.hurt(kills)
+                arena.hurt(kills, math.inf if minutes is None else begin + 60 * minutes)
                 expected = answer(feeding.close())
                 arena.finish(lambda: len(postgres(database.url)) >= len(expected))
             finally:
@@ -338,13 +342,15 @@ def figures(outcome: Outcome) -> Mapping[str, float]:
     return made
 
 
-def run(size: str, data: Path, kills: int | None = None, seed: int | None = None) -> harness.Report:
+def run(
+    size: str, data: Path, kills: int | None = None, seed: int | None = None, minutes: float | None = None
+) -> harness.Report:
     report = harness.Report("crash", size)
     signal.signal(
         signal.SIGTERM, lambda number, _frame: sys.exit(128 + number)
     )  # servers and mounts are left by leaving
     try:
-        outcome = crash(kills or KILLS[size], data, random.randrange(10**6) if seed is None else seed)
+        outcome = crash(kills or KILLS[size], data, random.randrange(10**6) if seed is None else seed, minutes)
     except CrashError as error:
         report.add("harms", None, str(error))
         return report

@@ -64,4 +64,5 @@ class Disk:
     ) -> None:
         self.free()
         if self.mounted:
-            subprocess.run(["umount", str(self.folder)], check=False, capture_output=True)
+            # Lazily: a process of a job that was just killed may still have a file open.
+            subprocess.run(["umount", "--lazy", str(self.folder)], check=False, capture_output=True)
