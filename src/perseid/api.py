@@ -27,6 +27,8 @@ from perseid.errors import (
     warn,
 )
 from perseid.given import (
+    Frame,
+    Observation,
     Relations,
     by_name,
     columns_of,
@@ -57,7 +59,7 @@ from perseid.semantics.detection import feeds
 from perseid.semantics.model_steps import Group, grouped
 from perseid.semantics.resolve import resolve
 from perseid.semantics.slips import slips
-from perseid.semantics.types import EventSchema
+from perseid.semantics.types import EventSchema, Type
 from perseid.semantics.types import schema as make_schema
 from perseid.tree_api import check_trees
 from perseid.viz.draw import Format, draw
@@ -67,6 +69,7 @@ from perseid.viz.trees import explain_tree
 from perseid.viz.why_not import MAX_EVENTS, WhyNot, key_of, too_many, why_not
 
 if TYPE_CHECKING:
+    from perseid.engines.uncertain.telling import Telling
     from perseid.local.counts import Counts
     from perseid.spark.inspection import Inspection
     from perseid.spark.progress import Progress
@@ -143,7 +146,9 @@ class PatternSet:
             for pattern in self._tree.patterns
         )
 
-    def check(self, schema: EventSchema | Mapping[str, Any] | None = None) -> PatternSet:
+    def check(
+        self, schema: EventSchema | Mapping[str, str | Type | Mapping[str, str | Type]] | None = None
+    ) -> PatternSet:
         """Check names and types, against a schema where one is given; raises what is wrong, returns itself.
 
         A schema is made by :func:`perseid.schema`, or given as the dict it takes. Without one, what may be right and
@@ -162,7 +167,7 @@ class PatternSet:
         """The compiled plan of the set."""
         return self._located(lambda: compile_set(self._cores()))
 
-    def _over(self, stream: Any) -> tuple[PatternSet, Events]:
+    def _over(self, stream: object) -> tuple[PatternSet, Events]:
         """The patterns, and the stream of events they are asked of: results of tree patterns, where it is of documents."""
         whole = (*self._tree.patterns, *self._producers)
         if isinstance(stream, Models):
@@ -210,7 +215,7 @@ class PatternSet:
         count = len(self._tree.patterns)
         return PatternSet(ast.PatternFile(patterns[:count]), self._source, patterns[count:]), events_
 
-    def explain(self, stream: Any = None) -> str:
+    def explain(self, stream: object = None) -> str:
         """What each pattern means and what running it takes, in words.
 
         With a declared ``stream`` also how it runs there: what Spark decides, what crosses to Python, what is left
@@ -261,7 +266,7 @@ class PatternSet:
         self,
         format: Format = "text",
         *,
-        stream: Any = None,
+        stream: object = None,
         relations: Relations | None = None,
         key: object = None,
         truth: str | None = None,
@@ -282,11 +287,11 @@ class PatternSet:
     @named_words
     def match(
         self,
-        stream: Any,
+        stream: object,
         *,
         relations: Relations | None = None,
         horizon: dt.datetime | None = None,
-        tell: Any = None,
+        tell: Telling | None = None,
     ) -> Any:
         """Find all matches here, in this process: for trying things, for tests, for data that fits a machine.
 
@@ -326,7 +331,7 @@ class PatternSet:
         )
 
     @named_words
-    def count(self, stream: Any, *, relations: Relations | None = None) -> list[Counts]:
+    def count(self, stream: object, *, relations: Relations | None = None) -> list[Counts]:
         """Exactly how many matches each pattern has, in all and by key.
 
         A chain of ``->>`` is counted without making its matches, of which there may be more than fit anywhere.
@@ -342,14 +347,14 @@ class PatternSet:
     @named_words
     def detect(
         self,
-        stream: Any,
+        stream: object,
         *,
         relations: Relations | None = None,
-        observation: Any = None,
+        observation: Observation = None,
         rejected: bool | str = False,
         checkpoint: str | None = None,
-        tell: Any = None,
-    ) -> Any:
+        tell: Telling | None = None,
+    ) -> Frame:
         """Find all matches of a Spark DataFrame, or of several: a DataFrame of matches, made when it is acted upon.
 
         ``stream`` comes from :func:`events`, ``p.detect(ps.events(df, time="timestamp"))``; of a streaming DataFrame the
@@ -396,7 +401,9 @@ class PatternSet:
         return self._located(lambda: detect_stream(plan, declared, tables, rejected, checkpoint))
 
     @named_words
-    def why_not(self, stream: Any, *, key: object = None, relations: Relations | None = None, shown: int = 3) -> WhyNot:
+    def why_not(
+        self, stream: object, *, key: object = None, relations: Relations | None = None, shown: int = 3
+    ) -> WhyNot:
         """How far attempts got and what ended them: for the moment when a match was expected and none came.
 
         ``stream`` is what :meth:`match` and :meth:`detect` take, as long as it is finite. ``key`` is the partition in
@@ -538,7 +545,7 @@ PatternLike: TypeAlias = str | PatternSet | PatternBuilder | ast.Pattern | Metam
 """What patterns are made from, and patterns."""
 
 
-def fold(changes: Any) -> Any:
+def fold(changes: Frame) -> Frame:
     """What stands of a changelog of matches: those that were told and not taken back, a row for each.
 
     ``changes`` is a finished DataFrame of what a stream told that takes back, in any order; :func:`fold_into` is for one
@@ -549,7 +556,7 @@ def fold(changes: Any) -> Any:
     return folded(changes)
 
 
-def fold_into(table: str, *, using: str | None = None) -> Callable[[Any, int], None]:
+def fold_into(table: str, *, using: str | None = None) -> Callable[[Frame, int], None]:
     """A function for ``writeStream.foreachBatch`` that keeps, in a table, what stands of a changelog of matches.
 
     Of each batch the last change of every match is merged into ``table``: a match that was told is inserted, or replaces
@@ -562,14 +569,14 @@ def fold_into(table: str, *, using: str | None = None) -> Callable[[Any, int], N
     return FoldInto(table, using)
 
 
-def explode_evidence(matches: Any) -> Any:
+def explode_evidence(matches: Frame) -> Frame:
     """One row for each contributing event of a DataFrame of matches whose pattern returns ``evidence``."""
     from perseid.spark.evidence import explode_evidence as explode
 
     return explode(matches)
 
 
-def counters(observation: Any) -> dict[str, int]:
+def counters(observation: Observation) -> dict[str, int]:
     """The counters of a batch, from the ``Observation`` given to ``detect``, after an action on its DataFrame.
 
     Beside the names of the guide there is ``events of T`` for each event type T that a step names. Warns with

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perseid.declare import named_words, require_name
 from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
 from perseid.errors import EventDataError, UnsupportedError, did_you_mean, missing_column
+from perseid.given import Frame, Observation, Relations
 from perseid.lang import ast
 from perseid.local.answers import Answers
 from perseid.local.beliefs import Beliefs, read_rows
@@ -63,7 +64,7 @@ def _bound(given: float, name: str) -> float:
     return float(given)
 
 
-def telling_of(tell: Any) -> Telling:
+def telling_of(tell: object) -> Telling:
     if tell is None:
         return EVERY
     if not isinstance(tell, Telling):
@@ -74,7 +75,7 @@ def telling_of(tell: Any) -> Telling:
     return tell
 
 
-def refuse_words(stream: Any, tell: Any) -> None:
+def refuse_words(stream: object, tell: object) -> None:
     """That words about probabilities are said of streams that have them."""
     if tell is not None and not isinstance(stream, Beliefs):
         raise UnsupportedError(
@@ -83,7 +84,7 @@ def refuse_words(stream: Any, tell: Any) -> None:
         )
 
 
-def refuse_beliefs(what: str, stream: Any) -> None:
+def refuse_beliefs(what: str, stream: object) -> None:
     """That what is asked of matches is not asked of an uncertain stream."""
     if isinstance(stream, Beliefs):
         counts = "Ask how many to expect: match(…, tell=ps.expected())."
@@ -96,8 +97,8 @@ def refuse_beliefs(what: str, stream: Any) -> None:
 def match_beliefs(
     cores: Sequence[CorePattern],
     stream: Beliefs,
-    relations: Mapping[str, list[tuple[Any, ...]]],
-    tell: Any,
+    relations: Mapping[str, list[tuple[object, ...]]],
+    tell: object,
 ) -> Answers:
     """The answers of patterns to an uncertain stream in this process."""
     from perseid.engines.uncertain.engine import answer, make_plan
@@ -218,8 +219,8 @@ def explain_beliefs(cores: Sequence[CorePattern], stream: Beliefs) -> str:
 
 def draw_beliefs(
     cores: Sequence[CorePattern],
-    stream: Any,
-    relations: Mapping[str, list[tuple[Any, ...]]],
+    stream: object,
+    relations: Mapping[str, list[tuple[object, ...]]],
     form: str,
     key: object,
     truth: str | None,
@@ -244,9 +245,9 @@ def draw_beliefs(
 
 
 def detect(
-    cores: Sequence[CorePattern], stream: Beliefs, relations: Mapping[str, Any], tell: Any, rejected: bool,
-    checkpoint: str | None, observation: Any,
-) -> Any:  # fmt: skip
+    cores: Sequence[CorePattern], stream: Beliefs, relations: Relations, tell: object, rejected: bool,
+    checkpoint: str | None, observation: Observation,
+) -> Frame:  # fmt: skip
     """The answers of patterns to an uncertain stream of Spark's."""
     for data in stream.frames():
         require_spark(data)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from perseid.engines.budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
 from perseid.engines.contract import ARRIVAL, WATERMARK
@@ -25,6 +25,8 @@ from perseid.semantics.values import EPOCH, MICROSECOND
 
 P = ParamSpec("P")
 R = TypeVar("R")
+NamesByType: TypeAlias = str | Iterable[str] | Mapping[str, str | Iterable[str]]
+"""Names of columns, or of columns by event type."""
 
 MAX_SHARDS = 4_096
 MIN_STATE = 1 << 16
@@ -91,10 +93,10 @@ def events(
     *,
     time: str | Mapping[str, str] = "ts",
     type: str = "type",
-    id: str | Iterable[str] | Mapping[str, Any] = (),
-    order_by: str | Iterable[str] | Mapping[str, Any] = (),
+    id: NamesByType = (),
+    order_by: NamesByType = (),
     strictly_later: bool = False,
-    key: str | Iterable[str] | Mapping[str, Any] = (),
+    key: NamesByType = (),
     dedupe: bool = False,
     order: str = WATERMARK,
     idle: str | dt.timedelta | None = None,
@@ -187,7 +189,7 @@ def events(
 
 
 def documents(
-    data: Any,
+    data: object,
     *,
     body: str | None = None,
     path: str | None = None,
@@ -241,7 +243,7 @@ def documents(
 
 @named_words
 def beliefs(
-    data: Any,
+    data: object,
     *,
     event: str,
     of: str | Iterable[str] = (),
@@ -311,8 +313,9 @@ def beliefs(
 
 
 def _belief(
-    data: Any, event: str, of: Any, about: Any, p: str | None, given: Any, reading: str | None, likelihood: str | None,
-    model: HiddenMarkov | None, inference: Any, correlations: bool, patience: Any, time: str, every: Any,
+    data: object, event: str, of: object, about: object, p: str | None, given: object, reading: str | None,
+    likelihood: str | None, model: HiddenMarkov | None, inference: str | Inference, correlations: bool, patience: object,
+    time: str, every: object,
 ) -> Belief:  # fmt: skip
     if not isinstance(event, str) or not event.isidentifier():
         raise EventDataError(f"event={event!r}: it is what steps call the events, such as 'At'.")
@@ -382,14 +385,14 @@ def _inference(given: str | Inference) -> Inference:
     return Inference(name, int(number or 0))
 
 
-def _step(every: Any) -> int | None:
+def _step(every: object) -> int | None:
     micros = micros_of(every, "every")
     if micros is not None and micros < 1:
         raise EventDataError(f"every={every!r}: it is a duration, such as '1 second'.")
     return micros
 
 
-def _patience(patience: Any, every: Any) -> int:
+def _patience(patience: object, every: object) -> int:
     silent, step = micros_of(patience, "patience"), _step(every)
     if silent is None or silent == 0:
         return 0
@@ -401,7 +404,7 @@ def _patience(patience: Any, every: Any) -> int:
     return silent // step
 
 
-def micros_of(given: Any, what: str) -> int | None:
+def micros_of(given: object, what: str) -> int | None:
     """A duration as people write it, in microseconds."""
     if given is None:
         return None
@@ -465,7 +468,7 @@ def _max_ahead(given: str | dt.timedelta | None) -> int | None:
     return micros
 
 
-def bound_data(data: Any, time: Any, max_ahead: int | None, lateness: int | None) -> Any:
+def bound_data(data: object, time: str | Mapping[str, str], max_ahead: int | None, lateness: int | None) -> object:
     """Streaming DataFrames with the bound on times ahead and the watermark above it; other data as it is."""
     if max_ahead is None and lateness is None:
         return data
@@ -477,19 +480,19 @@ def bound_data(data: Any, time: Any, max_ahead: int | None, lateness: int | None
     return bound_input(data, time, max_ahead, lateness)
 
 
-def _kept(data: Any) -> Any:
+def _kept(data: object) -> object:
     """Rows that can be read but once are read now: what is declared once is asked for its columns, and used, often."""
     return list(data) if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__") else data
 
 
-def require_name(function: str, parameter: str, name: Any) -> str:
+def require_name(function: str, parameter: str, name: object) -> str:
     """The name of a column that a declaration takes; anything else than a text is an error that names the parameter."""
     if isinstance(name, str):
         return name
     raise _no_name(function, parameter, name, "the name of a column")
 
 
-def require_names(function: str, parameter: str, names: Any) -> tuple[str, ...]:
+def require_names(function: str, parameter: str, names: object) -> tuple[str, ...]:
     """The names of columns that a declaration takes: one, or several in any iterable."""
     if isinstance(names, str):
         return (names,)
@@ -499,13 +502,13 @@ def require_names(function: str, parameter: str, names: Any) -> tuple[str, ...]:
     return tuple(require_name(function, parameter, name) for name in names)
 
 
-def _names_by_type(parameter: str, names: Any) -> Any:
+def _names_by_type(parameter: str, names: object) -> Any:
     if isinstance(names, Mapping):
         return {kind: require_names("events", parameter, of_kind) for kind, of_kind in names.items()}
     return require_names("events", parameter, names)
 
 
-def _no_name(function: str, parameter: str, given: Any, wanted: str) -> EventDataError:
+def _no_name(function: str, parameter: str, given: object, wanted: str) -> EventDataError:
     name = _name_in(given) or {"time": "ts", "type": "type"}.get(parameter, "name")
     return EventDataError(
         f"{parameter}= takes {wanted}, and this is {type_name(given)}.",
@@ -513,7 +516,7 @@ def _no_name(function: str, parameter: str, given: Any, wanted: str) -> EventDat
     )
 
 
-def _name_in(given: Any) -> str | None:
+def _name_in(given: object) -> str | None:
     """The name of a Column or a Series, where it has one; an empty text for a computed Column without a plain name."""
     if type_name(given).endswith(".Column"):
         found = re.fullmatch(r"Column<'([\w.]+)'>", str(given))

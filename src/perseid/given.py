@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from perseid.errors import BindingError, UnsupportedError
 from perseid.lang import ast
@@ -13,6 +13,10 @@ from perseid.local.models import Models
 from perseid.local.rows import Events, is_spark, read_relation, require_here, require_spark
 from perseid.semantics.core import CorePattern
 
+Frame: TypeAlias = Any
+"""A DataFrame of Spark's, of which only :mod:`perseid.spark` knows the types."""
+Observation: TypeAlias = Any
+"""Spark's, for what is counted beside a DataFrame; None where nobody asks."""
 Relations = Mapping[str, Iterable[Iterable[object]]]
 _KINDS = {
     ast.QueryEvent: "queries over a live model",
@@ -28,7 +32,7 @@ def is_streaming(stream: Events) -> bool:
     return any(data.isStreaming for data in given)
 
 
-def refuse_spark(what: str, stream: Any) -> None:
+def refuse_spark(what: str, stream: object) -> None:
     if isinstance(stream, Models):
         require_here(what, stream.data)
         return
@@ -44,22 +48,22 @@ def on_spark(stream: Events) -> bool:
     return is_spark(next(iter(inputs(stream)), None))
 
 
-def names_of(data: Any) -> list[str]:
+def names_of(data: object) -> list[str]:
     from perseid.local.tables import read_table
 
     return list(read_table(data, ()).names)
 
 
-def declared_stream(stream: Any) -> Events:
+def declared_stream(stream: object) -> Events:
     """Bare rows are a stream with the default column names."""
     return stream if isinstance(stream, Events) else Events(stream)
 
 
-def tables_of(relations: Relations | None) -> dict[str, list[tuple[Any, ...]]]:
+def tables_of(relations: Relations | None) -> dict[str, list[tuple[object, ...]]]:
     return {name: read_relation(name, rows) for name, rows in by_name(relations).items()}
 
 
-def by_name(relations: Relations | None) -> Mapping[str, Any]:
+def by_name(relations: Relations | None) -> Mapping[str, Iterable[Iterable[object]]]:
     if relations is not None and not isinstance(relations, Mapping):
         raise BindingError("Relations are given by name: relations={'Office': [('ann', 220), …]}.")
     return relations or {}

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perseid.compile.plan import Plan
 from perseid.declare import bound_data, events, microseconds, named_words, require_name, require_names
@@ -20,6 +20,7 @@ from perseid.errors import (
     UnsupportedError,
     did_you_mean,
 )
+from perseid.given import Frame, Observation, Relations
 from perseid.lang import ast
 from perseid.lang.models import ModelFile
 from perseid.lang.parser import parse_models
@@ -37,6 +38,9 @@ from perseid.semantics.model_rules import CHANGES, ROUNDS
 from perseid.semantics.model_steps import Beside, Group
 from perseid.semantics.rules import Rules, check_rules
 from perseid.viz.models import explain_models
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Metamodel:
@@ -78,7 +82,7 @@ def metamodel(text: str) -> Metamodel:
 
 @named_words
 def model(
-    data: Any,
+    data: object,
     metamodel: Metamodel,
     *,
     time: str = "ts",
@@ -91,7 +95,7 @@ def model(
     value: str = "value",
     target: str = "target",
     observe: str | Iterable[str] = (),
-    beside: Any = None,
+    beside: object = None,
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
@@ -127,7 +131,7 @@ def model(
     )
 
 
-def _beside(given: Any, key: str | Iterable[str]) -> Events | None:
+def _beside(given: object, key: str | Iterable[str]) -> Events | None:
     """Events beside a model; they are told apart by the columns that tell models apart."""
     if given is None:
         return None
@@ -154,10 +158,10 @@ def beside_of_model(stream: Models) -> Beside | None:
 
 @named_words
 def frames(
-    data: Any,
+    data: object,
     metamodel: Metamodel,
     *,
-    each: Any,
+    each: object,
     columns: Mapping[str, tuple[Element, str]],
     time: str = "ts",
     key: str | Iterable[str] = (),
@@ -217,7 +221,7 @@ def react(
     rounds: int = ROUNDS,
     changes: int = CHANGES,
     checkpoint: str | None = None,
-    observation: Any = None,
+    observation: Observation = None,
 ) -> Any:
     """Let the rules of the text about a model act on it as it changes: a :class:`Reaction`, on Spark a DataFrame.
 
@@ -254,7 +258,7 @@ def react(
         raise
 
 
-def emitted(done: Any, metamodel: Metamodel, name: str) -> Any:
+def emitted(done: Frame, metamodel: Metamodel, name: str) -> Frame:
     """The rows that rules of a text emit by one name, out of the DataFrame that :func:`react` answers on Spark.
 
     They have the time, the key, and what is emitted in columns of their own types: what ``emitted[name]`` of a
@@ -278,7 +282,7 @@ def repairs(
     objectives: str | Iterable[str],
     soft: str | Iterable[str] = (),
     constraints: str | Iterable[str] = (),
-    key: Any = (),
+    key: object = (),
     at: dt.datetime | None = None,
     strategy: str = STRATEGIES[0],
     depth: int = 5,
@@ -318,7 +322,7 @@ def repairs(
     return QuickFixes(found, stream, _key(key), most)
 
 
-def _one_model(model: Models | Reaction, key: Any, at: dt.datetime | None) -> Graph:
+def _one_model(model: Models | Reaction, key: object, at: dt.datetime | None) -> Graph:
     if isinstance(model, Models):
         require_here("repairs", model.data)
         live = model.live(None if at is None else microseconds(at, "The moment of a model"))
@@ -332,11 +336,11 @@ def _one_model(model: Models | Reaction, key: Any, at: dt.datetime | None) -> Gr
     return live[_key(key)].graph
 
 
-def _key(given: Any) -> tuple[Any, ...]:
+def _key(given: object) -> tuple[object, ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
-def _snapshot(metamodel: Metamodel, each: Any) -> list[Change]:
+def _snapshot(metamodel: Metamodel, each: object) -> list[Change]:
     """What every model begins with, in order; it must fit the metamodel, whole."""
     rows = read_table(each)
     changes = changes_of(dict(zip(ROLES, ROLES, strict=True)), rows)
@@ -406,11 +410,11 @@ def explain_model(groups: Sequence[Group], stream: Models) -> str:
 def detect_changes(
     groups: Sequence[tuple[Group, Plan]],
     stream: Models,
-    relations: Mapping[str, Any],
+    relations: Relations,
     rejected: bool,
     checkpoint: str | None,
-    observation: Any,
-) -> Any:
+    observation: Observation,
+) -> Frame:
     """Matches of patterns over models whose changes are a DataFrame."""
     require_spark(stream.data)
     _refuse_observed_stream(stream, observation)
@@ -421,13 +425,13 @@ def detect_changes(
     return detect_models(groups, stream, tables, rejected=rejected, checkpoint=checkpoint, observation=observation)
 
 
-def _column_types(frame: Any) -> dict[str, Any]:
+def _column_types(frame: Frame) -> dict[str, pa.DataType]:
     from perseid.spark.models import column_types
 
     return column_types(frame)
 
 
-def _refuse_observed_stream(stream: Models, observation: Any) -> None:
+def _refuse_observed_stream(stream: Models, observation: Observation) -> None:
     """That an observation is asked of what never ends."""
     if observation is not None and stream.data.isStreaming:
         raise UnsupportedError(

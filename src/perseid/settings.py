@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from perseid.errors import MissingExtraError, PerseidError
 from perseid.redaction import register_secret
@@ -43,7 +43,7 @@ class Secret(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_text(cls, given: Any) -> Any:
+    def _no_text(cls, given: object) -> object:
         if isinstance(given, str):
             raise ValueError("a secret does not stand in the file; write {env: NAME} or {file: PATH}")
         return given
@@ -85,7 +85,7 @@ def revealed(options: dict[str, str | Secret]) -> dict[str, str]:
     return {name: value.reveal() if isinstance(value, Secret) else value for name, value in options.items()}
 
 
-def _duration(given: Any) -> Any:
+def _duration(given: object) -> str:
     if not isinstance(given, str):
         raise ValueError("a stretch of time is a text, as '10 minutes'")
     try:
@@ -99,7 +99,7 @@ Duration = Annotated[str, BeforeValidator(_duration), Field(examples=["10 minute
 """A stretch of time in words, as Spark and the language have it."""
 
 
-def reject_removed_word(given: Any, word: str, instead: str) -> None:
+def reject_removed_word(given: object, word: str, instead: str) -> None:
     """Raises for a word that earlier versions had, at its place, with what to write instead."""
     if isinstance(given, Mapping) and word in given:
         text = f"there is no such word any more; write {instead}"

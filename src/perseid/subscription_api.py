@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perseid.declare import MAX_SHARDS, named_words
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.errors import EventDataError, PerseidError, UnsupportedError
+from perseid.given import Frame, Observation
 from perseid.lang.printer import print_duration
 from perseid.lang.xscl_parts import read_subscription
 from perseid.local.documents import Documents
@@ -15,11 +16,16 @@ from perseid.local.rows import require_here, require_spark
 from perseid.semantics.subscriptions import normal_forms
 from perseid.viz.words import many
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from perseid.local.publication import Texts
+
 
 class SubscriptionSet:
     """Subscriptions by whose they are; each relates two documents by values they have in common."""
 
-    def __init__(self, texts: Mapping[Any, str]) -> None:
+    def __init__(self, texts: Texts) -> None:
         from perseid.engines.joins.index import Subscriptions  # its kernels are loaded when they are first needed
         from perseid.engines.joins.register import Register
         from perseid.engines.joins.values import Values
@@ -43,7 +49,7 @@ class SubscriptionSet:
         return f"<{many(len(self), 'subscription')}>"
 
     @named_words
-    def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> Any:
+    def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> pa.Table:
         """The pairs of documents that subscriptions ask for, in documents of this process: an Arrow table.
 
         A row has ``subscriptions``, all that the pair is due to, and ``left`` and ``right``, the columns of the two documents
@@ -69,8 +75,8 @@ class SubscriptionSet:
         shares: int = DEFAULT_SHARES,
         rejected: bool = False,
         checkpoint: str | None = None,
-        observation: Any = None,
-    ) -> Any:
+        observation: Observation = None,
+    ) -> Frame:
         """The pairs of documents that subscriptions ask for, of a Spark DataFrame, batch or stream: rows as :meth:`match` has.
 
         Subscriptions are split into ``shares``, about as many as there are cores: each is given what was found in all
@@ -118,7 +124,7 @@ class SubscriptionSet:
         return "\n".join(lines) + "\n"
 
 
-def require_local_documents(stream: Any) -> None:
+def require_local_documents(stream: object) -> None:
     """Raise an error unless the stream is one of documents in this process."""
     if not isinstance(stream, Documents):
         raise EventDataError(
@@ -129,7 +135,7 @@ def require_local_documents(stream: Any) -> None:
         require_here("match", data)
 
 
-def detect_given(stream: Documents, table: Any, *, shares: int, **how: Any) -> Any:
+def detect_given(stream: Documents, table: pa.Table | str, *, shares: int, **how: Any) -> Frame:
     """Ask a stream of documents, by a table of subscriptions or the folder of one."""
     if not isinstance(stream, Documents):
         raise EventDataError(
@@ -145,7 +151,7 @@ def detect_given(stream: Documents, table: Any, *, shares: int, **how: Any) -> A
 
 
 @named_words
-def subscriptions(texts: str | Iterable[str] | Mapping[Any, str]) -> SubscriptionSet:
+def subscriptions(texts: str | Iterable[str] | Texts) -> SubscriptionSet:
     """Subscriptions from their texts in XSCL, by whose they are.
 
     ``"Feed//item->a[/author->x] FOLLOWED BY{x = y, 1 day} Feed//item->b[/author->y]"``: one, several, or several by name. A
@@ -166,7 +172,7 @@ def subscriptions(texts: str | Iterable[str] | Mapping[Any, str]) -> Subscriptio
         raise
 
 
-def note_which(error: PerseidError, texts: Mapping[Any, str]) -> None:
+def note_which(error: PerseidError, texts: Texts) -> None:
     """Say in which of several subscriptions something is wrong."""
     if len(texts) > 1:
         wrong = next((name for name, text in texts.items() if _is_wrong(text)), None)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.declare import named_words
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.engines.joins.table import append, checked_folder, files_in, listed, read_file, standing
 from perseid.errors import PerseidError, UnknownNameError, nearest
+from perseid.given import Frame, Observation
 from perseid.local.documents import Documents
 from perseid.subscription_api import detect_given, note_which, require_local_documents, subscriptions
 from perseid.viz.words import many
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class SubscriptionTable:
@@ -63,7 +67,7 @@ class SubscriptionTable:
         return standing(read_file(self._folder, name) for name in files_in(self._folder))
 
     @named_words
-    def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> Any:
+    def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> pa.Table:
         """What those that stand now find in documents of this process; without any, a table without rows."""
         there = self.standing()
         if there:
@@ -83,8 +87,8 @@ class SubscriptionTable:
         shares: int = DEFAULT_SHARES,
         rejected: bool = False,
         checkpoint: str | None = None,
-        observation: Any = None,
-    ) -> Any:
+        observation: Observation = None,
+    ) -> Frame:
         """The same as of :func:`subscriptions`; over a stream, subscriptions that come and go are followed.
 
         One that comes is told of pairs of documents that came in the same batch or later; one that went, of none. Nobody

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.declare import named_words
 from perseid.engines.trees.engine import Trees
 from perseid.errors import EventDataError, MeaningError, PatternError, PerseidError
+from perseid.given import Frame
 from perseid.lang.tree_parser import parse_tree
 from perseid.lang.tree_patterns import TreePattern, print_tree, return_names
 from perseid.local.documents import Documents
@@ -15,6 +16,9 @@ from perseid.local.rows import require_here
 from perseid.viz.draw import Format
 from perseid.viz.tree_drawing import draw as draw_tree
 from perseid.viz.trees import explain_tree
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _RESULT_COLUMNS = ("pattern", "place", "nodes", "error")
 
@@ -48,7 +52,7 @@ class TreePatterns:
         return "\n".join(draw_tree(tree, format, name) for name, tree in self._patterns.items())
 
     @named_words
-    def match(self, stream: Documents) -> Any:
+    def match(self, stream: Documents) -> pa.Table:
         """What is found in documents of this process: an Arrow table with a row for each result.
 
         Columns are those of the documents without their bodies, then ``pattern``, ``place`` (which of the document's
@@ -64,7 +68,7 @@ class TreePatterns:
         return find_here(stream, trees, self.names)
 
     @named_words
-    def detect(self, stream: Documents) -> Any:
+    def detect(self, stream: Documents) -> Frame:
         """What is found in documents of a Spark DataFrame, batch or stream: a DataFrame with columns as :meth:`match` has."""
         trees = self._for(stream)
         from perseid.spark.documents import detect_trees

@@ -6,7 +6,7 @@ Exit status 1 is a wrong pattern, job or test, or executors that are wrong; 2 is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -41,7 +41,7 @@ def _root(
     common.show_traces(verbose)
 
 
-_COMMANDS: dict[str, Callable[..., Any]] = {
+_COMMANDS: dict[str, Callable[..., None]] = {
     "check": patterns.check_command,
     "explain": patterns.explain_command,
     "draw": patterns.draw_command,

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,8 @@ from perseid.cli.common import misuse
 from perseid.redaction import redact
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from perseid.spark.doctor import Report
 
 
@@ -70,7 +72,7 @@ def session_for(
     settings: Mapping[str, str],
     secrets: Mapping[str, str] | None = None,
     redacted: Collection[str] = (),
-) -> Iterator[Any]:
+) -> Iterator[SparkSession]:
     """The session that is there, or else one that lasts as long as the question.
 
     ``secrets`` are settings that stand on no command line; Spark redacts them, and options with the ``redacted`` names.

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import typer
 
 import perseid as ps
 from perseid.cli.common import chosen, fail
 from perseid.cli.showing import finite, plain, show_matches
+from perseid.local.documents import Documents
 from perseid.local.files import read_objects
+from perseid.local.models import Models
 
 if TYPE_CHECKING:
     from perseid.jobs.spec import JobFile
+
+
+class _Checked(TypedDict):
+    """What is said of a job that is right."""
+
+    job: str
+    stream: str
+    reads: dict[str, str]
+    """What each source reads, by its place in the stream."""
+    patterns: list[str]
+    checked_against_columns: bool
+    writes: list[dict[str, str]]
+    dead_letters: str | None
+    checkpoint: str
 
 
 def schema_command() -> None:
@@ -56,7 +72,7 @@ def check_job(path: Path, as_json: bool) -> typer.Exit | None:
     return None
 
 
-def _checked(path: Path) -> dict[str, Any]:
+def _checked(path: Path) -> _Checked:
     """What a job does, once everything that can be known without running it is known to be right."""
     from perseid.jobs import asking
     from perseid.jobs.reading import read_job
@@ -90,7 +106,7 @@ def _checked(path: Path) -> dict[str, Any]:
     }
 
 
-def _lines(told: Mapping[str, Any]) -> list[str]:
+def _lines(told: _Checked) -> list[str]:
     lines = [
         f"reads: {said}" if place == "source" else f"reads {place}: {said}" for place, said in told["reads"].items()
     ]
@@ -125,7 +141,7 @@ def explain_job(path: Path, pattern: str | None) -> str:
     told = _checked(path)
     job = read_job(path)
     stream = job.stream
-    nothing: dict[str, Any] = {place: [] for place in sources_of(stream)}
+    nothing: dict[str, list[object]] = {place: [] for place in sources_of(stream)}
     lines = [f"job {job.job}", *(f"  {line}" for line in _lines(told)), f"  begins a batch: {_trigger(job)}"]
     if stream.lateness is not None:
         lines.append(f"  late: what comes more than {stream.lateness} behind the newest record")
@@ -160,15 +176,17 @@ def try_job(path: Path, events: Path, as_json: bool) -> None:
         from perseid.jobs.streams import declare, telling_of
 
         job = read_job(path)
-        stream: Any = declare(job.stream, _inputs(job, list(read_objects(events))))
+        stream = declare(job.stream, _inputs(job, list(read_objects(events))))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.PerseidWarning)  # it is among the notes
             if isinstance(job.stream, SubscriptionStream):
+                assert isinstance(stream, Documents)
                 asked = load_subscriptions(job)
                 table = asked.match(stream, expand=job.stream.expand, results=job.stream.results)
                 _show_rows(table.to_pylist())
                 return
             if isinstance(job.stream, ModelStream) and job.stream.react:
+                assert isinstance(stream, Models)
                 typer.echo(str(ps.react(stream)))
                 return
             rules = load_patterns(job)
@@ -183,12 +201,12 @@ def try_job(path: Path, events: Path, as_json: bool) -> None:
         show_matches(found, rules.names, as_json)
 
 
-def _show_rows(rows: list[dict[str, Any]]) -> None:
+def _show_rows(rows: Iterable[Mapping[str, object]]) -> None:
     for row in rows:
         typer.echo(json.dumps(finite(row), default=plain, ensure_ascii=False, allow_nan=False))
 
 
-def _inputs(job: JobFile, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _inputs(job: JobFile, rows: list[dict[str, object]]) -> dict[str, list[dict[str, object]]]:
     """Rows by the source they would have come from; of several sources the type says which."""
     from perseid.jobs.stream_spec import EventStream, sources_of
 

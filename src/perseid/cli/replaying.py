@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -23,6 +23,9 @@ from perseid.cli.running import JobPath, read_or_fail, session_of_job, summary
 from perseid.redaction import safe_cause
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
+    from pyspark.sql import SparkSession
+
     from perseid.jobs.replay import Replayed
 
 LOOK = 0.2
@@ -85,7 +88,7 @@ def _moment(given: str | None, option: str) -> dt.datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
 
 
-def _told(job: str, done: Replayed) -> dict[str, Any]:
+def _told(job: str, done: Replayed) -> dict[str, object]:
     span = {
         name: None if time is None else time.isoformat() for name, time in (("from", done.since), ("to", done.until))
     }
@@ -107,7 +110,7 @@ def _sentence(done: Replayed) -> str:
     return f"{records}{span}{bad}; {summary(done.answers)}"
 
 
-def _watched(spark: Any, work: Callable[[], Replayed]) -> Replayed:
+def _watched(spark: SparkSession, work: Callable[[], Replayed]) -> Replayed:
     """Do it, with a bar in the terminal that goes by the tasks of Spark."""
     context = getattr(spark, "sparkContext", None)  # a session over Connect has none, and the bar then only moves
     group, found, failed = uuid.uuid4().hex, [], []
@@ -150,7 +153,7 @@ def _watched(spark: Any, work: Callable[[], Replayed]) -> Replayed:
     return found[0]
 
 
-def _tasks(tracker: Any, group: str) -> tuple[int, int]:
+def _tasks(tracker: StatusTracker, group: str) -> tuple[int, int]:
     """How many tasks of a group are done, and how many there are in the stages that Spark knows of."""
     done = whole = 0
     for number in tracker.getJobIdsForGroup(group):

@@ -13,7 +13,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, Group
@@ -27,6 +28,10 @@ from perseid.cli.common import fail, misuse
 from perseid.redaction import redact, safe_cause
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from perseid.jobs.eyes import Status
+    from perseid.jobs.runner import Runner
     from perseid.jobs.spec import JobFile
 
 JobPath = Annotated[Path, typer.Argument(metavar="JOB", help="The job's file: YAML or TOML.")]
@@ -82,7 +87,7 @@ def run_command(
 
 
 @contextmanager
-def session_of_job(command: str, job: JobFile, master: str | None) -> Iterator[Any]:
+def session_of_job(command: str, job: JobFile, master: str | None) -> Iterator[SparkSession]:
     """The session that a job runs in."""
     from perseid.jobs.runner import JobError, first_line
     from perseid.jobs.spec import secret_options
@@ -150,10 +155,10 @@ def _cores(master: str | None) -> int | None:
     return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
 
 
-def _obey_signals(runner: Any) -> None:
+def _obey_signals(runner: Runner) -> None:
     """Once: end after the batch. Twice: end now."""
 
-    def leave(number: int, _frame: Any) -> None:
+    def leave(number: int, _frame: FrameType | None) -> None:
         runner.stop()
         signal.signal(number, signal.SIG_DFL)
 
@@ -201,7 +206,7 @@ def status_command(
             return
 
 
-def _read_status(checkpoint: str) -> dict[str, Any] | None:
+def _read_status(checkpoint: str) -> Status | None:
     from perseid.jobs.eyes import STATUS
     from perseid.jobs.folders import Folder
     from perseid.jobs.ledger import OWN
@@ -210,7 +215,7 @@ def _read_status(checkpoint: str) -> dict[str, Any] | None:
     if body is None:
         return None
     try:
-        found: dict[str, Any] = json.loads(body)
+        found: Status = json.loads(body)
     except ValueError:
         return None
     return found
@@ -221,7 +226,7 @@ def _listed(rules: Sequence[str]) -> str:
     return ", ".join([*rules[:MAX_RULES_SHOWN], *([f"and {more:,} more"] if more > 0 else [])])
 
 
-def shown(status: Mapping[str, Any], now: float) -> Group:
+def shown(status: Status, now: float) -> Group:
     """How a job stands, for a terminal."""
     last, totals, levels = status["last"], status["totals"], status["levels"]
     refused = [Text(f"refused: {said}") for said in status["refused"].values()]

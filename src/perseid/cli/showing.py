@@ -7,7 +7,6 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -22,7 +21,7 @@ UNBOUNDED = 1_000_000
 _NARROW = 9
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> object:
     """JSON has no NaN and no infinity: null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None

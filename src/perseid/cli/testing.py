@@ -7,7 +7,7 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from xml.sax.saxutils import escape, quoteattr  # nothing is read with it
 
 import typer
@@ -136,7 +136,7 @@ def _outcome(case: PatternCase, coverage: Coverage) -> Outcome:
     return Outcome(case, time.perf_counter() - began, gave)
 
 
-def _told(outcomes: list[Outcome], missed: dict[str, list[str]]) -> dict[str, Any]:
+def _told(outcomes: list[Outcome], missed: dict[str, list[str]]) -> dict[str, object]:
     return {
         "ok": all(one.right for one in outcomes),
         "cases": [

@@ -31,7 +31,7 @@ def binding_hints(error: ps.BindingError, rules: ps.PatternSet) -> list[str]:
     return [f"On the command line: --set {name}=…" for name in named]
 
 
-def values_of(settings: list[str], rules: ps.PatternSet) -> dict[str, Any]:
+def values_of(settings: list[str], rules: ps.PatternSet) -> dict[str, object]:
     """``--set threshold=5``: the value is read as a constant of the language, otherwise as text."""
     declared = _declared(rules)
     out: dict[str, Any] = {}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan, Plan, forgetful
@@ -94,7 +93,7 @@ class Machine:
         self._resolve()
         self._cap(self.attempts)
 
-    def _cap(self, kept: list[Any]) -> None:
+    def _cap(self, kept: list[Attempt] | list[Thread]) -> None:
         cap = self.plan.retention.cap
         if cap is not None and len(kept) > cap:
             self.capped += len(kept) - cap

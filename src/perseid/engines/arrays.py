@@ -14,5 +14,7 @@ UIntArray: TypeAlias = NDArray[np.uint64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 ByteArray: TypeAlias = NDArray[np.uint8]
+IntegerArray: TypeAlias = NDArray[np.integer]
+"""Integers of whatever width."""
 ObjectArray: TypeAlias = NDArray[np.object_]
 """Python values, where a column has no fixed width."""

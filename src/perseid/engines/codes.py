@@ -9,34 +9,36 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.arrays import IntegerArray
 from perseid.engines.jit import COMPILED, jit
 from perseid.semantics import values as v
 
-Column: TypeAlias = Any
+Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 """An Arrow array or a chunked one."""
 Ints: TypeAlias = npt.NDArray[np.int64]
-Codes: TypeAlias = npt.NDArray[Any]
+Codes: TypeAlias = IntegerArray
 """Integers of 32 or 64 bits: as narrow as the number of rows allows, for what counts here is memory traffic."""
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 _MOST_ROWS = 2**31 - 1
 _FEW_SLOTS = 1_024
 
 
-def read_only(found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def read_only(found: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     """The array, not to be written to: Numba compiles once for those and once for others, and Arrow's are such."""
     found = found.view()
     found.flags.writeable = False
     return found
 
 
-def index_type(rows: int) -> type[np.signedinteger[Any]]:
+def index_type(rows: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if rows < _MOST_ROWS else np.int64
 
 
@@ -125,7 +127,7 @@ def null_mask(column: Column) -> npt.NDArray[np.bool_] | None:
     return np.asarray(column.is_null()) if column.null_count else None
 
 
-def as_numbers(column: Column) -> npt.NDArray[Any] | None:
+def as_numbers(column: Column) -> IntegerArray | None:
     """Values as integers that are equal and ordered as the values are; None if this column's have no such form.
 
     What stands where the column is null means nothing.
@@ -152,7 +154,7 @@ def as_numbers(column: Column) -> npt.NDArray[Any] | None:
     return None
 
 
-def _buffer(column: Column, kind: Any) -> npt.NDArray[Any]:
+def _buffer(column: Column, kind: type[Scalar]) -> npt.NDArray[Scalar]:
     data = column.buffers()[1]
     if data is None or not len(column):
         return np.zeros(len(column), kind)
@@ -169,7 +171,7 @@ def _float_numbers(found: npt.NDArray[np.float64]) -> Ints:
     return bits ^ ((bits >> np.int64(63)) & np.int64(2**63 - 1))
 
 
-def _integer_codes(found: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None) -> tuple[Codes, int]:
+def _integer_codes(found: IntegerArray, nulls: npt.NDArray[np.bool_] | None) -> tuple[Codes, int]:
     rows = len(found)
     if nulls is not None:
         known = found[~nulls]
@@ -192,7 +194,7 @@ def _integer_codes(found: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None)
     return codes, size
 
 
-def _distinct(found: npt.NDArray[Any]) -> tuple[Codes, int]:
+def _distinct(found: IntegerArray) -> tuple[Codes, int]:
     """Codes by first appearance."""
     rows = len(found)
     if COMPILED and rows < _MOST_ROWS:
@@ -230,7 +232,7 @@ def _object_codes(column: Column) -> tuple[Codes, int]:
     return np.array(codes, np.int64), len(seen)
 
 
-def _has_bytes(kind: Any) -> bool:
+def _has_bytes(kind: pa.DataType) -> bool:
     """Whether values lie one after another in one buffer, with offsets."""
     return bool(
         pa.types.is_string(kind)
@@ -255,7 +257,7 @@ def _bytes_codes(column: Column) -> tuple[Codes, int]:
 def _bytes_parts(column: Column) -> tuple[Codes, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     """Offsets, bytes, and which rows are null (empty where none is)."""
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
-    width = np.int64 if large else np.int32
+    width: type[np.integer] = np.int64 if large else np.int32
     _, where, data = column.buffers()
     offsets = np.frombuffer(where, width, len(column) + 1, column.offset * np.dtype(width).itemsize)
     content = np.frombuffer(data if data is not None and data.size else b"\0", np.uint8)
@@ -438,6 +440,6 @@ def _column_hashes(column: Column) -> npt.NDArray[np.uint64]:
     return _value_hashes([*column.dictionary.to_pylist(), None], np.asarray(indices))
 
 
-def _value_hashes(values: list[Any], codes: Codes) -> npt.NDArray[np.uint64]:
+def _value_hashes(values: list[object], codes: Codes) -> npt.NDArray[np.uint64]:
     found = np.array([hash(v.identity(v.plain(value))) for value in values], np.int64)
     return found.view(np.uint64).take(codes)

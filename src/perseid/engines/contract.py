@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, Int8Array, Int32Array, IntArray
 from perseid.semantics.values import Relation
+
+Column: TypeAlias = Any
+"""An Arrow array, chunked or not; in a local run also a list of plain values, where these are of several kinds."""
+Plan: TypeAlias = Any
+"""What an engine's own ``plan`` gives: plain data that only its other functions look into."""
 
 WATERMARK, ARRIVAL = "watermark", "arrival"
 """What the time of a stream goes by: its watermark, or the order in which events of a key arrive."""
@@ -36,29 +42,29 @@ class Clock:
 class Rows:
     """One shard's rows, in any order: an engine puts them into theirs."""
 
-    time: Any
+    time: IntArray
     """int64 microseconds."""
-    kinds: Any
+    kinds: Int32Array
     """int32 codes of event types: places in ``kind_names``, -1 for null and for types nobody asks for."""
     kind_names: Sequence[str]
-    columns: Mapping[str, Any]
+    columns: Mapping[str, Column]
     """Arrow arrays, or lists where values are of several kinds."""
-    keys: Mapping[int, Mapping[str, Any]]
+    keys: Mapping[int, Mapping[str, Column]]
     """By route: the key columns."""
-    identity: Any
+    identity: IntArray
     """int64: what makes an event this event and no other."""
-    ranks: Sequence[Any] = ()
+    ranks: Sequence[Column] = ()
     """Columns that decide among events of one time, before identity."""
-    route: Any = None
+    route: Int32Array | None = None
     """The route each row is for; None where every row is for all of them."""
-    decided: Mapping[int, Any] = field(default_factory=dict)
+    decided: Mapping[int, BoolArray] = field(default_factory=dict)
     """Predicates decided before, by number: truth values."""
-    made: Mapping[str, Any] = field(default_factory=dict)
+    made: Mapping[str, pa.Array] = field(default_factory=dict)
     """Columns computed before, by the text of their expression."""
     relations: Mapping[str, Relation] = field(default_factory=dict)
     dedupe: bool = False
     """Rows with equal time, key and identity are one event."""
-    control: Any = None
+    control: Int8Array | None = None
     """int8: 0 for an event, 1 for a promise about its key, 2 for one about all keys, 4 for news of what is asked; None where
     all are events."""
     share: int = 0
@@ -92,9 +98,9 @@ class Step:
     wake: int | None = None
     """The earliest event time at which the shard must be called without rows."""
     counters: Mapping[str, int] = field(default_factory=dict)
-    late: Any = ()
+    late: IntArray | Sequence[int] = ()
     """The numbers of rows that came after their time had passed, and were left out."""
-    why: Any = ()
+    why: Int8Array | Sequence[int] = ()
     """For each of them why, as :class:`Late` has it."""
 
 
@@ -121,9 +127,9 @@ class Unread:
 class Prepared:
     """What some rows became before the shuffle: any number of rows each."""
 
-    rows: Any
+    rows: IntArray
     """By row that comes out: the number of the one that it was made of, whose columns it has as well."""
-    columns: Mapping[str, Any]
+    columns: Mapping[str, pa.Array]
     """Arrow arrays: what it has that the other had not."""
     bad: Sequence[Unread] = ()
 
@@ -141,7 +147,7 @@ class StateReport:
     oldest: int | None
     open: Mapping[str, int]
     """By pattern: attempts that are not decided."""
-    keys: Mapping[tuple[tuple[str, Any], ...], int]
+    keys: Mapping[tuple[tuple[str, object], ...], int]
     """By key: events kept."""
     bytes: int
 
@@ -160,10 +166,10 @@ class Engine:
     """An engine as drivers and tests know it."""
 
     name: str
-    plan: Callable[..., Any]
+    plan: Callable[..., Plan]
     """(compiled plan, types of the columns, …) to what ``step`` is given; plain data that pickles."""
-    step: Callable[[Any, Rows, bytes | None, Clock], Step] | None = None
-    prepare: Callable[[Any, Mapping[str, Any]], Iterator[Prepared]] | None = None
+    step: Callable[[Plan, Rows, bytes | None, Clock], Step] | None = None
+    prepare: Callable[[Plan, Mapping[str, pa.Array]], Iterator[Prepared]] | None = None
     """(plan, the columns it is about) to what goes on, in as many pieces as it likes."""
     report: Callable[[bytes], StateReport] | None = None
     """What a state holds; None for an engine that keeps none."""
@@ -181,7 +187,7 @@ class Engine:
     example: str = ""
     """A program that uses it."""
 
-    def stepped(self, plan: Any, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+    def stepped(self, plan: Plan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
         """The step, of an engine that has one."""
         assert self.step is not None, f"The engine {self.name!r} has no step."
         return self.step(plan, rows, state, clock)

@@ -19,12 +19,13 @@ from perseid.engines.jit import COMPILED, jit
 from perseid.semantics import hashing as reference
 from perseid.semantics.hashing import NULL_BITS, SEED
 
-Column: TypeAlias = Any
+Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 """A ``pa.Array`` or ``pa.ChunkedArray``; pyarrow has no types for a checker."""
 Words: TypeAlias = npt.NDArray[np.uint64]
 Signed: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 F = TypeVar("F")
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 _P1 = np.uint64(reference.PRIME_1)
 _P2 = np.uint64(reference.PRIME_2)
@@ -212,17 +213,17 @@ def match_words(
 _HEX_PAIRS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint16)
 
 
-def hex_ids(lanes: Signed) -> Any:
+def hex_ids(lanes: Signed) -> pa.Array:
     """The match ids as people see them: 32 hex digits each, in a ``pa.StringArray``."""
     return _id_array(pa.string(), _HEX_PAIRS[np.ascontiguousarray(lanes, ">i8").view(np.uint8)], len(lanes), 32)
 
 
-def id_bytes(lanes: Signed) -> Any:
+def id_bytes(lanes: Signed) -> pa.Array:
     """The match ids as the sixteen bytes they are, in a ``pa.BinaryArray``."""
     return _id_array(pa.binary(), np.ascontiguousarray(lanes, ">i8"), len(lanes), 16)
 
 
-def _id_array(kind: Any, data: npt.NDArray[Any], count: int, width: int) -> Any:
+def _id_array(kind: pa.DataType, data: npt.NDArray[np.generic], count: int, width: int) -> pa.Array:
     if count * width >= 2**31:
         raise OverflowError(f"{count} match ids do not fit into one array; write them in pieces.")
     offsets = np.arange(0, width * count + 1, width, dtype=np.int32)
@@ -336,11 +337,11 @@ def _mix(hashes: Words, array: Column) -> Bools:
     return valid
 
 
-def _is_moment(kind: Any) -> bool:
+def _is_moment(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_duration(kind))
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     is_ = pa.types
     return bool(
         is_.is_string(kind) or is_.is_binary(kind) or is_.is_large_string(kind) or is_.is_large_binary(kind)
@@ -395,7 +396,7 @@ def _integers(array: Column) -> tuple[Words, Bools]:
     return _frozen(words).view(np.uint64), valid
 
 
-def _fixed(array: Column, kind: Any) -> npt.NDArray[Any]:
+def _fixed(array: Column, kind: type[Scalar]) -> npt.NDArray[Scalar]:
     """The values of a fixed-width column as they lie in its buffer, with anything where it is null."""
     data = array.buffers()[1]
     if data is None:
@@ -409,7 +410,7 @@ def _valid(array: Column) -> Bools:
     return _frozen(array.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     """The array, read-only: a kernel compiled for both kinds would be compiled twice."""
     array.flags.writeable = False
     return array

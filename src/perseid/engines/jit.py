@@ -17,15 +17,21 @@ import inspect
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perseid._version import __version__
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from types import ModuleType
+
+    from numba.core.types import Type
+
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def cache_place() -> Path:
@@ -63,7 +69,7 @@ def _source_hash() -> str:
     return digest.hexdigest()
 
 
-def _sources(folder: Any, path: str) -> Iterator[tuple[str, bytes]]:
+def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
     """Every module below, wherever it was imported from: a zip has no folders to walk."""
     for entry in folder.iterdir():
         if entry.is_dir():
@@ -72,7 +78,7 @@ def _sources(folder: Any, path: str) -> Iterator[tuple[str, bytes]]:
             yield f"{path}/{entry.name}", entry.read_bytes()
 
 
-def _numba() -> Any:
+def _numba() -> ModuleType | None:
     if os.environ.get("PERSEID_NUMBA", "1") == "0":
         return None
     try:
@@ -87,7 +93,7 @@ COMPILED: bool = numba is not None
 _FOLDER = cache_folder() if COMPILED else None
 
 
-def _kept(function: Callable[..., Any]) -> bool:
+def _kept(function: Callable[..., object]) -> bool:
     """Make a function one that Numba can keep: its source is a file in the cache folder. False where it cannot be."""
     if _FOLDER is None or not function.__module__.startswith("perseid."):
         return False
@@ -119,7 +125,7 @@ def jit(function: F) -> F:
     return compiled
 
 
-def typed(types: dict[str, Any], *, entry: bool) -> Callable[[F], F]:
+def typed(types: Mapping[str, Type], *, entry: bool) -> Callable[[F], F]:
     """Like :func:`jit`, with the one signature that the annotations spell; ``types`` says what the words stand for.
 
     Without it a kernel would be compiled again for every mix of constants and variables it is called with. What is
@@ -146,7 +152,9 @@ def typed(types: dict[str, Any], *, entry: bool) -> Callable[[F], F]:
     return compile_one
 
 
-def words(kinds: Callable[[Any], dict[str, Any]], **records: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def words(
+    kinds: Callable[[ModuleType], dict[str, Any]], **records: type[tuple[object, ...]]
+) -> tuple[dict[str, Type], dict[str, Type]]:
     """What the words in kernels' annotations stand for: for functions that Python calls, and for the rest.
 
     ``kinds`` gives the words for arrays, of Numba; ``records`` are named tuples of arrays, by the word for them. Between
@@ -158,7 +166,7 @@ def words(kinds: Callable[[Any], dict[str, Any]], **records: Any) -> tuple[dict[
 
     plain = {"int": numba.int64, "float": numba.float64, "bool": numba.boolean, "None": numba.void}
     given = kinds(numba)
-    inside: dict[str, Any] = {word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in given.items()}
+    inside: dict[str, Type] = {word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in given.items()}
     for word, record in records.items():
         fields = [given[field.__forward_arg__] for field in record.__annotations__.values()]
         made = numba.types.NamedTuple(fields, record)

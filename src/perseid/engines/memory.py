@@ -11,7 +11,7 @@ way in, by themselves.
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from numba.core import cgutils, types
 from numba.core.datamodel import models
@@ -19,15 +19,24 @@ from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, lower_cast, register_model
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llvmlite import ir
+    from numba.core.base import BaseContext
+    from numba.core.datamodel.manager import DataModelManager
+    from numba.core.typing.context import BaseContext as TypingContext
+    from numba.core.typing.templates import Signature
+
 
 class Row(types.CPointer):
     """The address of a flat array."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: types.Type) -> None:
         super().__init__(dtype)
         self.name = f"Row({dtype})"
 
-    def can_convert_from(self, typingctx: Any, other: Any) -> Any:
+    def can_convert_from(self, typingctx: TypingContext, other: types.Type) -> Conversion | None:
         same = isinstance(other, types.Array) and other.ndim == 1 and other.layout == "C" and other.dtype == self.dtype
         return Conversion.safe if same else None
 
@@ -35,11 +44,11 @@ class Row(types.CPointer):
 class Grid(types.Type):
     """The address of an array of rows, and how long they are."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: types.Type) -> None:
         self.dtype = dtype
         super().__init__(f"Grid({dtype})")
 
-    def can_convert_from(self, typingctx: Any, other: Any) -> Any:
+    def can_convert_from(self, typingctx: TypingContext, other: types.Type) -> Conversion | None:
         same = isinstance(other, types.Array) and other.ndim == 2 and other.layout == "C" and other.dtype == self.dtype
         return Conversion.safe if same else None
 
@@ -47,14 +56,14 @@ class Grid(types.Type):
 class Memory(types.NamedTuple):
     """The kernel's arrays by name, as addresses."""
 
-    def can_convert_from(self, typingctx: Any, other: Any) -> Any:
+    def can_convert_from(self, typingctx: TypingContext, other: types.Type) -> Conversion | None:
         if not isinstance(other, types.NamedTuple) or other.instance_class is not self.instance_class:
             return None
         kinds = [typingctx.can_convert(a, b) for a, b in zip(other.types, self.types, strict=True)]
         return None if None in kinds else max(kinds)
 
 
-def memory_of(arrays: Any) -> Memory:
+def memory_of(arrays: types.NamedTuple) -> Memory:
     """The type that holds the addresses of a named tuple of arrays."""
     return Memory([Row(a.dtype) if a.ndim == 1 else Grid(a.dtype) for a in arrays.types], arrays.instance_class)
 
@@ -65,17 +74,21 @@ register_model(Memory)(models.TupleModel)
 
 @register_model(Grid)
 class GridModel(models.StructModel):
-    def __init__(self, dmm: Any, fe_type: Any) -> None:
+    def __init__(self, dmm: DataModelManager, fe_type: Grid) -> None:
         super().__init__(dmm, fe_type, [("data", types.CPointer(fe_type.dtype)), ("length", types.intp)])
 
 
 @lower_cast(types.Array, Row)
-def array_to_row(context: Any, builder: Any, fromty: Any, toty: Any, val: Any) -> Any:
+def array_to_row(
+    context: BaseContext, builder: ir.IRBuilder, fromty: types.Array, toty: Row, val: ir.Value
+) -> ir.Value:
     return context.make_array(fromty)(context, builder, val).data
 
 
 @lower_cast(types.Array, Grid)
-def array_to_grid(context: Any, builder: Any, fromty: Any, toty: Any, val: Any) -> Any:
+def array_to_grid(
+    context: BaseContext, builder: ir.IRBuilder, fromty: types.Array, toty: Grid, val: ir.Value
+) -> ir.Value:
     array = context.make_array(fromty)(context, builder, val)
     grid = cgutils.create_struct_proxy(toty)(context, builder)
     grid.data = array.data
@@ -84,13 +97,15 @@ def array_to_grid(context: Any, builder: Any, fromty: Any, toty: Any, val: Any) 
 
 
 @lower_cast(types.NamedTuple, Memory)
-def arrays_to_memory(context: Any, builder: Any, fromty: Any, toty: Any, val: Any) -> Any:
+def arrays_to_memory(
+    context: BaseContext, builder: ir.IRBuilder, fromty: types.NamedTuple, toty: Memory, val: ir.Value
+) -> ir.Value:
     held = cgutils.unpack_tuple(builder, val, len(fromty))
     items = [context.cast(builder, v, a, b) for v, a, b in zip(held, fromty.types, toty.types, strict=True)]
     return context.make_tuple(builder, toty, items)
 
 
-def _is_place(idx: Any) -> bool:
+def _is_place(idx: types.Type) -> bool:
     return isinstance(idx, types.BaseTuple) and len(idx) == 2 and all(isinstance(n, types.Integer) for n in idx)
 
 
@@ -99,30 +114,30 @@ PLACE = types.UniTuple(types.intp, 2)
 
 @infer_global(operator.getitem)
 class GetFromGrid(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
+    def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
         grid, place = args
         return signature(grid.dtype, grid, PLACE) if isinstance(grid, Grid) and _is_place(place) else None
 
 
 @infer_global(operator.setitem)
 class SetInGrid(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
+    def generic(self, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Signature | None:
         grid, place, _ = args
         return signature(types.none, grid, PLACE, grid.dtype) if isinstance(grid, Grid) and _is_place(place) else None
 
 
-def _address(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _address(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     grid = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
     row, column = cgutils.unpack_tuple(builder, args[1], 2)
     return builder.gep(grid.data, [builder.add(builder.mul(row, grid.length, flags=["nsw"]), column, flags=["nsw"])])
 
 
 @lower_builtin(operator.getitem, Grid, types.BaseTuple)
-def get_from_grid(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def get_from_grid(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     return builder.load(_address(context, builder, sig, args))
 
 
 @lower_builtin(operator.setitem, Grid, types.BaseTuple, types.Any)
-def set_in_grid(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def set_in_grid(context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
     builder.store(args[2], _address(context, builder, sig, args))
     return context.get_dummy_value()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +89,7 @@ def _by_key_and_time(codes: Codes, size: int, time: Ints) -> tuple[Ints, Ints, n
     kind = index_type(rows)
     time = read_only(time)
     if _ascends(time):
-        through = np.empty(0, kind)
+        through: Codes = np.empty(0, kind)
     else:
         time, through = _by_time(time, kind)
     order = np.empty(rows, np.int64)
@@ -109,7 +108,7 @@ def _ascends(time: Ints) -> bool:
     return True
 
 
-def _by_time(time: Ints, kind: Any) -> tuple[Ints, Codes]:
+def _by_time(time: Ints, kind: type[np.int32] | type[np.int64]) -> tuple[Ints, Codes]:
     """Times sorted, and which rows they are from; rows with equal times stay in their order."""
     low, high = int(time.min()), int(time.max())
     bits = max(1, (high - low).bit_length())
@@ -261,7 +260,7 @@ def _sorted_codes(column: Column) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
     return place[np.asarray(encoded.indices.fill_null(0))], null_mask(column)
 
 
-def _sorted_objects(found: list[Any]) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def _sorted_objects(found: list[object]) -> tuple[Ints, npt.NDArray[np.bool_]]:
     codes: dict[object, int] = {}
     before, count = None, 0
     for value in sorted((value for value in found if value is not None), key=cmp_to_key(_compare)):
@@ -274,7 +273,7 @@ def _sorted_objects(found: list[Any]) -> tuple[Ints, npt.NDArray[np.bool_]]:
     )
 
 
-def _compare(left: Any, right: Any) -> int:
+def _compare(left: object, right: object) -> int:
     found = v.compare(left, right)
     if found is None:  # structs and maps have no order of their own: one by how they are written will do
         a, b = str(v.identity(left)), str(v.identity(right))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import Rows
+from perseid.engines.arrays import IntArray
+from perseid.engines.contract import Column, Rows
 
 
-def take_rows(rows: Rows, chosen: Any) -> Rows:
+def take_rows(rows: Rows, chosen: IntArray) -> Rows:
     """Some rows, by number."""
     places = pa.array(chosen)
     return replace(
@@ -60,16 +60,16 @@ def join_rows(above: Rows, below: Rows) -> Rows:
     )
 
 
-def whole(column: Any) -> Any:
+def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column in one piece, and without a dictionary: two pieces may have different ones."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _take(column: Any, places: pa.Array) -> Any:
+def _take(column: Column, places: pa.Array) -> pa.Array:
     return whole(column).take(places)
 
 
-def _join(above: Any, below: Any) -> Any:
+def _join(above: Column, below: Column) -> pa.Array:
     return pa.concat_arrays([whole(above), whole(below)])

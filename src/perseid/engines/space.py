@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from perseid.engines.arrays import IntArray
 
 
-def lay_out(space: Any, head: int, parts: Iterable[tuple[int, int | None, int]]) -> None:
+def lay_out(space: IntArray, head: int, parts: Iterable[tuple[int, int | None, int]]) -> None:
     """Write into the head of a space where its parts begin and, where a word is named for it, end; each is of a size."""
     at = head
     for word, end, size in parts:

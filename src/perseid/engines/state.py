@@ -40,7 +40,7 @@ class Sealed:
     tables: tuple[pa.RecordBatch, ...]
 
 
-def seal(facts: Mapping[str, Any], tables: tuple[pa.RecordBatch, ...]) -> bytes:
+def seal(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]) -> bytes:
     """Facts and tables as bytes."""
     told = json.dumps(facts, separators=(",", ":"), sort_keys=True).encode()
     if len(told) > MAX_FACTS:
@@ -48,7 +48,7 @@ def seal(facts: Mapping[str, Any], tables: tuple[pa.RecordBatch, ...]) -> bytes:
             f"What is known of partial matches takes {len(told):,} bytes in one shard; {MAX_FACTS:,} can be read back.",
             hint="Use more shards, or shorter windows.",
         )
-    parts: list[Any] = []
+    parts: list[bytes | memoryview] = []
     for table in tables:
         written = arrow_stream(table)
         parts += [_LENGTH.pack(written.size), memoryview(written)]

@@ -17,7 +17,7 @@ from perseid.jobs.spec import JobFile
 from perseid.jobs.stream_spec import EventStream, ModelStream, SubscriptionStream, Text
 from perseid.local.files import read_rows
 from perseid.model_api import metamodel
-from perseid.semantics.types import EventSchema, parse_type
+from perseid.semantics.types import EventSchema, Type, parse_type
 from perseid.settings import SettingsError
 from perseid.subscription_api import SubscriptionSet, subscriptions
 from perseid.subscription_table import SubscriptionTable, subscription_table
@@ -84,7 +84,7 @@ def load_patterns(job: JobFile) -> PatternSet:
     return bound(patterns_of(texts_of(job)), job.bind)
 
 
-def unused_values(rules: PatternSet, values: Mapping[str, Any]) -> dict[str, str]:
+def unused_values(rules: PatternSet, values: Mapping[str, object]) -> dict[str, str]:
     """Values for parameters that no pattern declares, each with a sentence for the log."""
     declared = {parameter.name for pattern in rules.tree.patterns for parameter in pattern.parameters}
     return {
@@ -94,7 +94,7 @@ def unused_values(rules: PatternSet, values: Mapping[str, Any]) -> dict[str, str
     }
 
 
-def bound(rules: PatternSet, values: dict[str, Any]) -> PatternSet:
+def bound(rules: PatternSet, values: Mapping[str, object]) -> PatternSet:
     """The patterns with the values of a file; a length of time is written as a text there."""
     types: dict[str, set[str]] = {}
     for pattern in rules.tree.patterns:
@@ -144,7 +144,7 @@ def schema_of(job: JobFile) -> EventSchema | None:
     return EventSchema(known) if len(known) == len(by_type) else None
 
 
-def columns_of(ddl: Any) -> dict[str, Any] | None:
+def columns_of(ddl: object) -> dict[str, Type] | None:
     """Columns as Spark writes them, ``ts timestamp, user string``; None where they are not told so, or not in our types."""
     if not isinstance(ddl, str):
         return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.api import PatternSet
 from perseid.declare import micros_of
@@ -29,6 +29,7 @@ from perseid.jobs.rules import Texts, keys_of, versions_of
 from perseid.jobs.runner import Answers, Job
 from perseid.jobs.spec import AVAILABLE_NOW, JobFile
 from perseid.jobs.stream_spec import (
+    AnyStream,
     BeliefStream,
     DocumentStream,
     EventStream,
@@ -37,13 +38,16 @@ from perseid.jobs.stream_spec import (
     Text,
     sources_of,
 )
-from perseid.jobs.streams import declare, max_ahead_of, telling_of
+from perseid.jobs.streams import Words, declare, max_ahead_of, telling_of
 from perseid.local.documents import Documents
 from perseid.local.models import Models
 from perseid.model_api import react
 from perseid.settings import SettingsError, seconds_of
 from perseid.sources.rules import Counts, StopRule
 from perseid.spark.inputs import literal, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 VERSION = "version"
 log = logging.getLogger("perseid.jobs")
@@ -74,7 +78,7 @@ def _rows_as_text(name: str, rows: list[tuple[object, ...]]) -> str:
 class _Asked:
     """What is asked of the declared stream: by the rules of the moment."""
 
-    def __init__(self, job: JobFile, frames: dict[str, Any], from_history: bool = False) -> None:
+    def __init__(self, job: JobFile, frames: dict[str, DataFrame], from_history: bool = False) -> None:
         self._job = job
         stream = job.stream
         self._frames = frames
@@ -110,7 +114,7 @@ class _Asked:
             return Answers(react(declared, checkpoint=checkpoint), {})
         rules = self._bound(patterns_of(texts.patterns))
         relations = {name: [tuple(row) for row in json.loads(text)] for name, text in texts.relations.items()}
-        words: dict[str, Any] = {"relations": relations or None, "checkpoint": checkpoint}
+        words: Words = {"relations": relations or None, "checkpoint": checkpoint}
         if self._job.dead_letters is not None:
             words["rejected"] = True  # else rows cross without what they hold, and are only counted
         if isinstance(stream, BeliefStream):
@@ -132,15 +136,17 @@ class _Asked:
         self._unused = set(unused)
         return bound(rules, {name: value for name, value in self._job.bind.items() if name not in unused})
 
-    def _subscribed(self, stream: SubscriptionStream, checkpoint: str | None) -> Any:
+    def _subscribed(self, stream: SubscriptionStream, checkpoint: str | None) -> DataFrame:
         declared = declare(stream, self._frames)
         assert isinstance(declared, Documents)
         asked = load_subscriptions(self._job)
-        words: dict[str, Any] = {"expand": stream.expand, "results": stream.results, "shares": stream.shares}
-        return asked.detect(declared, rejected=self._job.dead_letters is not None, checkpoint=checkpoint, **words)
+        words: Words = {"expand": stream.expand, "results": stream.results, "shares": stream.shares}
+        rejected = self._job.dead_letters is not None
+        found: DataFrame = asked.detect(declared, rejected=rejected, checkpoint=checkpoint, **words)
+        return found
 
 
-def _versioned(frame: Any, versions: Mapping[str, str]) -> Any:
+def _versioned(frame: DataFrame, versions: Mapping[str, str]) -> DataFrame:
     """Every answer says which version of its pattern found it."""
     if VERSION in frame.columns:
         return frame  # a pattern returns a value of that name
@@ -169,7 +175,7 @@ def _with_history(job: JobFile, wanted: bool) -> bool:
     return wanted or bool(begun)
 
 
-def assemble(job: JobFile, session: Any, *, once: bool = False, from_history: bool = False) -> Job:
+def assemble(job: JobFile, session: SparkSession, *, once: bool = False, from_history: bool = False) -> Job:
     """Everything a run needs. ``once``: read what is there and end, whatever the file says."""
     stream = job.stream
     if job.dead_letters is not None and isinstance(stream, BeliefStream | ModelStream):
@@ -203,18 +209,18 @@ def assemble(job: JobFile, session: Any, *, once: bool = False, from_history: bo
     )
 
 
-def _search_limits(stream: Any) -> tuple[int, ...]:
+def _search_limits(stream: AnyStream) -> tuple[int, ...]:
     """The limits of a search that the file sets."""
     return (stream.max_steps, stream.max_matches) if isinstance(stream, EventStream | DocumentStream) else ()
 
 
-def replayed(job: JobFile, frames: dict[str, Any]) -> Answers:
+def replayed(job: JobFile, frames: dict[str, DataFrame]) -> Answers:
     """What the rules of the moment find in finished tables, by the places of their sources; nothing is remembered."""
     told = job.model_copy(update={"dead_letters": None})
     return _Asked(told, frames).answers(JobTexts(job).read())
 
 
-def _judge(rule: StopRule) -> Any:
+def _judge(rule: StopRule) -> Callable[[int, int], str | None]:
     """A stop rule over the batches of this run."""
     batches: list[Counts] = []
 

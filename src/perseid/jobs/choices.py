@@ -34,7 +34,7 @@ def shown(word: object) -> str:
     return f" {word!r}" if isinstance(word, str) and _WORD.fullmatch(word) else ""
 
 
-def read_as(kind: type[BaseModel], given: Any, at: tuple[str, ...] = ()) -> Any:
+def read_as(kind: type[BaseModel], given: object, at: tuple[str, ...] = ()) -> BaseModel:
     """Read something as one kind; what is wrong in it is told as of that kind."""
     try:
         return kind.model_validate(given)
@@ -50,7 +50,7 @@ class ByKey:
     what: str
     bare: bool = False
 
-    def read(self, given: Any) -> Any:
+    def read(self, given: Any) -> BaseModel:
         kinds = self.kinds()
         there = ", ".join(kinds) or "none"
         if isinstance(given, Settings):
@@ -69,11 +69,11 @@ class ByKey:
             raise wrong(f"there is no {self.what}{shown(word)}.{did_you_mean(str(word), kinds)} There is: {there}")
         return read_as(kinds[word], {} if words is None else words, (word,))
 
-    def written(self, value: Any) -> Any:
+    def written(self, value: BaseModel) -> dict[str, object]:
         word = next((word for word, kind in self.kinds().items() if type(value) is kind), type(value).__name__)
         return {word: value.model_dump(mode="json", by_alias=True, exclude_unset=True)}
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
             self.read, serialization=core_schema.plain_serializer_function_ser_schema(self.written)
         )
@@ -106,7 +106,7 @@ class ByWord:
     what: str
     word: str = "kind"
 
-    def read(self, given: Any) -> Any:
+    def read(self, given: object) -> BaseModel:
         kinds = self.kinds()
         if isinstance(given, Settings):
             return given
@@ -121,10 +121,10 @@ class ByWord:
             )
         return read_as(kinds[named], given)
 
-    def written(self, value: Any) -> Any:
+    def written(self, value: BaseModel) -> dict[str, object]:
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
             self.read, serialization=core_schema.plain_serializer_function_ser_schema(self.written)
         )

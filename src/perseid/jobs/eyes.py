@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, TypedDict
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
@@ -18,6 +18,11 @@ from perseid.jobs.folders import Folder
 from perseid.settings import SettingsError
 from perseid.spark.input_counts import read_types
 from perseid.spark.progress import WHY_AHEAD_OF_CLOCK, batch_counts, by_shard
+
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
+    from pyspark.sql.streaming.listener import SourceProgress, StreamingQueryProgress
 
 log = logging.getLogger("perseid.jobs")
 
@@ -33,6 +38,29 @@ _COUNTED = {
     "capped": "Attempts that were given up for want of room.",
     "duplicates": "Events that came again.",
 }
+
+Facts: TypeAlias = dict[str, Any]
+"""What is told of one batch: a line of the log."""
+
+
+class Status(TypedDict, total=False):
+    """How a job stands: the object of the file. Words of which nothing was told yet are missing."""
+
+    job: str
+    since: float
+    rules: list[str]
+    last: Facts | None
+    levels: dict[str, int]
+    answers: dict[str, int]
+    """By pattern and kind."""
+    totals: dict[str, int]
+    types: dict[str, int]
+    changes: int
+    retries: int
+    refused: dict[str, str]
+    quarantined: dict[str, str]
+    quarantines: int
+    warnings: list[str]
 
 
 @dataclass(frozen=True)
@@ -56,9 +84,9 @@ class Eyes:
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
             self._log = log.open("a", encoding="utf-8")
-        self._server: Any = None
+        self._server: WSGIServer | None = None
         self._since = time.time()
-        self._status: dict[str, Any] = {
+        self._status: Status = {
             "job": job, "since": self._since, "rules": [], "last": None, "levels": {}, "answers": {}, "totals": {},
             "refused": {}, "quarantined": {}, "quarantines": 0, "warnings": [],
         }  # fmt: skip
@@ -119,7 +147,7 @@ class Eyes:
 
     def changed(self, changes: int, retries: int, refused: Mapping[str, str]) -> None:
         """Called when rules were changed or refused, or the query was started again."""
-        now = {"changes": changes, "retries": retries, "refused": dict(refused)}
+        now: Status = {"changes": changes, "retries": retries, "refused": dict(refused)}
         if all(self._status.get(name) == value for name, value in now.items()):
             return
         self._changes.inc(changes - self._status.get("changes", 0))
@@ -137,7 +165,7 @@ class Eyes:
         self._status |= {"quarantined": dict(patterns), "quarantines": count}
         self._keep()
 
-    def progressed(self, progress: Any) -> None:
+    def progressed(self, progress: StreamingQueryProgress) -> None:
         """Called with Spark's progress of each batch, once it is committed."""
         number = int(progress["batchId"])
         if number <= self._last and number not in self._pending:
@@ -187,13 +215,13 @@ class Eyes:
         self,
         number: int,
         rows: int,
-        counted: Mapping[str, Any],
+        counted: Mapping[str, int | str | None],
         written: Written,
         seconds: float,
         watermark: float | None,
         lag: int,
     ) -> None:
-        facts: dict[str, Any] = {
+        facts: Facts = {
             "at": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
             "job": self._job,
             "batch": number,
@@ -213,7 +241,7 @@ class Eyes:
             self._log.flush()
         self._sum_up(facts)
 
-    def _sum_up(self, facts: Mapping[str, Any]) -> None:
+    def _sum_up(self, facts: Facts) -> None:
         totals = self._status["totals"]
         for name in ("read", "dead_letters", "dropped", *_COUNTED):
             totals[name] = totals.get(name, 0) + int(facts.get(name) or 0)
@@ -245,7 +273,7 @@ def _seconds(moment: str | None) -> float | None:
     return dt.datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
 
 
-def _lag(source: Any) -> int:
+def _lag(source: SourceProgress) -> int:
     """Rows a Kafka source could have read and has not, by its offsets; other sources do not say."""
     try:
         latest, end = (json.loads(source[name]) for name in ("latestOffset", "endOffset"))

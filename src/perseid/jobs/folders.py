@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
@@ -72,7 +71,7 @@ class Folder:
 
     def remove(self, name: str) -> None:
         path = f"{self._path}/{name}"
-        info: Any = self._system.get_file_info(path)
+        info: fs.FileInfo = self._system.get_file_info(path)
         if info.type == fs.FileType.Directory:
             self._system.delete_dir(path)
         elif info.type == fs.FileType.File:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.jobs.folders import Folder
 from perseid.jobs.ledger import OWN
@@ -18,6 +18,10 @@ from perseid.jobs.stream_spec import History
 from perseid.settings import SettingsError
 from perseid.spark.ahead import mark_ahead
 from perseid.spark.inputs import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 END = "history-end"
@@ -29,10 +33,10 @@ FAR = "9000-01-01T00:00:00Z"
 class Past:
     """History as a running job sees it."""
 
-    before: Any
+    before: DataFrame
     """Its records, up to the moment from which on the live source is asked."""
-    live: Any
-    last: Any
+    live: DataFrame
+    last: DataFrame
     """The source of the row that ends history."""
     time: str
     lateness: str
@@ -43,7 +47,7 @@ class Past:
         """Whether all of it was read, by this query or one before."""
         return bool(self.ending.names())
 
-    def is_read(self, query: Any) -> bool:
+    def is_read(self, query: StreamingQuery) -> bool:
         """Whether everything that history has was read: its source, which is the first, had nothing for a batch."""
         last = query.lastProgress
         return last is not None and int(last["sources"][0]["numInputRows"] or 0) == 0
@@ -52,7 +56,7 @@ class Past:
         """Let time be that of the live source."""
         self.ending.write("end.json", json.dumps({self.time: FAR}).encode())
 
-    def joined(self) -> Any:
+    def joined(self) -> DataFrame:
         """One stream of both, with its watermark, or two: always of the same sources in the same order."""
         if not self.ended:
             old = self.before.unionByName(self.last, allowMissingColumns=True)
@@ -64,7 +68,7 @@ class Past:
 
 
 def past_of(
-    live: Any, history: History, time: str, lateness: str, checkpoint: str, max_ahead: int | None = None
+    live: DataFrame, history: History, time: str, lateness: str, checkpoint: str, max_ahead: int | None = None
 ) -> Past:
     """History beside the live source; ``max_ahead``, in microseconds, bounds the times of both, and not the row that ends history."""
     session = live.sparkSession

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from perseid.errors import StateError
 from perseid.jobs.folders import Folder
@@ -25,6 +25,8 @@ OWN = "perseid"
 """The folder of ours in a checkpoint."""
 KEPT = 200
 """Batches that the ledger remembers; Spark's own log remembers half as many."""
+Kept: TypeAlias = dict[str, dict[str, str]]
+"""Rules as the ledger keeps them: texts by name, by what they are."""
 
 
 class Ledger:
@@ -97,7 +99,7 @@ class Ledger:
     def _numbers(self, log: str) -> set[int]:
         return {int(name) for name in (self._checkpoint / log).names() if name.isdecimal()}
 
-    def rules_of(self, batch: int) -> dict[str, Any] | None:
+    def rules_of(self, batch: int) -> Kept | None:
         """The rules that a batch was searched with, as they were kept; None where sinks have seen nothing of it."""
         body = self._batches.read(f"{batch}.json")
         if body is None:
@@ -111,7 +113,7 @@ class Ledger:
             )
         return _read(kept, f"rules/{digest}.json")
 
-    def keep(self, digest: str, rules: dict[str, Any]) -> None:
+    def keep(self, digest: str, rules: Kept) -> None:
         """Keep rules by their digest, so that a batch can be finished with them."""
         if self._rules.read(f"{digest}.json") is None:
             self._rules.write(f"{digest}.json", json.dumps(rules, ensure_ascii=False).encode())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from perseid.errors import LimitError
 from perseid.spark.inputs import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Policy: TypeAlias = Literal["fail", "drop_oldest", "dead_letter"]
 CAPPED = "capped"
@@ -32,13 +35,13 @@ class Caps:
 class Kept:
     """What a batch is under its caps."""
 
-    rows: Any
-    beyond: Any | None
+    rows: DataFrame
+    beyond: DataFrame | None
     """Answers too many, as dead letters; None where there are none, or nobody wants them."""
     dropped: int
 
 
-def within(rows: Any, caps: Caps, keys: Sequence[str], counted: Mapping[tuple[str, str], int]) -> Kept:
+def within(rows: DataFrame, caps: Caps, keys: Sequence[str], counted: Mapping[tuple[str, str], int]) -> Kept:
     """The answers of a batch within its caps; ``counted`` says how many there are of each pattern and kind."""
     for cap, group, what in (
         (caps.key, ["pattern", *keys], "of one pattern and key"),
@@ -56,7 +59,9 @@ def within(rows: Any, caps: Caps, keys: Sequence[str], counted: Mapping[tuple[st
     return Kept(rows, None, 0)
 
 
-def _above(rows: Any, cap: int, group: list[str], keys: Sequence[str], counted: Mapping[tuple[str, str], int]) -> bool:
+def _above(
+    rows: DataFrame, cap: int, group: list[str], keys: Sequence[str], counted: Mapping[tuple[str, str], int]
+) -> bool:
     whole = sum(counted.values())
     if whole <= cap:
         return False
@@ -71,14 +76,14 @@ def _above(rows: Any, cap: int, group: list[str], keys: Sequence[str], counted: 
     return not found.isEmpty()
 
 
-def _cut(rows: Any, caps: Caps, keys: Sequence[str]) -> Kept:
+def _cut(rows: DataFrame, caps: Caps, keys: Sequence[str]) -> Kept:
     """The first, or with drop_oldest the last, of each pattern and key, then of each pattern, then of all."""
     newest = caps.policy == "drop_oldest"
     way = "desc" if newest else "asc"
     place = ", ".join(f"{quoted(name)} {way}" for name in ("end", "start", "match_id") if name in rows.columns)
     own = rows.columns
     kept = rows
-    beyond = None
+    beyond: DataFrame | None = None
     for cap, group, what in (
         (caps.key, ["pattern", *keys], "of one pattern and key"),
         (caps.pattern, ["pattern"], "of one pattern"),

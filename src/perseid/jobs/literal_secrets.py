@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 REFERENCE = "write {env: NAME} or {file: PATH}"
@@ -94,7 +93,7 @@ def is_secret_name(name: str) -> bool:
     return _SECRET.search(name) is not None and _NO_SECRET.search(name) is None
 
 
-def literal_secret(name: str, value: Any) -> str | None:
+def literal_secret(name: str, value: object) -> str | None:
     """The reason why a value under a key is taken for a secret, with what to write; None for others. Never has the value."""
     if isinstance(value, bool):
         return None

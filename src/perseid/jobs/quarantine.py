@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from perseid.api import PatternSet
 from perseid.errors import StateError
@@ -77,7 +76,7 @@ class Quarantine:
         """Quarantine a version of a pattern; it is on disk when this returns."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         self._patterns[pattern] = QuarantinedPattern(pattern, version, reason, now, self._limits)
-        kept: dict[str, Any] = {"patterns": [asdict(one) for one in self._patterns.values()]}
+        kept: dict[str, object] = {"patterns": [asdict(one) for one in self._patterns.values()]}
         self._folder.write(QUARANTINE_FILE, json.dumps(kept, ensure_ascii=False).encode())
 
 

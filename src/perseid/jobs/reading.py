@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -18,6 +18,10 @@ from perseid.jobs.texts import At, Written, read_text, read_toml, read_yaml
 from perseid.settings import Settings, SettingsError
 from perseid.sinks.contract import Sink
 from perseid.sources.contract import Source
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
 
 _HELD = ("stream", "patterns", "sinks", "dead_letters", "spark")
 """Where secrets are needed."""
@@ -71,7 +75,7 @@ def read_job(path: str | Path) -> JobFile:
     return anchored
 
 
-def _anchored(value: Any, folder: Path) -> Any:
+def _anchored(value: object, folder: Path) -> Any:
     """The same, with what is relative to the file's folder as it is from here."""
     if isinstance(value, Path):
         return folder / value
@@ -94,7 +98,7 @@ def _anchored(value: Any, folder: Path) -> Any:
 def _bare_secrets(written: Written) -> Iterator[Problem]:
     """Secrets that stand in the file themselves."""
 
-    def look(value: Any, at: At) -> Iterator[Problem]:
+    def look(value: object, at: At) -> Iterator[Problem]:
         if isinstance(value, Mapping):
             for word, one in value.items():
                 yield from look(one, (*at, word))
@@ -118,7 +122,7 @@ class _Slip:
     at: At
     branch: At | None
     """Where one of several forms was tried, if one was."""
-    error: Mapping[str, Any]
+    error: ErrorDetails
     model: type[BaseModel]
     base: At
 
@@ -139,7 +143,7 @@ def _problems(error: ValidationError, written: Written) -> list[Problem]:
     return sorted(found, key=lambda problem: problem.line or 0)
 
 
-def _slips(error: ValidationError, model: type[BaseModel], base: At, data: Any) -> Iterator[_Slip]:
+def _slips(error: ValidationError, model: type[BaseModel], base: At, data: object) -> Iterator[_Slip]:
     for one in error.errors(include_url=False, include_input=False):
         at, branch = _place(one, base, data)
         if one["type"] == INSIDE:
@@ -150,7 +154,7 @@ def _slips(error: ValidationError, model: type[BaseModel], base: At, data: Any) 
             yield _Slip((*at, *more), branch, one, model, base)
 
 
-def _place(error: Any, base: At, data: Any) -> tuple[At, At | None]:
+def _place(error: ErrorDetails, base: At, data: object) -> tuple[At, At | None]:
     """Where it is, without the names of forms that were tried, which stand among the words of the place."""
     at, branch, here = list(base), None, _value(data, base)
     loc = error["loc"]
@@ -193,7 +197,7 @@ def _line(written: Written, at: At) -> int | None:
     return written.lines.get(at)
 
 
-def _said(slips: Sequence[_Slip], value: Any) -> str:
+def _said(slips: Sequence[_Slip], value: object) -> str:
     """What is wrong at one place; of several forms, what each would be."""
     said = list(dict.fromkeys(_sentence(slip, value) for slip in slips))
     if len(said) == 1:
@@ -231,7 +235,7 @@ _MEANT = {
 }
 
 
-def _sentence(slip: _Slip, value: Any) -> str:
+def _sentence(slip: _Slip, value: object) -> str:
     """One complaint as a sentence that says what to write; never with the value."""
     error, context = slip.error, slip.error.get("ctx", {})
     word = str(slip.at[-1]) if slip.at else ""
@@ -275,7 +279,7 @@ def _sentence(slip: _Slip, value: Any) -> str:
     return f"it cannot be read: {error['type'].replace('_', ' ')}"
 
 
-def _instead(kind: str, value: Any) -> str:
+def _instead(kind: str, value: object) -> str:
     if kind in ("string_type", "path_type") and isinstance(value, bool):
         return ", and YAML reads on, off, yes, no, true and false otherwise; put it into quotes"
     if kind in ("string_type", "path_type") and isinstance(value, int | float):
@@ -287,7 +291,7 @@ def _instead(kind: str, value: Any) -> str:
     return ""
 
 
-def _fields_at(slip: _Slip, parent: At) -> dict[str, Any]:
+def _fields_at(slip: _Slip, parent: At) -> dict[str, FieldInfo]:
     """The words that may stand beside one another at a place, with what is known of each."""
     models: list[type[BaseModel]] = [slip.model]
     for part in parent[len(slip.base) :]:
@@ -302,7 +306,7 @@ def _fields_at(slip: _Slip, parent: At) -> dict[str, Any]:
     return {known.alias or name: known for model in models for name, known in model.model_fields.items()}
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _models_in(annotation: object) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [found for one in getattr(annotation, "__args__", ()) for found in _models_in(one)]

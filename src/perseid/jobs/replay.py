@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from perseid.declare import micros_of
 from perseid.jobs.assembly import replayed
@@ -19,8 +19,11 @@ from perseid.jobs.stream_spec import AnyStream, BeliefStream, DocumentStream, Ev
 from perseid.jobs.streams import max_ahead_of
 from perseid.jobs.tally import Tally, heard
 from perseid.sinks.rows import storable
-from perseid.sources.contract import WRONG
+from perseid.sources.contract import WRONG, Source
 from perseid.spark.inputs import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,11 @@ class Replayed:
     """That of the last."""
     answers: Mapping[str, int]
     """How many there are of each pattern."""
-    rows: Any
+    rows: DataFrame
     """All of them, a DataFrame of the folder that they were written to."""
 
 
-def places_of(job: JobFile) -> dict[str, Any]:
+def places_of(job: JobFile) -> dict[str, Source]:
     """The sources that are read, by their place in the stream: history in place of the live source, where there is one."""
     found = sources_of(job.stream)
     history = getattr(job.stream, "history", None)
@@ -51,7 +54,7 @@ def places_of(job: JobFile) -> dict[str, Any]:
 
 
 def replay(
-    job: JobFile, session: Any, folder: str, since: dt.datetime | None = None, until: dt.datetime | None = None
+    job: JobFile, session: SparkSession, folder: str, since: dt.datetime | None = None, until: dt.datetime | None = None
 ) -> Replayed:
     """Ask the rules of the moment of all there is, or of what lies in a time, and write the answers to a folder as Parquet."""
     from pyspark.sql import Observation
@@ -80,7 +83,7 @@ def replay(
     answers = replayed(job, frames)
     storable(answers.frame, intervals=True).write.parquet(folder)
     # Spark may lose what it observed; then it is counted again.
-    counted = [heard(observed) or frame.agg(*counts).first().asDict() for observed, frame, counts in seen]
+    counted = [heard(observed) or cast("Row", frame.agg(*counts).first()).asDict() for observed, frame, counts in seen]
     rows = session.read.parquet(folder)
     told: dict[str, int] = {}
     for (pattern, _), count in Tally(answers.versions)(rows).items():

@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
@@ -35,7 +35,7 @@ class RuleTable(Settings):
         """Which table it is, in a few words and without secrets."""
 
     @abstractmethod
-    def rows(self) -> Iterable[tuple[Any, Any]]:
+    def rows(self) -> Iterable[tuple[object, object]]:
         """Names and texts, as they are now."""
 
     def texts(self) -> dict[str, str]:
@@ -67,7 +67,7 @@ class FileTable(RuleTable):
     def told(self) -> str:
         return f"table {self.path}"
 
-    def rows(self) -> Iterable[tuple[Any, Any]]:
+    def rows(self) -> Iterable[tuple[object, object]]:
         try:
             columns, rows = read_table(self.path)
         except EventDataError as error:
@@ -88,13 +88,13 @@ class PostgresTable(RuleTable, PostgresServer):
     """The table, or a view, as ``rules`` or ``ops.rules``."""
     every: Duration = "5 seconds"
     """How often it is asked."""
-    _seen: tuple[float, list[tuple[Any, Any]] | SettingsError] | None = PrivateAttr(default=None)
+    _seen: tuple[float, list[tuple[object, object]] | SettingsError] | None = PrivateAttr(default=None)
     """When it was last asked, and what it said: a server that is gone is not asked more often than one that is there."""
 
     def told(self) -> str:
         return f"postgres {self.place()} {self.table}"
 
-    def rows(self) -> Iterable[tuple[Any, Any]]:
+    def rows(self) -> Iterable[tuple[object, object]]:
         wait = (micros_of(self.every, "every") or 0) / 1e6
         if self._seen is None or time.monotonic() - self._seen[0] >= wait:
             self._seen = time.monotonic(), self._asked()
@@ -102,7 +102,7 @@ class PostgresTable(RuleTable, PostgresServer):
             raise self._seen[1]
         return self._seen[1]
 
-    def _asked(self) -> list[tuple[Any, Any]] | SettingsError:
+    def _asked(self) -> list[tuple[object, object]] | SettingsError:
         import psycopg
         from psycopg import sql
 

@@ -10,13 +10,14 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
 
 import perseid as ps
 from perseid.errors import PatternError, PerseidError
 from perseid.semantics.resolve import semantic_hash
 
 VERSION_DIGITS = 12
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,13 @@ class Texts:
     def digest(self) -> str:
         return hashlib.blake2b(json.dumps(self.kept(), sort_keys=True).encode(), digest_size=16).hexdigest()
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> dict[str, dict[str, str]]:
         """As the ledger keeps it."""
         kept = {"patterns": dict(self.patterns), "relations": dict(self.relations)}
         return kept | ({"quarantined": dict(self.quarantined)} if self.quarantined else {})
 
     @staticmethod
-    def of(kept: Mapping[str, Any]) -> Texts:
+    def of(kept: Mapping[str, Mapping[str, str]]) -> Texts:
         """From the ledger."""
         return Texts(dict(kept["patterns"]), dict(kept["relations"]), dict(kept.get("quarantined", {})))
 
@@ -86,26 +87,26 @@ class Refusal:
         return f"{self.name}: {self.error}"
 
 
-class Watch:
+class Watch(Generic[T]):
     """Rules that may change: what holds, and what was refused.
 
     ``accepts`` makes of texts whatever is run, and raises what is wrong with them.
     """
 
-    def __init__(self, source: TextSource, accepts: Callable[[Texts], Any]) -> None:
+    def __init__(self, source: TextSource, accepts: Callable[[Texts], T]) -> None:
         self._source, self._accepts = source, accepts
         self._last_seen: Texts | None = None
         self._weighed: Texts | None = None
         self.refused: dict[str, Refusal] = {}
         """By name, what is refused at the moment."""
 
-    def first(self) -> tuple[Texts, Any]:
+    def first(self) -> tuple[Texts, T]:
         """The rules to begin with: all of them have to be right."""
         texts = self._source.read()
         self._last_seen = self._weighed = texts
         return texts, self._accepts(texts)
 
-    def look(self, current: Texts) -> tuple[Texts, Any] | None:
+    def look(self, current: Texts) -> tuple[Texts, T] | None:
         """Other rules, and what is run of them, where there are any and they have come to rest."""
         try:
             seen = self._source.read()
@@ -124,7 +125,7 @@ class Watch:
         names = [name for _, name in before.differing(texts)] or ["rules"]
         self.refused |= {name: Refusal(name, str(error)) for name in names}
 
-    def _best(self, current: Texts, seen: Texts) -> tuple[Texts, Any] | None:
+    def _best(self, current: Texts, seen: Texts) -> tuple[Texts, T] | None:
         """All that changed, or where something in it is wrong, as much of it as is right."""
         self.refused = {}
         try:
@@ -132,7 +133,7 @@ class Watch:
         except PerseidError as error:
             whole = error
         parts = current.differing(seen)
-        found: tuple[Texts, Any] | None = None
+        found: tuple[Texts, T] | None = None
         best = current
         for part in parts:
             tried = best.with_part(seen, part)

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from perseid.errors import PerseidError
 from perseid.jobs.eyes import Eyes, Written
@@ -32,6 +32,11 @@ from perseid.sinks.transience import is_transient
 from perseid.spark.progress import batch_counts
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker_errors import worker_hint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger("perseid.jobs")
 
@@ -66,7 +71,7 @@ class StoppedError(PerseidError):
 class Answers:
     """What is run of rules: the DataFrame of answers, and what tells the versions of patterns apart."""
 
-    frame: Any
+    frame: DataFrame
     versions: Mapping[str, str]
     keys: Sequence[str] = ()
     """The columns that say of which key an answer is; caps by key go by them."""
@@ -79,7 +84,7 @@ class Job:
     """Everything a run needs; :mod:`perseid.jobs.assembly` makes one from a file."""
 
     name: str
-    session: Any
+    session: SparkSession
     rules: TextSource
     answers: Callable[[Texts], Answers]
     """Builds the DataFrame for rules; nothing is run for that, and what is wrong with them is raised."""
@@ -138,7 +143,7 @@ class Runner:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.seen = Seen()
-        self.query: Any = None
+        self.query: StreamingQuery | None = None
         self._ledger = Ledger(job.checkpoint)
         self._quarantine = Quarantine(Folder(job.checkpoint) / OWN, job.limits)
         self._watch = Watch(QuarantiningSource(job.rules, self._quarantine), job.answers)
@@ -304,7 +309,7 @@ class Runner:
         looked = time.monotonic()
         try:
             while self.query.isActive and not self._stop.is_set():
-                self.query.awaitTermination(LOOK)
+                self.query.awaitTermination(cast("int", LOOK))  # it takes parts of a second as well
                 self._see()
                 self._end_history()
                 if self._waiting is not None and self._idle(handle):
@@ -340,6 +345,7 @@ class Runner:
 
     def _idle(self, handle: _Handle) -> bool:
         """Whether nothing comes that rules could wait for."""
+        assert self.query is not None
         if handle.busy.locked() or self.query.status["isTriggerActive"]:
             self._quiet_since = None
         elif self._quiet_since is None:
@@ -349,7 +355,7 @@ class Runner:
     def _end_history(self, done: bool = False) -> None:
         """Let live go on once history was read. ``done``: the query read all there is."""
         past = self.job.past
-        if past is not None and not past.ended and (done or past.is_read(self.query)):
+        if past is not None and not past.ended and (done or (self.query is not None and past.is_read(self.query))):
             past.end()
 
     def _see(self) -> None:
@@ -371,8 +377,9 @@ class Runner:
             if why is not None:
                 raise StoppedError(why)
 
-    def _unseen(self) -> Sequence[Any]:
+    def _unseen(self) -> Sequence[StreamingQueryProgress]:
         """Progress that may be new. Spark keeps that of a hundred batches, and to read it all takes a hundred times as long."""
+        assert self.query is not None
         last = self.query.lastProgress
         if last is None:
             return ()
@@ -401,6 +408,7 @@ class Runner:
 
         Spark waits for the function that it calls with a batch, so the lock is not held while Spark is asked to stop.
         """
+        assert self.query is not None
         end = time.monotonic() + SETTLE
         while self.query.isActive and not handle.leaving:
             with handle.busy:
@@ -432,7 +440,7 @@ class _Handle:
         """Whether any sink was given anything under these rules."""
         self.failed: Exception | None = None
 
-    def __call__(self, frame: Any, number: int) -> None:
+    def __call__(self, frame: DataFrame, number: int) -> None:
         runner, job = self._runner, self._runner.job
         recorded = runner._ledger.rules_of(number) is not None
         if runner._waiting is not None and not recorded:
@@ -461,7 +469,7 @@ class _Handle:
             runner.seen.batches += 1
             runner.seen.last_batch = number
 
-    def _search_and_write(self, frame: Any, number: int, recorded: bool) -> Written:
+    def _search_and_write(self, frame: DataFrame, number: int, recorded: bool) -> Written:
         """Search a batch once, and give sinks what was found."""
         job, along = self._runner.job, self._along()
         sinks = job.sinks if along is None else job.sinks[1:]

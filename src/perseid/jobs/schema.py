@@ -10,7 +10,7 @@ from perseid.jobs.spec import JobFile
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def job_schema() -> dict[str, Any]:
+def job_schema() -> dict[str, object]:
     """The schema, with the sources and sinks that are known now."""
     JobFile.model_rebuild(force=True)
     made = JobFile.model_json_schema(by_alias=True)
@@ -28,7 +28,7 @@ def schema_text() -> str:
     return json.dumps(job_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _plain(value: Any, inside: str = "") -> Any:
+def _plain(value: object, inside: str = "") -> Any:
     """Without the titles that repeat a word, and the nulls of words that are left out instead."""
     if isinstance(value, list):
         return [_plain(one) for one in value]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
@@ -59,7 +59,7 @@ class Relation(Settings):
     """CSV with a header, JSON lines, or Parquet."""
 
 
-def _listed(given: Any) -> Any:
+def _listed(given: object) -> object:
     return given if isinstance(given, list) else [given]
 
 
@@ -69,7 +69,7 @@ Patterns = Annotated[
 ]
 
 
-def _how_often(given: Any) -> Any:
+def _how_often(given: object) -> object:
     if given == AVAILABLE_NOW:
         return given
     if not isinstance(given, str):
@@ -116,7 +116,7 @@ class JobFile(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _reject_retries(cls, given: Any) -> Any:
+    def _reject_retries(cls, given: object) -> object:
         reject_removed_word(given, "retries", "retry_for: 10 minutes, the time that the query is restarted for")
         return given
 
@@ -151,7 +151,7 @@ def secret_options(job: JobFile) -> set[str]:
     """The names of all options that a job gives as ``{env: NAME}`` or ``{file: PATH}``."""
     found: set[str] = set()
 
-    def visit(value: Any, name: str) -> None:
+    def visit(value: object, name: str) -> None:
         if isinstance(value, Secret):
             found.add(name)
         elif isinstance(value, BaseModel):

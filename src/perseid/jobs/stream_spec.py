@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
@@ -83,7 +83,7 @@ STRATEGIES: dict[str, type[Settings]] = {
 DisorderOf = Annotated[Settings, ByKey(lambda: STRATEGIES, "strategy", bare=True)]
 
 
-def _max_ahead(given: Any) -> Any:
+def _max_ahead(given: object) -> object:
     if given == UNBOUNDED:
         return given
     hint = "write how far a record's time may lie beyond its arrival, as 1 hour, or none"
@@ -427,9 +427,9 @@ AnyStream = EventStream | DocumentStream | SubscriptionStream | BeliefStream | M
 StreamOf = Annotated[AnyStream, ByWord(lambda: STREAMS, "stream")]
 
 
-def sources_of(stream: AnyStream) -> dict[str, Any]:
+def sources_of(stream: AnyStream) -> dict[str, Source]:
     """Every source of a stream, by where it stands in it: ``source``, ``sources.Login``, ``beside[0].source``."""
-    found: dict[str, Any] = {}
+    found: dict[str, Source] = {}
     if stream.source is not None:
         found["source"] = stream.source
     if isinstance(stream, EventStream | DocumentStream):

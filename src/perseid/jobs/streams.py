@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from perseid import belief_api
 from perseid.declare import beliefs, documents, events
 from perseid.engines.disorder.strategy import STRATEGIES as WAYS
 from perseid.engines.disorder.strategy import Strategy
+from perseid.engines.uncertain.telling import Telling
 from perseid.errors import PerseidError, is_internal, missing_column
 from perseid.jobs import stream_spec as spec
 from perseid.local.beliefs import Beliefs
@@ -17,19 +18,23 @@ from perseid.local.documents import Documents
 from perseid.local.models import Models
 from perseid.local.rows import Events, is_spark
 from perseid.model_api import Metamodel, metamodel, model
-from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
-from perseid.settings import SettingsError
+from perseid.semantics.hidden import HiddenMarkov, Value, floor_plan, hidden_markov
+from perseid.settings import Settings, SettingsError
 from perseid.sources.contract import POSITION, WRONG
 
 Declared = Events | Documents | Beliefs | Models
+Data: TypeAlias = Any
+"""Rows of a source: a DataFrame of Spark, or of this process whatever declarations take."""
+Words: TypeAlias = dict[str, Any]
+"""Keywords of a declaration, each of its own type."""
 
 
-def declare(stream: spec.AnyStream, frames: Any) -> Declared:
+def declare(stream: spec.AnyStream, frames: object) -> Declared:
     """The stream, declared; ``frames`` are DataFrames by the place of their source, as ``sources_of`` has it, or the only one.
 
     Finished DataFrames and streams alike; also tables of this process, for trying things.
     """
-    opened = dict(frames) if isinstance(frames, Mapping) else {"source": frames}
+    opened: dict[str, Data] = dict(frames) if isinstance(frames, Mapping) else {"source": frames}
     missing = [place for place in spec.sources_of(stream) if place not in opened]
     if missing:
         raise SettingsError(
@@ -44,7 +49,7 @@ def declare(stream: spec.AnyStream, frames: Any) -> Declared:
     return _model(stream, opened)
 
 
-def telling_of(stream: spec.AnyStream) -> Any:
+def telling_of(stream: spec.AnyStream) -> Telling | None:
     """What ``detect(…, tell=)`` is given: which answers of an uncertain stream are told."""
     tell = stream.tell if isinstance(stream, spec.BeliefStream) else None
     if tell is None:
@@ -75,23 +80,27 @@ def metamodel_of(stream: spec.ModelStream) -> Metamodel:
 def hidden_of(given: spec.HiddenModel) -> HiddenMarkov:
     """What is behind readings; what is wrong with it is told as of the word ``model``."""
     if given.floor_plan is not None:
-        transitions: Any = floor_plan(given.floor_plan.doors, given.floor_plan.stay)
+        transitions = floor_plan(given.floor_plan.doors, given.floor_plan.stay)
     else:
-        transitions = given.transitions
+        assert given.transitions is not None
+        transitions = cast("dict[Value, dict[Value, float]]", given.transitions)
     readings = given.readings and {
         value: {(name or None): chance for name, chance in row.items()} for value, row in given.readings.items()
     }
-    return hidden_markov(transitions=transitions, initial=given.initial, readings=readings)
+    initial = cast("dict[Value, float] | None", given.initial)
+    return hidden_markov(
+        transitions=transitions, initial=initial, readings=cast("dict[Value, dict[Value, float]] | None", readings)
+    )
 
 
-def strategy_of(given: Any) -> Strategy:
+def strategy_of(given: Settings) -> Strategy:
     """What is told of records out of order."""
     word = next(word for word, kind in spec.STRATEGIES.items() if type(given) is kind)
     words = given.model_dump()
     return WAYS[word](**{**words, "sources": tuple(words["sources"])} if "sources" in words else words)
 
 
-def _with_time(frame: Any, time: str, place: str) -> Any:
+def _with_time(frame: Data, time: str, place: str) -> Data:
     """The frame; an error where it lacks the column with the time."""
     if is_spark(frame) and time not in frame.columns:
         there = [name for name in frame.columns if not is_internal(name)]
@@ -99,7 +108,7 @@ def _with_time(frame: Any, time: str, place: str) -> Any:
     return frame
 
 
-def _times(stream: Any) -> dict[str, Any]:
+def _times(stream: spec.AnyStream) -> Words:
     """The delay of the watermark, and the bound below it; what has its watermark already is given neither."""
     if stream.lateness is None:
         return {"lateness": None, "max_ahead": None}
@@ -111,19 +120,21 @@ def max_ahead_of(stream: spec.AnyStream) -> str | None:
     return None if stream.max_ahead == spec.UNBOUNDED else stream.max_ahead
 
 
-def _rows(stream: Any, opened: Mapping[str, Any], prefix: str) -> tuple[Any, dict[str, Any]]:
+def _rows(
+    stream: spec.EventStream | spec.DocumentStream, opened: Mapping[str, Data], prefix: str
+) -> tuple[Data, Words]:
     """The data of rows with a time, one table or several by type, and what is said of them."""
     named = {name: f"{prefix}sources.{name}" for name in stream.sources or {}}
 
-    def frame_of(place: str, kind: str | None) -> Any:
-        time = stream.time if isinstance(stream.time, str) else stream.time.get(kind)
+    def frame_of(place: str, kind: str | None) -> Data:
+        time = stream.time if isinstance(stream.time, str) else stream.time.get(cast("str", kind))
         if time is None:
             raise SettingsError(
                 f"Nothing is said of the time of {kind}.", hint=f"Write it: stream.time: {{{kind}: COLUMN, …}}."
             )
         return _with_time(opened[place], time, place)
 
-    data: Any = (
+    data: Data = (
         {kind: frame_of(place, kind) for kind, place in named.items()} if named else frame_of(f"{prefix}source", None)
     )
     words = {
@@ -136,7 +147,7 @@ def _rows(stream: Any, opened: Mapping[str, Any], prefix: str) -> tuple[Any, dic
     return data, {**words, **_times(stream), "id": _identity(stream, data), "disorder": strategy_of(stream.disorder)}
 
 
-def _identity(stream: Any, data: Any) -> Any:
+def _identity(stream: spec.EventStream | spec.DocumentStream, data: Data) -> object:
     """Columns of ours are no part of what a record has: where it was read does not make it another."""
     if stream.id not in ("content", "position"):
         return stream.id
@@ -150,7 +161,7 @@ def _identity(stream: Any, data: Any) -> Any:
     return tuple(own) if len(own) < len(data.columns) else ()
 
 
-def _events(stream: spec.EventStream, opened: Mapping[str, Any], prefix: str) -> Events:
+def _events(stream: spec.EventStream, opened: Mapping[str, Data], prefix: str) -> Events:
     data, words = _rows(stream, opened, prefix)
     declared = events(data, type=stream.type, **words)
     tables = list(data.values()) if isinstance(data, dict) else [data]
@@ -158,7 +169,7 @@ def _events(stream: spec.EventStream, opened: Mapping[str, Any], prefix: str) ->
     return replace(declared, wrong=WRONG) if tells else declared
 
 
-def _documents(stream: spec.DocumentStream, opened: Mapping[str, Any]) -> Documents:
+def _documents(stream: spec.DocumentStream, opened: Mapping[str, Data]) -> Documents:
     data, words = _rows(stream, opened, "")
     if isinstance(words["id"], Mapping):  # documents have one identity for all tables: what these have in common
         first, *others = words["id"].values()
@@ -175,7 +186,7 @@ def _documents(stream: spec.DocumentStream, opened: Mapping[str, Any]) -> Docume
     )
 
 
-def _beliefs(stream: spec.BeliefStream, opened: Mapping[str, Any]) -> Beliefs:
+def _beliefs(stream: spec.BeliefStream, opened: Mapping[str, Data]) -> Beliefs:
     words = {
         name: getattr(stream, name)
         for name in (
@@ -190,7 +201,7 @@ def _beliefs(stream: spec.BeliefStream, opened: Mapping[str, Any]) -> Beliefs:
     return declared.beside(*others) if others else declared
 
 
-def _model(stream: spec.ModelStream, opened: Mapping[str, Any]) -> Models:
+def _model(stream: spec.ModelStream, opened: Mapping[str, Data]) -> Models:
     frame = _with_time(opened["source"], stream.time, "source")
     return model(
         frame,
@@ -210,7 +221,7 @@ def _model(stream: spec.ModelStream, opened: Mapping[str, Any]) -> Models:
 
 def checked_words(stream: spec.AnyStream) -> None:
     """Raise what the words of a stream alone show to be wrong, before anything is opened."""
-    nothing: dict[str, Any] = {place: [] for place in spec.sources_of(stream)}
+    nothing: dict[str, list[object]] = {place: [] for place in spec.sources_of(stream)}
     try:
         declare(stream, nothing)
     except SettingsError:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perseid.spark.inputs import literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation
 
 HEARD = 10.0
 """Seconds that counts of a batch may take to arrive before they are counted again."""
@@ -18,7 +21,7 @@ KINDS = ("match", "timed out")
 """Those of answers of most patterns."""
 
 
-def split(rows: Any) -> tuple[Any, Any]:
+def split(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     """Answers, and beside them rows that were rejected; None where there are none by their columns."""
     if "reason" not in rows.columns or "row" not in rows.columns:
         return rows, None
@@ -26,7 +29,7 @@ def split(rows: Any) -> tuple[Any, Any]:
     return rows.where(f"not {rejected}").drop("reason", "row"), rows.where(rejected)
 
 
-def search(rows: Any) -> None:
+def search(rows: DataFrame) -> None:
     """Make every row, for nobody."""
     rows.write.format("noop").mode("overwrite").save()
 
@@ -45,9 +48,9 @@ class Tally:
         self._groups = [(name, kind) for name in named for kind in KINDS] + [("None", kind) for kind in REJECTED]
         self._few = 0 < len(named) <= NAMED
         self.goes_by = False
-        self._counts: list[Any] | None = None
+        self._counts: list[Column] | None = None
 
-    def __call__(self, rows: Any) -> dict[tuple[str, str], int]:
+    def __call__(self, rows: DataFrame) -> dict[tuple[str, str], int]:
         by = [name for name in ("pattern", "kind") if name in rows.columns]
         if not by:
             return {("", ""): count} if (count := rows.count()) else {}
@@ -58,7 +61,7 @@ class Tally:
         found = rows.groupBy(*by).count().collect()
         return {(str(row.asDict().get("pattern")), str(row.asDict().get("kind"))): int(row["count"]) for row in found}
 
-    def along(self, rows: Any, action: Callable[[Any], None]) -> dict[tuple[str, str], int] | None:
+    def along(self, rows: DataFrame, action: Callable[[DataFrame], None]) -> dict[tuple[str, str], int] | None:
         """The same without a shuffle, by the rows that an action asks for; None where one is of what nobody named."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
@@ -78,7 +81,7 @@ class Tally:
         return counted if sum(counted.values()) == int(found["rows"]) else None
 
 
-def heard(seen: Any) -> dict[str, Any] | None:
+def heard(seen: Observation) -> dict[str, Any] | None:
     """What was observed; None where Spark's listeners, which may lose an event, do not say it in time."""
     found: list[dict[str, Any]] = []
     asking = threading.Thread(target=lambda: found.append(seen.get), daemon=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def _check_toml_limits(text: str, path: Path) -> None:
             raise _too_deep(path, text.count("\n", 0, token.start()) + 1)
 
 
-def _check_size(data: Any, path: Path) -> None:
+def _check_size(data: object, path: Path) -> None:
     """Raises on parsed data beyond the limits: a dotted key inside a table adds to the depth of the table."""
     level, parts, depth = [data], 0, 0
     while level:
@@ -138,7 +138,7 @@ def _check_size(data: Any, path: Path) -> None:
         depth += 1
 
 
-def _values_in(value: Any) -> Iterator[Any]:
+def _values_in(value: object) -> Iterator[object]:
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list):
@@ -152,13 +152,13 @@ class _BoundedLoader(yaml.SafeLoader):
         super().__init__(text)
         self._path, self._nodes, self._depth = path, 0, 0
 
-    def fetch_flow_collection_start(self, token: Any) -> None:
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
         # The scanner reads ahead of the nodes, and compares every open bracket at each token.
         if self.flow_level > MAX_DEPTH:
             raise _too_deep(self._path, self.line + 1)
         super().fetch_flow_collection_start(token)
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self._nodes += 1
         self._depth += 1
         line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
@@ -208,7 +208,7 @@ def _problem(error: yaml.YAMLError) -> str:
 class _Reader:
     """Nodes as plain data. Each is counted every time it is met, so that aliases of aliases end."""
 
-    def __init__(self, path: Path, loader: Any) -> None:
+    def __init__(self, path: Path, loader: _BoundedLoader) -> None:
         self.path, self.loader = path, loader
         self.lines: dict[At, int] = {}
         self.parts = 0
@@ -216,7 +216,7 @@ class _Reader:
     def wrong(self, node: yaml.Node, said: str, hint: str | None = None) -> SettingsError:
         return SettingsError(f"{self.path}, line {node.start_mark.line + 1}: {said}", hint=hint)
 
-    def read(self, node: yaml.Node, at: At, depth: int) -> Any:
+    def read(self, node: yaml.Node, at: At, depth: int) -> object:
         self.parts += 1
         if self.parts > MAX_PARTS:
             raise self.wrong(node, f"it has more than {MAX_PARTS} words and values.", "Are there aliases of aliases?")
@@ -254,8 +254,8 @@ class _Reader:
         if word not in _HARMLESS:
             raise self.wrong(node, "a tag (!…) stands here, and a job's file has none; leave it out.")
 
-    def _mapping(self, node: yaml.MappingNode, at: At, depth: int) -> Mapping[Any, Any]:
-        found: dict[Any, Any] = {}
+    def _mapping(self, node: yaml.MappingNode, at: At, depth: int) -> dict[object, object]:
+        found: dict[object, object] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise self.wrong(key, "a word is meant before the colon.")

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from lark import Token, v_args
+from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
 
 from perseid.errors import LimitError, PatternSyntaxError
@@ -40,7 +41,7 @@ class Slot(NamedTuple):
     value: Any
 
 
-def place(meta: Any) -> ex.Span:
+def place(meta: Meta) -> ex.Span:
     return ex.Span(meta.start_pos, meta.end_pos, meta.line, meta.column)
 
 
@@ -90,15 +91,15 @@ def integer(token: Token, limit: int, what: str) -> int:
     return int(token)
 
 
-def _binary(op: str) -> Callable[[ExpressionReader, Any, ex.Expr, ex.Expr], ex.Expr]:
-    def build(_: ExpressionReader, meta: Any, left: ex.Expr, right: ex.Expr) -> ex.Expr:
+def _binary(op: str) -> Callable[[ExpressionReader, Meta, ex.Expr, ex.Expr], ex.Expr]:
+    def build(_: ExpressionReader, meta: Meta, left: ex.Expr, right: ex.Expr) -> ex.Expr:
         return ex.Binary(op, left, right, span=place(meta))  # type: ignore[arg-type]
 
     return build
 
 
 @v_args(inline=True, meta=True)
-class ExpressionReader(Transformer_NonRecursive[Token, Any]):
+class ExpressionReader(Transformer_NonRecursive[Token, object]):
     """Expressions, and the names, lengths of time and types that patterns share with them.
 
     Nothing here recurses: how deep a tree is, is measured after it is made.
@@ -109,20 +110,20 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
 
     # names and words
 
-    def name(self, meta: Any, token: Token) -> Token:
+    def name(self, meta: Meta, token: Token) -> Token:
         renamed = Token.new_borrow_pos("NAME", _name(token), token)
         _check_name(renamed, token)
         return renamed
 
-    def word(self, meta: Any, token: Token) -> str:
+    def word(self, meta: Meta, token: Token) -> str:
         return unquote(token) if token.type == "STRING" else str(token)
 
-    def path(self, meta: Any, *parts: Token) -> ex.Ref:
+    def path(self, meta: Meta, *parts: Token) -> ex.Ref:
         return ex.Ref(tuple(map(str, parts)), span=place(meta))
 
     # durations and windows
 
-    def quantity(self, meta: Any, number: Token, unit: Token) -> int:
+    def quantity(self, meta: Meta, number: Token, unit: Token) -> int:
         if len(number) > 25:
             raise LimitError(
                 "A duration is longer than 200,000 years.", span=place(meta), hint="Write: within forever."
@@ -138,7 +139,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
             )
         return int(micros)
 
-    def duration(self, meta: Any, *quantities: int) -> int:
+    def duration(self, meta: Meta, *quantities: int) -> int:
         total = sum(quantities)
         if total > limits.MAX_DURATION:
             raise LimitError(
@@ -146,16 +147,16 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
             )
         return total
 
-    def duration_param(self, meta: Any, token: Token) -> ex.Param:
+    def duration_param(self, meta: Meta, token: Token) -> ex.Param:
         return ex.Param(token[1:], span=place(meta))
 
-    def gap(self, meta: Any, duration: ast.Duration) -> Slot:
+    def gap(self, meta: Meta, duration: ast.Duration) -> Slot:
         return Slot("within", duration)
 
-    def window_time(self, meta: Any, duration: ast.Duration) -> ast.Window:
+    def window_time(self, meta: Meta, duration: ast.Duration) -> ast.Window:
         return ast.TimeWindow(duration, span=place(meta))
 
-    def window_count(self, meta: Any, count: Token) -> ast.Window:
+    def window_count(self, meta: Meta, count: Token) -> ast.Window:
         events = integer(count, limits.MAX_INTEGER, "A window")
         if events < 1:
             raise PatternSyntaxError(
@@ -163,7 +164,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
             )
         return ast.CountWindow(events, span=place(meta))
 
-    def window_forever(self, meta: Any, _: Token) -> ast.Window:
+    def window_forever(self, meta: Meta, _: Token) -> ast.Window:
         return ast.Forever(span=place(meta))
 
     # expressions
@@ -171,120 +172,120 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
     or_ = _binary("or")
     and_ = _binary("and")
 
-    def not_(self, meta: Any, operand: ex.Expr) -> ex.Expr:
+    def not_(self, meta: Meta, operand: ex.Expr) -> ex.Expr:
         return ex.Unary("not", operand, span=place(meta))
 
-    def minus(self, meta: Any, operand: ex.Expr) -> ex.Expr:
+    def minus(self, meta: Meta, operand: ex.Expr) -> ex.Expr:
         return ex.Unary("-", operand, span=place(meta))
 
-    def binary(self, meta: Any, left: ex.Expr, op: Token, right: ex.Expr) -> ex.Expr:
+    def binary(self, meta: Meta, left: ex.Expr, op: Token, right: ex.Expr) -> ex.Expr:
         return ex.Binary(str(op), left, right, span=place(meta))  # type: ignore[arg-type]
 
-    def compare(self, meta: Any, left: ex.Expr, op: Token, right: ex.Expr) -> ex.Expr:
+    def compare(self, meta: Meta, left: ex.Expr, op: Token, right: ex.Expr) -> ex.Expr:
         sign = "<>" if op == "!=" else str(op)
         return ex.Binary(sign, left, right, span=place(meta))  # type: ignore[arg-type]
 
-    def between(self, meta: Any, value: ex.Expr, low: ex.Expr, high: ex.Expr) -> ex.Expr:
+    def between(self, meta: Meta, value: ex.Expr, low: ex.Expr, high: ex.Expr) -> ex.Expr:
         return ex.Between(value, low, high, span=place(meta))
 
-    def not_between(self, meta: Any, value: ex.Expr, low: ex.Expr, high: ex.Expr) -> ex.Expr:
+    def not_between(self, meta: Meta, value: ex.Expr, low: ex.Expr, high: ex.Expr) -> ex.Expr:
         return ex.Between(value, low, high, True, span=place(meta))
 
-    def like(self, meta: Any, value: ex.Expr, pattern: ex.Expr) -> ex.Expr:
+    def like(self, meta: Meta, value: ex.Expr, pattern: ex.Expr) -> ex.Expr:
         return ex.Like(value, pattern, span=place(meta))
 
-    def not_like(self, meta: Any, value: ex.Expr, pattern: ex.Expr) -> ex.Expr:
+    def not_like(self, meta: Meta, value: ex.Expr, pattern: ex.Expr) -> ex.Expr:
         return ex.Like(value, pattern, True, span=place(meta))
 
-    def in_list(self, meta: Any, value: ex.Expr, items: tuple[ex.Expr, ...]) -> ex.Expr:
+    def in_list(self, meta: Meta, value: ex.Expr, items: tuple[ex.Expr, ...]) -> ex.Expr:
         return ex.InList(value, items, span=place(meta))
 
-    def not_in_list(self, meta: Any, value: ex.Expr, items: tuple[ex.Expr, ...]) -> ex.Expr:
+    def not_in_list(self, meta: Meta, value: ex.Expr, items: tuple[ex.Expr, ...]) -> ex.Expr:
         return ex.InList(value, items, True, span=place(meta))
 
-    def in_param(self, meta: Any, value: ex.Expr, token: Token) -> ex.Expr:
+    def in_param(self, meta: Meta, value: ex.Expr, token: Token) -> ex.Expr:
         return ex.InList(value, (ex.Param(token[1:], span=token_place(token)),), span=place(meta))
 
-    def not_in_param(self, meta: Any, value: ex.Expr, token: Token) -> ex.Expr:
+    def not_in_param(self, meta: Meta, value: ex.Expr, token: Token) -> ex.Expr:
         return ex.InList(value, (ex.Param(token[1:], span=token_place(token)),), True, span=place(meta))
 
-    def in_relation(self, meta: Any, value: ex.Expr, relation: Token) -> ex.Expr:
+    def in_relation(self, meta: Meta, value: ex.Expr, relation: Token) -> ex.Expr:
         return ex.InRelation((value,), str(relation), span=place(meta))
 
-    def not_in_relation(self, meta: Any, value: ex.Expr, relation: Token) -> ex.Expr:
+    def not_in_relation(self, meta: Meta, value: ex.Expr, relation: Token) -> ex.Expr:
         return ex.InRelation((value,), str(relation), True, span=place(meta))
 
-    def tuple_in(self, meta: Any, first: ex.Expr, rest: tuple[ex.Expr, ...], relation: Token) -> ex.Expr:
+    def tuple_in(self, meta: Meta, first: ex.Expr, rest: tuple[ex.Expr, ...], relation: Token) -> ex.Expr:
         return ex.InRelation((first, *rest), str(relation), span=place(meta))
 
-    def tuple_not_in(self, meta: Any, first: ex.Expr, rest: tuple[ex.Expr, ...], relation: Token) -> ex.Expr:
+    def tuple_not_in(self, meta: Meta, first: ex.Expr, rest: tuple[ex.Expr, ...], relation: Token) -> ex.Expr:
         return ex.InRelation((first, *rest), str(relation), True, span=place(meta))
 
-    def is_(self, meta: Any, value: ex.Expr, what: Token) -> ex.Expr:
+    def is_(self, meta: Meta, value: ex.Expr, what: Token) -> ex.Expr:
         return ex.Is(value, what.lower(), span=place(meta))  # type: ignore[arg-type]
 
-    def is_not(self, meta: Any, value: ex.Expr, what: Token) -> ex.Expr:
+    def is_not(self, meta: Meta, value: ex.Expr, what: Token) -> ex.Expr:
         return ex.Is(value, what.lower(), True, span=place(meta))  # type: ignore[arg-type]
 
-    def ref(self, meta: Any, name: Token) -> ex.Expr:
+    def ref(self, meta: Meta, name: Token) -> ex.Expr:
         return ex.Ref((str(name),), span=place(meta))
 
-    def param(self, meta: Any, token: Token) -> ex.Expr:
+    def param(self, meta: Meta, token: Token) -> ex.Expr:
         return ex.Param(token[1:], span=place(meta))
 
-    def member(self, meta: Any, base: ex.Expr, name: Token) -> ex.Expr:
+    def member(self, meta: Meta, base: ex.Expr, name: Token) -> ex.Expr:
         if isinstance(base, ex.Ref):
             return ex.Ref((*base.parts, str(name)), span=place(meta))
         return ex.Member(base, str(name), span=place(meta))
 
-    def item(self, meta: Any, base: ex.Expr, key: ex.Expr) -> ex.Expr:
+    def item(self, meta: Meta, base: ex.Expr, key: ex.Expr) -> ex.Expr:
         return ex.Item(base, key, span=place(meta))
 
-    def parens(self, meta: Any, expr: ex.Expr) -> ex.Expr:
+    def parens(self, meta: Meta, expr: ex.Expr) -> ex.Expr:
         return expr
 
-    def arguments(self, meta: Any, *items: ex.Expr) -> tuple[ex.Expr, ...]:
+    def arguments(self, meta: Meta, *items: ex.Expr) -> tuple[ex.Expr, ...]:
         return items
 
-    def call(self, meta: Any, name: Token, args: tuple[ex.Expr, ...] = ()) -> ex.Expr:
+    def call(self, meta: Meta, name: Token, args: tuple[ex.Expr, ...] = ()) -> ex.Expr:
         return ex.Call(lower(name), args, span=place(meta))
 
-    def call_distinct(self, meta: Any, name: Token, arg: ex.Expr) -> ex.Expr:
+    def call_distinct(self, meta: Meta, name: Token, arg: ex.Expr) -> ex.Expr:
         return ex.Call(lower(name), (arg,), True, span=place(meta))
 
-    def cast(self, meta: Any, value: ex.Expr, type_: str) -> ex.Expr:
+    def cast(self, meta: Meta, value: ex.Expr, type_: str) -> ex.Expr:
         return ex.Cast(value, type_, span=place(meta))
 
-    def when(self, meta: Any, condition: ex.Expr, value: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
+    def when(self, meta: Meta, condition: ex.Expr, value: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
         return (condition, value)
 
-    def otherwise(self, meta: Any, value: ex.Expr) -> Slot:
+    def otherwise(self, meta: Meta, value: ex.Expr) -> Slot:
         return Slot("else", value)
 
-    def _case(self, meta: Any, operand: ex.Expr | None, items: tuple[Any, ...]) -> ex.Expr:
+    def _case(self, meta: Meta, operand: ex.Expr | None, items: tuple[tuple[ex.Expr, ex.Expr] | Slot, ...]) -> ex.Expr:
         whens = tuple(i for i in items if not isinstance(i, Slot))
         otherwise = next((i.value for i in items if isinstance(i, Slot)), None)
         return ex.Case(operand, whens, otherwise, span=place(meta))
 
-    def case(self, meta: Any, *items: Any) -> ex.Expr:
+    def case(self, meta: Meta, *items: tuple[ex.Expr, ex.Expr] | Slot) -> ex.Expr:
         return self._case(meta, None, items)
 
-    def case_of(self, meta: Any, operand: ex.Expr, *items: Any) -> ex.Expr:
+    def case_of(self, meta: Meta, operand: ex.Expr, *items: tuple[ex.Expr, ex.Expr] | Slot) -> ex.Expr:
         return self._case(meta, operand, items)
 
     # literals
 
-    def integer(self, meta: Any, token: Token) -> ex.Literal:
+    def integer(self, meta: Meta, token: Token) -> ex.Literal:
         return ex.Literal("integer", integer(token, limits.MAX_INTEGER, "A whole number"), span=place(meta))
 
-    def decimal(self, meta: Any, token: Token) -> ex.Literal:
+    def decimal(self, meta: Meta, token: Token) -> ex.Literal:
         if len(token) > 39:
             raise LimitError(
                 "A decimal has more than 38 digits.", span=place(meta), hint="Write it as a double: 1.5e40."
             )
         return ex.Literal("decimal", Decimal(token), span=place(meta))
 
-    def double(self, meta: Any, token: Token) -> ex.Literal:
+    def double(self, meta: Meta, token: Token) -> ex.Literal:
         if len(token) > 1000:
             raise LimitError("A number is longer than 1,000 characters.", span=place(meta))
         value = float(token)
@@ -294,19 +295,19 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
             )
         return ex.Literal("double", value, span=place(meta))
 
-    def string(self, meta: Any, token: Token) -> ex.Literal:
+    def string(self, meta: Meta, token: Token) -> ex.Literal:
         return ex.Literal("string", unquote(token), span=place(meta))
 
-    def true(self, meta: Any, _: Token) -> ex.Literal:
+    def true(self, meta: Meta, _: Token) -> ex.Literal:
         return ex.Literal("boolean", True, span=place(meta))
 
-    def false(self, meta: Any, _: Token) -> ex.Literal:
+    def false(self, meta: Meta, _: Token) -> ex.Literal:
         return ex.Literal("boolean", False, span=place(meta))
 
-    def null(self, meta: Any, _: Token) -> ex.Literal:
+    def null(self, meta: Meta, _: Token) -> ex.Literal:
         return ex.Literal("null", None, span=place(meta))
 
-    def timestamp(self, meta: Any, token: Token) -> ex.Literal:
+    def timestamp(self, meta: Meta, token: Token) -> ex.Literal:
         text = token[token.index("'") + 1 : -1].strip()
         try:
             moment = dt.datetime.fromisoformat(text)
@@ -327,7 +328,7 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
             )
         return ex.Literal("timestamp", micros, span=place(meta))
 
-    def date(self, meta: Any, token: Token) -> ex.Literal:
+    def date(self, meta: Meta, token: Token) -> ex.Literal:
         text = token[token.index("'") + 1 : -1].strip()
         try:
             day = dt.date.fromisoformat(text)
@@ -337,10 +338,10 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
             ) from None
         return ex.Literal("date", (day - _EPOCH.date()).days, span=place(meta))
 
-    def duration_literal(self, meta: Any, *quantities: int) -> ex.Literal:
+    def duration_literal(self, meta: Meta, *quantities: int) -> ex.Literal:
         return ex.Literal("duration", self.duration(meta, *quantities), span=place(meta))
 
-    def negative(self, meta: Any, literal: ex.Literal) -> ex.Literal:
+    def negative(self, meta: Meta, literal: ex.Literal) -> ex.Literal:
         if literal.kind not in ("integer", "decimal", "double", "duration"):
             raise PatternSyntaxError("Only a number can be negative.", span=place(meta))
         value = literal.value
@@ -350,18 +351,18 @@ class ExpressionReader(Transformer_NonRecursive[Token, Any]):
 
     # types, kept as text in one spelling
 
-    def type_plain(self, meta: Any, name: Token) -> str:
+    def type_plain(self, meta: Meta, name: Token) -> str:
         return print_name(lower(name))
 
-    def type_sized(self, meta: Any, name: Token, *sizes: Token) -> str:
+    def type_sized(self, meta: Meta, name: Token, *sizes: Token) -> str:
         inside = ",".join(str(integer(s, 1000, "A size")) for s in sizes)
         return f"{print_name(lower(name))}({inside})"
 
-    def type_of(self, meta: Any, name: Token, inner: str) -> str:
+    def type_of(self, meta: Meta, name: Token, inner: str) -> str:
         return f"{print_name(lower(name))} of {inner}"
 
-    def type_field(self, meta: Any, name: Token, inner: str) -> str:
+    def type_field(self, meta: Meta, name: Token, inner: str) -> str:
         return f"{print_name(name)}:{inner}"
 
-    def type_generic(self, meta: Any, name: Token, *inner: str) -> str:
+    def type_generic(self, meta: Meta, name: Token, *inner: str) -> str:
         return f"{print_name(lower(name))}<{','.join(inner)}>"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from lark import Token, v_args
+from lark.tree import Meta
 
 from perseid.errors import PatternSyntaxError
 from perseid.lang import ast, limits
@@ -15,6 +16,8 @@ from perseid.lang.expression_reader import integer, place, token_place
 from perseid.lang.rule_reader import RuleReader, plain_arrow
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
+
+_Named: TypeAlias = m.Query | ast.Pattern | r.Rule | r.Repair
 
 
 class _Node(NamedTuple):
@@ -50,43 +53,43 @@ class ModelReader(RuleReader):
 
     # kinds of element
 
-    def attribute(self, meta: Any, name: Token, type_: str) -> m.Attribute:
+    def attribute(self, meta: Meta, name: Token, type_: str) -> m.Attribute:
         return m.Attribute(str(name), type_, span=place(meta))
 
-    def attributes(self, meta: Any, *attributes: m.Attribute) -> tuple[m.Attribute, ...]:
+    def attributes(self, meta: Meta, *attributes: m.Attribute) -> tuple[m.Attribute, ...]:
         return attributes
 
-    def above(self, meta: Any, *names: Token) -> _Above:
+    def above(self, meta: Meta, *names: Token) -> _Above:
         return _Above(tuple(map(str, names)))
 
-    def node_type(self, meta: Any, *parts: Any) -> m.NodeType:
+    def node_type(self, meta: Meta, *parts: Any) -> m.NodeType:
         abstract = isinstance(parts[0], Token) and parts[0].type == "ABSTRACT"
         name, *rest = parts[1:] if abstract else parts
         above = next((part.names for part in rest if isinstance(part, _Above)), ())
         attributes = next((part for part in rest if not isinstance(part, _Above)), ())
         return m.NodeType(str(name), above, attributes, abstract, span=place(meta))
 
-    def edge_type(self, meta: Any, name: Token, source: Token, arrow: Token, target: Token, *one: Token) -> m.EdgeType:
+    def edge_type(self, meta: Meta, name: Token, source: Token, arrow: Token, target: Token, *one: Token) -> m.EdgeType:
         plain_arrow(arrow)
         return m.EdgeType(str(name), str(source), str(target), bool(one), span=place(meta))
 
-    def metamodel(self, meta: Any, name: Token, *types: m.NodeType | m.EdgeType) -> m.Metamodel:
+    def metamodel(self, meta: Meta, name: Token, *types: m.NodeType | m.EdgeType) -> m.Metamodel:
         nodes = tuple(t for t in types if isinstance(t, m.NodeType))
         edges = tuple(t for t in types if isinstance(t, m.EdgeType))
         return m.Metamodel(str(name), nodes, edges, span=place(meta))
 
     # constraints
 
-    def closure_plus(self, meta: Any) -> _Bounds:
+    def closure_plus(self, meta: Meta) -> _Bounds:
         return _Bounds(1, None)
 
-    def closure_star(self, meta: Any) -> _Bounds:
+    def closure_star(self, meta: Meta) -> _Bounds:
         return _Bounds(0, None)
 
-    def closure_exactly(self, meta: Any, count: Token) -> _Bounds:
+    def closure_exactly(self, meta: Meta, count: Token) -> _Bounds:
         return self.closure_between(meta, count, count)
 
-    def closure_between(self, meta: Any, low: Token, high: Token) -> _Bounds:
+    def closure_between(self, meta: Meta, low: Token, high: Token) -> _Bounds:
         bounds = _Bounds(*(integer(t, limits.MAX_STEPS, "A walk") for t in (low, high)))
         if bounds.high is not None and bounds.high < max(bounds.low, 1):
             raise PatternSyntaxError(
@@ -96,19 +99,19 @@ class ModelReader(RuleReader):
             )
         return bounds
 
-    def node_of_chain(self, meta: Any, name: Token, *type_: Token) -> _Node:
+    def node_of_chain(self, meta: Meta, name: Token, *type_: Token) -> _Node:
         return _Node(str(name), str(type_[1]) if type_ else None, place(meta))
 
-    def forth(self, meta: Any, edge: Token, *rest: Any) -> _Step:
+    def forth(self, meta: Meta, edge: Token, *rest: _Bounds | Token | _Node) -> _Step:
         bounds, (arrow, node) = _bounds(rest)
         plain_arrow(arrow)
         return _Step(str(edge), bounds, node, True, place(meta))
 
-    def back(self, meta: Any, _: Token, edge: Token, *rest: Any) -> _Step:
+    def back(self, meta: Meta, _: Token, edge: Token, *rest: _Bounds | _Node) -> _Step:
         bounds, (node,) = _bounds(rest)
         return _Step(str(edge), bounds, node, False, place(meta))
 
-    def chain(self, meta: Any, first: _Node, *steps: _Step) -> tuple[m.Constraint, ...]:
+    def chain(self, meta: Meta, first: _Node, *steps: _Step) -> tuple[m.Constraint, ...]:
         if first.type is None and not steps:
             raise PatternSyntaxError(
                 f"{first.variable!r} stands alone, and nothing is asked of it.",
@@ -127,10 +130,10 @@ class ModelReader(RuleReader):
             at = node
         return tuple(found)
 
-    def called(self, meta: Any, *parts: Any) -> tuple[m.Constraint, ...]:
+    def called(self, meta: Meta, *parts: Token | _Bounds) -> tuple[m.Constraint, ...]:
         return (self._call(meta, parts),)
 
-    def _call(self, meta: Any, parts: tuple[Any, ...]) -> m.Call:
+    def _call(self, meta: Meta, parts: tuple[Token | _Bounds, ...]) -> m.Call:
         name, *rest = parts
         bounds, arguments = _bounds(tuple(rest))
         if bounds != (1, 1) and len(arguments) != 2:
@@ -141,55 +144,57 @@ class ModelReader(RuleReader):
             )
         return m.Call(str(name), tuple(map(str, arguments)), *bounds, span=place(meta))
 
-    def constraints(self, meta: Any, *constraints: tuple[m.Constraint, ...] | m.No) -> tuple[m.Constraint, ...]:
+    def constraints(self, meta: Meta, *constraints: tuple[m.Constraint, ...] | m.No) -> tuple[m.Constraint, ...]:
         found: list[m.Constraint] = []
         for constraint in constraints:
             found.extend(constraint if isinstance(constraint, tuple) else (constraint,))
         return tuple(found)
 
-    def no(self, meta: Any, constraints: tuple[m.Constraint, ...]) -> m.No:
+    def no(self, meta: Meta, constraints: tuple[m.Constraint, ...]) -> m.No:
         return m.No(constraints, span=place(meta))
 
-    def no_group(self, meta: Any, constraints: tuple[m.Constraint, ...], *where: _Where) -> m.No:
+    def no_group(self, meta: Meta, constraints: tuple[m.Constraint, ...], *where: _Where) -> m.No:
         return m.No(constraints, where[0].condition if where else None, span=place(meta))
 
     # values
 
-    def definition(self, meta: Any, name: Token, _: Token, value: ex.Expr, *call: Any) -> m.Definition:
+    def definition(self, meta: Meta, name: Token, _: Token, value: ex.Expr, *call: Token | _Bounds) -> m.Definition:
         if not call:
             return m.Let(str(name), value, span=place(meta))
         function, over = _aggregate(value)
         return m.Aggregate(str(name), function, over, self._call(meta, call), span=place(meta))
 
-    def definitions(self, meta: Any, *definitions: m.Definition) -> tuple[m.Definition, ...]:
+    def definitions(self, meta: Meta, *definitions: m.Definition) -> tuple[m.Definition, ...]:
         return definitions
 
-    def query_where(self, meta: Any, condition: ex.Expr) -> _Where:
+    def query_where(self, meta: Meta, condition: ex.Expr) -> _Where:
         return _Where(condition)
 
     # queries
 
-    def find(self, meta: Any, constraints: tuple[m.Constraint, ...], *rest: Any) -> m.Find:
+    def find(
+        self, meta: Meta, constraints: tuple[m.Constraint, ...], *rest: tuple[m.Definition, ...] | _Where
+    ) -> m.Find:
         where = next((part.condition for part in rest if isinstance(part, _Where)), None)
         definitions = next((part for part in rest if not isinstance(part, _Where)), ())
         return m.Find(constraints, definitions, where, span=place(meta))
 
-    def way(self, meta: Any, find: m.Find) -> m.Find:
+    def way(self, meta: Meta, find: m.Find) -> m.Find:
         return find
 
-    def ways(self, meta: Any, *ways: m.Find) -> tuple[m.Find, ...]:
+    def ways(self, meta: Meta, *ways: m.Find) -> tuple[m.Find, ...]:
         return ways
 
-    def components(self, meta: Any, edges: Token, *nodes: Token) -> m.Components:
+    def components(self, meta: Meta, edges: Token, *nodes: Token) -> m.Components:
         return m.Components(str(edges), str(nodes[0]) if nodes else None, span=place(meta))
 
-    def order(self, meta: Any, value: ex.Expr, *direction: Token) -> m.Order:
+    def order(self, meta: Meta, value: ex.Expr, *direction: Token) -> m.Order:
         return m.Order(value, bool(direction) and direction[0].lower() == "ascending")
 
-    def per(self, meta: Any, *names: Token) -> tuple[str, ...]:
+    def per(self, meta: Meta, *names: Token) -> tuple[str, ...]:
         return tuple(map(str, names))
 
-    def top(self, meta: Any, count: Token, *rest: Any) -> m.Top:
+    def top(self, meta: Meta, count: Token, *rest: tuple[str, ...] | m.Order) -> m.Top:
         per = next((part for part in rest if isinstance(part, tuple)), ())
         by = tuple(part for part in rest if isinstance(part, m.Order))
         number = integer(count, limits.MAX_ROUNDS, "A top")
@@ -197,12 +202,12 @@ class ModelReader(RuleReader):
             raise PatternSyntaxError("The top 0 are none.", span=token_place(count), hint="Write: top 1 by …")
         return m.Top(number, by, per, span=place(meta))
 
-    def query(self, meta: Any, name: Token, *rest: Any) -> m.Query:
+    def query(self, meta: Meta, name: Token, *rest: Any) -> m.Query:
         parameters = tuple(str(part) for part in rest if isinstance(part, Token))
         ways, *top = (part for part in rest if not isinstance(part, Token))
         return m.Query(str(name), parameters, ways, top[0] if top else None, span=token_place(name))
 
-    def model_file(self, meta: Any, *parts: Any) -> m.ModelFile:
+    def model_file(self, meta: Meta, *parts: m.Metamodel | _Named) -> m.ModelFile:
         metamodels = [part for part in parts if isinstance(part, m.Metamodel)]
         if len(metamodels) > 1:
             raise PatternSyntaxError(
@@ -217,7 +222,7 @@ class ModelReader(RuleReader):
         return m.ModelFile(metamodels[0] if metamodels else None, queries, patterns, rules, repairs)
 
 
-def _told_apart(what: str, named: tuple[Any, ...]) -> None:
+def _told_apart(what: str, named: tuple[_Named, ...]) -> None:
     seen: set[str] = set()
     for part in named:
         if part.name in seen:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from lark import Token, v_args
+from lark.tree import Meta
 
 from perseid.errors import LimitError, PatternSyntaxError
 from perseid.lang import ast, limits
@@ -37,75 +38,75 @@ class PatternReader(ExpressionReader):
 
     # elements
 
-    def kind_event(self, meta: Any, name: Token) -> ast.StepKind:
+    def kind_event(self, meta: Meta, name: Token) -> ast.StepKind:
         return ast.EventType(str(name))
 
-    def kind_any(self, meta: Any, _: Token) -> ast.StepKind:
+    def kind_any(self, meta: Meta, _: Token) -> ast.StepKind:
         return ast.AnyEvent()
 
-    def kind_tree(self, meta: Any, stream: Token, tree: Token) -> ast.StepKind:
+    def kind_tree(self, meta: Meta, stream: Token, tree: Token) -> ast.StepKind:
         start = (tree.start_pos or 0) + 2
         place = ex.Span(start, (tree.end_pos or start) - 2, tree.line or 1, (tree.column or 1) + 2)
         return ast.TreeMatch(str(stream), parse_tree(str(tree)[2:-2], offset=place).pattern)
 
-    def kind_query(self, meta: Any, change: Token, query: Token) -> ast.StepKind:
+    def kind_query(self, meta: Meta, change: Token, query: Token) -> ast.StepKind:
         return ast.QueryEvent(change.lower(), str(query))  # type: ignore[arg-type]
 
-    def kind_change(self, meta: Any, action: Token, element: Token, feature: Token | None = None) -> ast.StepKind:
+    def kind_change(self, meta: Meta, action: Token, element: Token, feature: Token | None = None) -> ast.StepKind:
         of = None if feature is None else str(feature)
         return ast.ModelChange(action.lower(), str(element), of)  # type: ignore[arg-type]
 
-    def unify(self, meta: Any, path: ex.Ref, name: Token) -> ast.Unify:
+    def unify(self, meta: Meta, path: ex.Ref, name: Token) -> ast.Unify:
         return ast.Unify(path, str(name))
 
-    def unifies(self, meta: Any, *items: ast.Unify) -> Slot:
+    def unifies(self, meta: Meta, *items: ast.Unify) -> Slot:
         return Slot("unify", items)
 
-    def step_name(self, meta: Any, name: Token) -> Slot:
+    def step_name(self, meta: Meta, name: Token) -> Slot:
         return Slot("name", str(name))
 
-    def condition(self, meta: Any, expr: ex.Expr) -> Slot:
+    def condition(self, meta: Meta, expr: ex.Expr) -> Slot:
         return Slot("condition", expr)
 
-    def must(self, meta: Any, expr: ex.Expr) -> Slot:
+    def must(self, meta: Meta, expr: ex.Expr) -> Slot:
         return Slot("must", expr)
 
-    def rounds(self, meta: Any, token: Token) -> Slot:
+    def rounds(self, meta: Meta, token: Token) -> Slot:
         return Slot("rounds", _ROUNDS[token.lower()])
 
-    def until(self, meta: Any, kind: ast.StepKind, *slots: Slot) -> Slot:
+    def until(self, meta: Meta, kind: ast.StepKind, *slots: Slot) -> Slot:
         return Slot("until", ast.Step(kind, **{s.role: s.value for s in slots}, span=place(meta)))
 
-    def stays(self, meta: Any, duration: ast.Duration) -> Slot:
+    def stays(self, meta: Meta, duration: ast.Duration) -> Slot:
         return Slot("stays", duration)
 
-    def _quantifier(self, meta: Any, low: int, high: int | None, reluctant: tuple[Token, ...]) -> Slot:
+    def _quantifier(self, meta: Meta, low: int, high: int | None, reluctant: tuple[Token, ...]) -> Slot:
         if high is not None and (high < low or high == 0):
             message = "no event could fit it" if high == 0 else "the upper bound is below the lower"
             hint = "Write not B for 'none', B? for 'at most one'." if high == 0 else f"Write {{{high},{low}}}."
             raise PatternSyntaxError(f"A repetition of {low} to {high}: {message}.", span=place(meta), hint=hint)
         return Slot("quantifier", _Quantifier(low, high, bool(reluctant)))
 
-    def quantifier_plus(self, meta: Any, *reluctant: Token) -> Slot:
+    def quantifier_plus(self, meta: Meta, *reluctant: Token) -> Slot:
         return self._quantifier(meta, 1, None, reluctant)
 
-    def quantifier_star(self, meta: Any, *reluctant: Token) -> Slot:
+    def quantifier_star(self, meta: Meta, *reluctant: Token) -> Slot:
         return self._quantifier(meta, 0, None, reluctant)
 
-    def quantifier_optional(self, meta: Any, _: Token, *reluctant: Token) -> Slot:
+    def quantifier_optional(self, meta: Meta, _: Token, *reluctant: Token) -> Slot:
         return self._quantifier(meta, 0, 1, reluctant)
 
-    def quantifier_exactly(self, meta: Any, count: Token, *reluctant: Token) -> Slot:
+    def quantifier_exactly(self, meta: Meta, count: Token, *reluctant: Token) -> Slot:
         n = integer(count, limits.MAX_ROUNDS, "A repetition")
         return self._quantifier(meta, n, n, reluctant)
 
-    def quantifier_at_least(self, meta: Any, low: Token, *reluctant: Token) -> Slot:
+    def quantifier_at_least(self, meta: Meta, low: Token, *reluctant: Token) -> Slot:
         return self._quantifier(meta, integer(low, limits.MAX_ROUNDS, "A repetition"), None, reluctant)
 
-    def quantifier_at_most(self, meta: Any, high: Token, *reluctant: Token) -> Slot:
+    def quantifier_at_most(self, meta: Meta, high: Token, *reluctant: Token) -> Slot:
         return self._quantifier(meta, 0, integer(high, limits.MAX_ROUNDS, "A repetition"), reluctant)
 
-    def quantifier_between(self, meta: Any, low: Token, high: Token, *reluctant: Token) -> Slot:
+    def quantifier_between(self, meta: Meta, low: Token, high: Token, *reluctant: Token) -> Slot:
         bounds = [integer(t, limits.MAX_ROUNDS, "A repetition") for t in (low, high)]
         return self._quantifier(meta, bounds[0], bounds[1], reluctant)
 
@@ -124,7 +125,7 @@ class PatternReader(ExpressionReader):
                 )
         return element
 
-    def step(self, meta: Any, kind: ast.StepKind, *given: Slot) -> ast.Element:
+    def step(self, meta: Meta, kind: ast.StepKind, *given: Slot) -> ast.Element:
         slots = {slot.role: slot.value for slot in given}
         own = {role: slots[role] for role in ("unify", "name", "condition", "must") if role in slots}
         step = ast.Step(kind, **own, span=place(meta))
@@ -138,113 +139,114 @@ class PatternReader(ExpressionReader):
             return ast.Stays(step, slots["stays"], span=place(meta))
         return self._repeated(step, slots, place(meta))
 
-    def group_within(self, meta: Any, window: ast.Window) -> Slot:
+    def group_within(self, meta: Meta, window: ast.Window) -> Slot:
         return Slot("within", window)
 
-    def group_holds(self, meta: Any, duration: ast.Duration) -> Slot:
+    def group_holds(self, meta: Meta, duration: ast.Duration) -> Slot:
         return Slot("holds_for", duration)
 
-    def group(self, meta: Any, element: ast.Element, *given: Slot) -> ast.Element:
+    def group(self, meta: Meta, element: ast.Element, *given: Slot) -> ast.Element:
         slots = {slot.role: slot.value for slot in given}
         if "within" in slots or "holds_for" in slots:
             element = ast.Group(element, slots.get("within"), slots.get("holds_for"), span=place(meta))
         return self._repeated(element, slots, place(meta))
 
-    def absence(self, meta: Any, element: ast.Element, duration: ast.Duration | None = None) -> ast.Element:
+    def absence(self, meta: Meta, element: ast.Element, duration: ast.Duration | None = None) -> ast.Element:
         return ast.Absence(element, duration, span=place(meta))
 
-    def conjunction(self, meta: Any, *members: ast.Element) -> ast.Element:
+    def conjunction(self, meta: Meta, *members: ast.Element) -> ast.Element:
         return ast.Conjunction(members, span=place(meta))
 
-    def alternation(self, meta: Any, *branches: ast.Element) -> ast.Element:
+    def alternation(self, meta: Meta, *branches: ast.Element) -> ast.Element:
         return ast.Alternation(branches, span=place(meta))
 
-    def link(self, meta: Any, arrow: Token, *bounds: Any) -> ast.Link:
+    def link(self, meta: Meta, arrow: Token, *bounds: ast.Duration | Slot) -> ast.Link:
         within = next((b.value for b in bounds if isinstance(b, Slot)), None)
         after = next((b for b in bounds if not isinstance(b, Slot)), None)
         return ast.Link(ast.Contiguity(str(arrow)), after, within, span=place(meta))
 
-    def sequence(self, meta: Any, *items: Any) -> ast.Element:
-        return ast.Sequence(items[::2], items[1::2], span=place(meta))
+    def sequence(self, meta: Meta, *items: ast.Element | ast.Link) -> ast.Element:
+        elements, links = cast("tuple[ast.Element, ...]", items[::2]), cast("tuple[ast.Link, ...]", items[1::2])
+        return ast.Sequence(elements, links, span=place(meta))
 
     # clauses
 
-    def skip_none(self, meta: Any, _: Token) -> ast.Skip:
+    def skip_none(self, meta: Meta, _: Token) -> ast.Skip:
         return ast.Skip("none", span=place(meta))
 
-    def skip_to_next(self, meta: Any) -> ast.Skip:
+    def skip_to_next(self, meta: Meta) -> ast.Skip:
         return ast.Skip("to next", span=place(meta))
 
-    def skip_past_last(self, meta: Any) -> ast.Skip:
+    def skip_past_last(self, meta: Meta) -> ast.Skip:
         return ast.Skip("past last", span=place(meta))
 
-    def skip_to_first(self, meta: Any, name: Token) -> ast.Skip:
+    def skip_to_first(self, meta: Meta, name: Token) -> ast.Skip:
         return ast.Skip("to first", str(name), span=token_place(name))
 
-    def skip_to_last(self, meta: Any, name: Token) -> ast.Skip:
+    def skip_to_last(self, meta: Meta, name: Token) -> ast.Skip:
         return ast.Skip("to last", str(name), span=token_place(name))
 
-    def output_plain(self, meta: Any, expr: ex.Expr) -> ast.Output:
+    def output_plain(self, meta: Meta, expr: ex.Expr) -> ast.Output:
         return ast.Output(expr, span=place(meta))
 
-    def output_named(self, meta: Any, expr: ex.Expr, name: Token) -> ast.Output:
+    def output_named(self, meta: Meta, expr: ex.Expr, name: Token) -> ast.Output:
         return ast.Output(expr, str(name), span=place(meta))
 
-    def output_evidence(self, meta: Any, _: Token, limit: Token | None = None) -> ast.Evidence:
+    def output_evidence(self, meta: Meta, _: Token, limit: Token | None = None) -> ast.Evidence:
         if limit is None:
             return ast.Evidence()
         return ast.Evidence(integer(limit, limits.MAX_EVIDENCE, "An evidence limit"))
 
-    def clause_match(self, meta: Any, element: ast.Element) -> _Clause:
+    def clause_match(self, meta: Meta, element: ast.Element) -> _Clause:
         return _Clause("match", element, place(meta))
 
-    def clause_where(self, meta: Any, expr: ex.Expr) -> _Clause:
+    def clause_where(self, meta: Meta, expr: ex.Expr) -> _Clause:
         return _Clause("where", expr, place(meta))
 
-    def clause_within(self, meta: Any, window: ast.Window) -> _Clause:
+    def clause_within(self, meta: Meta, window: ast.Window) -> _Clause:
         return _Clause("within", window, place(meta))
 
-    def clause_holds_for(self, meta: Any, duration: ast.Duration) -> _Clause:
+    def clause_holds_for(self, meta: Meta, duration: ast.Duration) -> _Clause:
         return _Clause("holds for", duration, place(meta))
 
-    def clause_partition(self, meta: Any, *paths: ex.Ref) -> _Clause:
+    def clause_partition(self, meta: Meta, *paths: ex.Ref) -> _Clause:
         return _Clause("partition by", paths, place(meta))
 
-    def clause_selection(self, meta: Any, token: Token) -> _Clause:
+    def clause_selection(self, meta: Meta, token: Token) -> _Clause:
         return _Clause("selection", ast.Selection(" ".join(token.lower().split())), place(meta))
 
-    def clause_skip(self, meta: Any, skip: ast.Skip) -> _Clause:
+    def clause_skip(self, meta: Meta, skip: ast.Skip) -> _Clause:
         return _Clause("after match skip", skip, place(meta))
 
-    def clause_timeouts(self, meta: Any) -> _Clause:
+    def clause_timeouts(self, meta: Meta) -> _Clause:
         return _Clause("report timeouts", True, place(meta))
 
-    def clause_return(self, meta: Any, *outputs: Any) -> _Clause:
+    def clause_return(self, meta: Meta, *outputs: ast.Output | ast.Evidence) -> _Clause:
         return _Clause("return", outputs, place(meta))
 
-    def clause_suppress(self, meta: Any, duration: ast.Duration, *by: Token) -> _Clause:
+    def clause_suppress(self, meta: Meta, duration: ast.Duration, *by: Token) -> _Clause:
         span = place(meta)
         return _Clause("suppress", ast.Suppress(duration, tuple(map(str, by)), span=span), span)
 
-    def clause_severity(self, meta: Any, word: str) -> _Clause:
+    def clause_severity(self, meta: Meta, word: str) -> _Clause:
         return _Clause("severity", word, place(meta))
 
-    def clause_owner(self, meta: Any, word: str) -> _Clause:
+    def clause_owner(self, meta: Meta, word: str) -> _Clause:
         return _Clause("owner", word, place(meta))
 
-    def clause_tags(self, meta: Any, *words: str) -> _Clause:
+    def clause_tags(self, meta: Meta, *words: str) -> _Clause:
         return _Clause("tags", words, place(meta))
 
-    def clause_description(self, meta: Any, text: Token) -> _Clause:
+    def clause_description(self, meta: Meta, text: Token) -> _Clause:
         return _Clause("description", unquote(text), place(meta))
 
-    def parameter(self, meta: Any, name: Token, type_: str, default: ex.Literal | None = None) -> ast.Parameter:
+    def parameter(self, meta: Meta, name: Token, type_: str, default: ex.Literal | None = None) -> ast.Parameter:
         return ast.Parameter(str(name), type_, default, span=place(meta))
 
-    def parameters(self, meta: Any, *parameters: ast.Parameter) -> tuple[ast.Parameter, ...]:
+    def parameters(self, meta: Meta, *parameters: ast.Parameter) -> tuple[ast.Parameter, ...]:
         return parameters
 
-    def pattern(self, meta: Any, name: Token, *rest: Any) -> ast.Pattern:
+    def pattern(self, meta: Meta, name: Token, *rest: _Clause | tuple[ast.Parameter, ...]) -> ast.Pattern:
         span = token_place(name)
         parameters = rest[0] if not isinstance(rest[0], _Clause) else ()
         given: dict[str, Any] = {}
@@ -288,7 +290,7 @@ class PatternReader(ExpressionReader):
             span=span,
         )
 
-    def start(self, meta: Any, *patterns: ast.Pattern) -> ast.PatternFile:
+    def start(self, meta: Meta, *patterns: ast.Pattern) -> ast.PatternFile:
         if len(patterns) > limits.MAX_PATTERNS:
             raise LimitError(f"More than {limits.MAX_PATTERNS:,} patterns in one text.")
         seen: dict[str, ast.Pattern] = {}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Literal as Choice
+from typing import NamedTuple, cast
 
 from lark import Token, v_args
+from lark.tree import Meta
 
 from perseid.errors import PatternSyntaxError
 from perseid.lang import ast, limits
@@ -27,59 +29,59 @@ class _Cost(NamedTuple):
 class RuleReader(PatternReader):
     """One method a grammar rule; patterns and expressions are read by the classes above it."""
 
-    def on_query(self, meta: Any, change: Token, query: Token, *arguments: Token) -> r.OnQuery:
-        word: Any = change.lower()
+    def on_query(self, meta: Meta, change: Token, query: Token, *arguments: Token) -> r.OnQuery:
+        word = cast("Choice['found', 'updated', 'lost']", change.lower())
         return r.OnQuery(word, str(query), tuple(map(str, arguments)), span=place(meta))
 
-    def on_pattern(self, meta: Any, pattern: Token) -> r.OnPattern:
+    def on_pattern(self, meta: Meta, pattern: Token) -> r.OnPattern:
         return r.OnPattern(str(pattern), span=place(meta))
 
-    def priority(self, meta: Any, number: Token) -> _Priority:
+    def priority(self, meta: Meta, number: Token) -> _Priority:
         return _Priority(integer(number, limits.MAX_INTEGER, "A whole number"))
 
-    def cost(self, meta: Any, number: Token) -> _Cost:
+    def cost(self, meta: Meta, number: Token) -> _Cost:
         if len(number) > 20:
             raise PatternSyntaxError("A cost of more than 20 digits.", span=token_place(number), hint="Write: cost 1.")
         return _Cost(Decimal(number))
 
     # actions
 
-    def set_value(self, meta: Any, variable: Token, attribute: Token, _: Token, value: ex.Expr) -> r.SetValue:
+    def set_value(self, meta: Meta, variable: Token, attribute: Token, _: Token, value: ex.Expr) -> r.SetValue:
         return r.SetValue(str(variable), str(attribute), value, span=place(meta))
 
-    def create_node(self, meta: Any, variable: Token, _: Token, type_: Token, name: ex.Expr) -> r.NamedNode:
+    def create_node(self, meta: Meta, variable: Token, _: Token, type_: Token, name: ex.Expr) -> r.NamedNode:
         return r.NamedNode(str(variable), str(type_), name, True, span=place(meta))
 
-    def known_node(self, meta: Any, variable: Token, _: Token, type_: Token, name: ex.Expr) -> r.NamedNode:
+    def known_node(self, meta: Meta, variable: Token, _: Token, type_: Token, name: ex.Expr) -> r.NamedNode:
         return r.NamedNode(str(variable), str(type_), name, False, span=place(meta))
 
-    def delete_node(self, meta: Any, variable: Token) -> r.DeleteNode:
+    def delete_node(self, meta: Meta, variable: Token) -> r.DeleteNode:
         return r.DeleteNode(str(variable), span=place(meta))
 
-    def link_nodes(self, meta: Any, source: Token, edge: Token, arrow: Token, target: Token) -> r.LinkNodes:
+    def link_nodes(self, meta: Meta, source: Token, edge: Token, arrow: Token, target: Token) -> r.LinkNodes:
         plain_arrow(arrow)
         return r.LinkNodes("link", str(source), str(edge), str(target), span=place(meta))
 
-    def unlink_nodes(self, meta: Any, source: Token, edge: Token, arrow: Token, target: Token) -> r.LinkNodes:
+    def unlink_nodes(self, meta: Meta, source: Token, edge: Token, arrow: Token, target: Token) -> r.LinkNodes:
         plain_arrow(arrow)
         return r.LinkNodes("unlink", str(source), str(edge), str(target), span=place(meta))
 
-    def emit(self, meta: Any, name: Token, *columns: ast.Output) -> r.Emit:
+    def emit(self, meta: Meta, name: Token, *columns: ast.Output) -> r.Emit:
         return r.Emit(str(name), columns, span=place(meta))
 
     # rules
 
-    def block(self, meta: Any, *parts: Any) -> r.Block:
+    def block(self, meta: Meta, *parts: r.Action | ex.Expr) -> r.Block:
         actions = tuple(part for part in parts if isinstance(part, _ACTIONS))
         model = tuple(part for part in parts if not isinstance(part, _ACTIONS))
         return r.Block(actions, model, span=place(meta))
 
-    def rule(self, meta: Any, name: Token, trigger: r.OnQuery | r.OnPattern, *rest: Any) -> r.Rule:
+    def rule(self, meta: Meta, name: Token, trigger: r.OnQuery | r.OnPattern, *rest: _Priority | r.Block) -> r.Rule:
         priority = next((part.number for part in rest if isinstance(part, _Priority)), None)
         blocks = tuple(part for part in rest if isinstance(part, r.Block))
         return r.Rule(str(name), trigger, blocks, priority, span=token_place(name))
 
-    def repair(self, meta: Any, name: Token, query: Token, *rest: Any) -> r.Repair:
+    def repair(self, meta: Meta, name: Token, query: Token, *rest: Token | r.Action | _Cost) -> r.Repair:
         arguments = tuple(str(part) for part in rest if isinstance(part, Token))
         actions = tuple(part for part in rest if isinstance(part, _ACTIONS))
         cost = next((part.number for part in rest if isinstance(part, _Cost)), Decimal(1))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from xml.parsers import expat
 
 from perseid.errors import LimitError, PatternSyntaxError
@@ -181,7 +181,7 @@ class _Builder:
     def _characters(self, text: str) -> None:
         self._open[-1][2].extend(self._pieces(text))
 
-    def _end(self, _: Any) -> None:
+    def _end(self, _: str) -> None:
         name, attributes, content = self._open.pop()
         made = Made(name, attributes, tuple(content))
         if self._open:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from lark import Lark, Token, v_args
 from lark.exceptions import UnexpectedInput, VisitError
@@ -291,7 +291,7 @@ def _grammar() -> Lark:
 
 
 @v_args(meta=True, inline=True)
-class _Builder(Transformer_NonRecursive[Token, Any]):
+class _Builder(Transformer_NonRecursive[Token, tuple[Predicate, tuple[str, int]]]):
     def __init__(self, reader: _Reader, at: int) -> None:
         super().__init__()
         self._reader, self._at = reader, at

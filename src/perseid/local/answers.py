@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from html import escape
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import pyarrow as pa
 
 from perseid.errors import MissingExtraError
 from perseid.semantics import values as v
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row: TypeAlias = dict[str, Any]
+"""An answer: what it tells, by column."""
+
 _SHOWN = 20
 _TIMES = ("time", "start", "end")
 
 
-class Answers(Sequence[Mapping[str, Any]]):
+class Answers(Sequence[Row]):
     """What is told of probabilities, in order of time: rows with pattern, group, time, ``p``, ``error``, and ``expected`` if asked for."""
 
     def __init__(self, table: pa.Table, counters: Mapping[str, int], notes: Sequence[str] = ()) -> None:
@@ -29,9 +36,9 @@ class Answers(Sequence[Mapping[str, Any]]):
         """How many steps were sampled because the automaton of their pattern has too many states."""
 
     @overload
-    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+    def __getitem__(self, index: int) -> Row: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return self._table.to_pylist()[index]
@@ -42,7 +49,7 @@ class Answers(Sequence[Mapping[str, Any]]):
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+    def __iter__(self) -> Iterator[Row]:
         return iter(self._table.to_pylist())
 
     def __repr__(self) -> str:
@@ -69,25 +76,26 @@ class Answers(Sequence[Mapping[str, Any]]):
             lines.append(f"({self.sampled} steps were sampled: the automaton has too many states)")
         return lines + [f"note: {note}" for note in self.notes]
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[Row]:
         """One flat row an answer."""
-        rows: list[dict[str, Any]] = self._table.to_pylist()
+        rows: list[Row] = self._table.to_pylist()
         return rows
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
         return self._table
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas frame."""
         try:
             import pandas  # noqa: F401
         except ImportError:
             raise MissingExtraError("pandas is not installed. Install it with: pip install 'perseid[pandas]'") from None
-        return self._table.to_pandas()
+        frame: pd.DataFrame = self._table.to_pandas()
+        return frame
 
 
-def _line(row: Mapping[str, Any]) -> str:
+def _line(row: Row) -> str:
     """An answer on one line."""
     parts = [row["pattern"]]
     for name, value in row.items():
@@ -102,5 +110,5 @@ def _line(row: Mapping[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def _micros(moment: Any) -> int:
+def _micros(moment: datetime) -> int:
     return int((moment - v.EPOCH).total_seconds() * 1_000_000)

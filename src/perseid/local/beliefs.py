@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import Int32Array, IntArray
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, READING, Known, Sampling, Stream, Streams
@@ -89,7 +90,7 @@ class Beliefs:
         more = tuple(Stream(name, Known.CERTAIN) for name in types if name not in known)
         return Streams((*own, *more), self.every, self.sampling, self.prune)
 
-    def frames(self) -> list[Any]:
+    def frames(self) -> list[object]:
         """All data there is, table by table."""
         return [part.data for part in self.parts] + [one.data for stream in self.certain for _, one in stream.inputs()]
 
@@ -102,9 +103,9 @@ def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.R
     """All rows, as the engine takes them; ``asked`` are the columns that patterns read."""
     wanted = set(asked)
     tables: list[pa.Table] = []
-    kinds: list[Any] = []
+    kinds: list[Int32Array] = []
     names: list[str] = []
-    times: list[Any] = []
+    times: list[IntArray] = []
     for part in stream.parts:
         table = _read(part, wanted)
         times.append(time_column(table, part.time))
@@ -152,7 +153,7 @@ def role_of(ours: str) -> str:
 
 
 def _named(part: Belief, table: Table, wanted: set[str]) -> pa.Table:
-    columns: dict[str, Any] = {}
+    columns: dict[str, pa.Array] = {}
     for ours, name in part.sources().items():
         # A list without rows has no columns, and lacks none.
         columns[ours] = _column(table, name) if name in table.columns else pa.nulls(0)
@@ -163,7 +164,7 @@ def _named(part: Belief, table: Table, wanted: set[str]) -> pa.Table:
     return pa.table({**columns, _HIDDEN: pa.nulls(table.rows)})
 
 
-def as_doubles(column: Any, type_: str, name: str) -> Any:
+def as_doubles(column: pa.Array | pa.ChunkedArray, type_: str, name: str) -> pa.Array | pa.ChunkedArray:
     """Probabilities as they are computed with."""
     try:
         return column.cast(pa.float64())
@@ -177,7 +178,7 @@ def _whole(table: Table, wanted: Iterable[str]) -> pa.Table:
     return pa.table({**{name: _column(table, name) for name in wanted}, _HIDDEN: pa.nulls(table.rows)})
 
 
-def _column(table: Table, name: str) -> Any:
+def _column(table: Table, name: str) -> pa.Array:
     column = table.columns[name]
     if isinstance(column, list):
         if all(one is None or isinstance(one, (list, tuple)) for one in column):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class Counts:
 
     pattern: str
     total: int
-    by_key: Mapping[tuple[Any, ...], int]
+    by_key: Mapping[tuple[object, ...], int]
     enumerated: str | None
     """None where nothing was enumerated; else why matches had to be made to be counted."""
 
@@ -43,11 +42,11 @@ class Counts:
         return f"<{self.total} matches of {self.pattern} in {len(self.by_key)} keys{how}>"
 
 
-def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[Any, ...]]]) -> list[Counts]:
+def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[object, ...]]]) -> list[Counts]:
     """Exact counts of every pattern of a set over finite data; matches that feed patterns are not followed."""
     check_relations([pattern.pattern for pattern in plan.patterns], relations)
     tables = {name: v.Relation(rows) for name, rows in relations.items()}
-    totals: dict[str, Counter[tuple[Any, ...]]] = {pattern.name: Counter() for pattern in plan.patterns}
+    totals: dict[str, Counter[tuple[object, ...]]] = {pattern.name: Counter() for pattern in plan.patterns}
     why: dict[str, str | None] = {}
     for rows, _ in row_pieces(plan, stream, tables, None):
         known = {name: column_type(column) for name, column in rows.columns.items()}
@@ -77,10 +76,11 @@ def _enumerated(found: Found, why: str) -> Iterator[tuple[int, int]]:
             hint="Narrow the window or the conditions; chains of ->> whose steps are decided alone need no such limit.",
         )
     parts, counts = np.unique(found.raw.partition[~found.raw.timed_out], return_counts=True)
+    assert found.batch.order is not None
     yield from zip(found.batch.order[found.offsets[parts]].tolist(), counts.tolist(), strict=True)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """A key as something a dict can be asked for."""
     return value if not isinstance(value, (list, dict)) else repr(value)
 

@@ -240,7 +240,7 @@ def check_variables(patterns: Sequence[ast.Pattern], columns: Sequence[str]) -> 
                 )
 
 
-def _refs(value: Any) -> Iterator[ex.Ref]:
+def _refs(value: object) -> Iterator[ex.Ref]:
     if isinstance(value, ex.Ref):
         yield value
     elif isinstance(value, tuple):
@@ -251,7 +251,7 @@ def _refs(value: Any) -> Iterator[ex.Ref]:
             yield from _refs(getattr(value, part.name))
 
 
-def event_stream(documents: Documents, data: Any) -> Events:
+def event_stream(documents: Documents, data: object) -> Events:
     """The declaration of the events that results are, ``data`` being their rows."""
     order = (*documents.events.order_by, DOCUMENT, PLACE)
     return replace(documents.events, data=data, type=TYPE, id=(DOCUMENT, TYPE, PLACE), order_by=order, wrong=WRONG)

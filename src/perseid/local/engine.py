@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Rows
 from perseid.engines.sequence.columns import Batch, column_type
 from perseid.engines.sequence.engine import find_all
@@ -43,7 +44,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 def match_here(
     plan: Plan,
     stream: Events,
-    relations: Mapping[str, list[tuple[Any, ...]]],
+    relations: Mapping[str, list[tuple[object, ...]]],
     *,
     horizon: int | None,
     reported: Sequence[str],
@@ -97,7 +98,7 @@ def match_here(
     return Matches(_Listed(found), counted, reported, columns, said)
 
 
-def _lone_surrogate_in(cells: Iterable[tuple[str, Any, int]]) -> EventDataError:
+def _lone_surrogate_in(cells: Iterable[tuple[str, object, int]]) -> EventDataError:
     """The error for a text that Arrow cannot hold, with the first of the cells (column, value, time) that has one."""
     hint = "Replace it: text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
     said = "holds half a character (a lone surrogate)."
@@ -110,12 +111,12 @@ def _lone_surrogate_in(cells: Iterable[tuple[str, Any, int]]) -> EventDataError:
     return EventDataError(f"A text of an event or of a relation {said}", hint=hint)
 
 
-def _cells(rows: Rows) -> Iterator[tuple[str, Any, int]]:
+def _cells(rows: Rows) -> Iterator[tuple[str, object, int]]:
     for name, column in rows.columns.items():
         yield from zip(repeat(name), column if isinstance(column, list) else repeat(None), rows.time.tolist())
 
 
-def _has_lone_surrogate(value: Any) -> bool:
+def _has_lone_surrogate(value: object) -> bool:
     if isinstance(value, str):
         return v.has_lone_surrogate(value)
     if isinstance(value, Mapping):
@@ -156,7 +157,7 @@ class Gathered:
     found: Found
     rows: Rows
     listing: Listing
-    order: Any
+    order: IntArray
     compact: bool = False
 
 
@@ -184,7 +185,11 @@ class _Listed(Sequence[Match]):
     def __len__(self) -> int:
         return len(self.which)
 
-    def __getitem__(self, at: Any) -> Any:
+    @overload
+    def __getitem__(self, at: int) -> Match: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Match, ...]: ...
+    def __getitem__(self, at: int | slice) -> Match | tuple[Match, ...]:
         if isinstance(at, slice):
             return tuple(self[i] for i in range(*at.indices(len(self))))
         return _match(self.gathered[int(self.which[at])], int(self.rows_at[at]))
@@ -205,7 +210,7 @@ class _Listed(Sequence[Match]):
 
 def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
     """Tables one below the other; columns of one name meet in a common type."""
-    kinds: dict[str, Any] = {}
+    kinds: dict[str, pa.DataType] = {}
     for table in tables:
         for field in table.schema:
             before = kinds.get(field.name)
@@ -220,7 +225,7 @@ def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(fitted, promote_options="default")
 
 
-def _value(listing: Listing, name: str, i: int) -> Any:
+def _value(listing: Listing, name: str, i: int) -> object:
     return listing.loose[name][i] if name in listing.loose else v.plain(listing.table[name][i].as_py())
 
 

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from perseid.errors import EventDataError
 
@@ -67,11 +66,11 @@ def text_of(path: Path) -> str:
         raise EventDataError(f"This is not UTF-8 text: line {line} has a byte that does not belong.") from None
 
 
-def read_objects(path: Path) -> Iterator[dict[str, Any]]:
+def read_objects(path: Path) -> Iterator[dict[str, object]]:
     return objects_in(text_of(path), path)
 
 
-def objects_in(text: str, path: Path) -> Iterator[dict[str, Any]]:
+def objects_in(text: str, path: Path) -> Iterator[dict[str, object]]:
     # Not splitlines(): JSON strings may hold other signs that end a line.
     first = True
     for number, line in enumerate(text.split("\n"), 1):

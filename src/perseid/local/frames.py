@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.codes import one_chunk
 from perseid.engines.models.frame_events import event_table, happened, ranks_of
 from perseid.engines.models.frame_rows import ArrangedFrames, FrameShape, require_fitting
@@ -40,7 +40,7 @@ class Frames(Models):
     def shape(self) -> FrameShape:
         return FrameShape(self.each, self.sets)
 
-    def transactions(self) -> Iterator[tuple[tuple[Any, ...], int, list[Change]]]:
+    def transactions(self) -> Iterator[tuple[tuple[object, ...], int, list[Change]]]:
         table = self._table(set(self.sets))
         if not table.rows:
             return
@@ -68,11 +68,11 @@ class Frames(Models):
         left = iter(tables)
         return [next(left) if table is None else table for table in found], rejected
 
-    def name_types(self) -> tuple[Any, list[Any]]:
+    def name_types(self) -> tuple[pa.DataType, list[pa.DataType]]:
         table = self._table(set())
         return self.shape.element, [type_of(table, name) for name in self.key]
 
-    def why_one_by_one(self, watched: Watched, types: Mapping[str, Any] | None = None) -> str | None:
+    def why_one_by_one(self, watched: Watched, types: Mapping[str, pa.DataType] | None = None) -> str | None:
         """What keeps frames from being answered all at once; None where nothing does. ``types`` are Arrow's, of the columns."""
         try:
             asked = self.shape.asked(self.queries, watched)
@@ -119,11 +119,11 @@ class Frames(Models):
         return f"<model {self.queries.kinds.metamodel.name}: frames of {len(self.sets)} columns by {by}>"
 
 
-def _taken(values: list[Any], rows: Any) -> list[Any]:
+def _taken(values: list[object], rows: IntArray) -> list[object]:
     return [values[row] for row in rows.tolist()]
 
 
-def _fitting(table: Table, column: Column) -> Any:
+def _fitting(table: Table, column: Column) -> pa.Array | pa.ChunkedArray:
     """The values of a column as arrays can hold them."""
     found = table.columns[column.name]
     if isinstance(found, list):

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.contract import Rows
+from perseid.engines.arrays import IntArray
+from perseid.engines.contract import Column, Rows
 from perseid.engines.hashing import hash_columns, identities
 from perseid.engines.sequence.arrangement import are_of
 from perseid.engines.sequence.columns import value_at
@@ -144,7 +144,7 @@ def _rows(
     )
 
 
-def _identity(ids: list[Any], table: Table, event_type: str | None) -> Any:
+def _identity(ids: list[Column], table: Table, event_type: str | None) -> IntArray:
     """What makes an event this event; among several inputs, its type too, since each numbers its own events."""
     columns = ids or [table.columns[name] for name in sorted(table.columns)]
     if any(isinstance(column, list) for column in columns):
@@ -156,7 +156,7 @@ def _identity(ids: list[Any], table: Table, event_type: str | None) -> Any:
     return found if event_type is None else hash_columns([pa.array(found), pa.repeat(event_type, table.rows)])
 
 
-def _rank_column(column: Any) -> Any:
+def _rank_column(column: Column) -> Column:
     """A column to order by; one with values of several kinds becomes the place of each among them."""
     if not isinstance(column, list):
         return column
@@ -195,7 +195,7 @@ def _joined(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def _appended(columns: Sequence[Any], sizes: Sequence[int]) -> Any:
+def _appended(columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
     """Columns one below the other: as an array where they have a type in common, else as a list of values."""
     present = [column for column in columns if column is not None]
     if not any(isinstance(column, list) for column in present):
@@ -207,13 +207,13 @@ def _appended(columns: Sequence[Any], sizes: Sequence[int]) -> Any:
                 for column, size in zip(columns, sizes, strict=True)
             ]
             return pa.concat_arrays([chunk for array in arrays for chunk in getattr(array, "chunks", [array])])
-    out: list[Any] = []
+    out: list[object] = []
     for column, size in zip(columns, sizes, strict=True):
         out += [None] * size if column is None else [value_at(column, row) for row in range(size)]
     return out
 
 
-def _common(types: Sequence[Any]) -> Any:
+def _common(types: Sequence[pa.DataType]) -> pa.DataType | None:
     """Integers meet as int64, numbers as doubles, and nothing meets nulls as itself."""
     known = [kind for kind in types if not pa.types.is_null(kind)]
     if len(set(known)) == 1:

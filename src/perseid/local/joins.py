@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.joins.construction import constructed, nodes_by_side
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
@@ -21,6 +22,9 @@ from perseid.local.documents import Documents
 from perseid.local.publication import Publication
 from perseid.local.tables import time_column
 from perseid.local.trees import bodies_of, read_documents, whole_array
+
+Told: TypeAlias = dict[str, Any]
+"""A row of what is found: documents by their numbers, and the subscriptions or the one that it is for."""
 
 PART = 4_096
 """Documents that are read and joined together."""
@@ -35,7 +39,7 @@ def join_here(
     expand: bool,
     publication: Publication | None = None,
     results: bool | None = None,
-) -> Any:
+) -> pa.Table:
     """An Arrow table: a row for each pair of documents and choice of nodes, or for each subscription that is due to one.
 
     Subscriptions of a level see what those of the levels before have published. Without a level the table has no rows.
@@ -47,7 +51,7 @@ def join_here(
     maker = None
     if publication is not None and (asked or len(levels) > 1):
         maker = _Maker(publication, given, documents.namespaces, asked, results is True)
-    rows: list[dict[str, Any]] = []
+    rows: list[Told] = []
     for subscriptions in levels:
         rows += _joined(given, documents, subscriptions, expand, maker)
         if maker is not None:
@@ -57,7 +61,7 @@ def join_here(
 
 def _joined(
     given: _Given, documents: Documents, subscriptions: Subscriptions, expand: bool, maker: _Maker | None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Told]:
     """What is found in all documents, with their numbers."""
     order = np.argsort(given.times, kind="stable")
     subscriptions.values.keep(np.zeros(0, np.int64))  # texts of documents that were asked before
@@ -78,10 +82,10 @@ def _joined(
 class _Given:
     """All documents there are: their other columns, their bodies, times and streams."""
 
-    kept: Any
+    kept: pa.Table
     lot: Lot
-    bodies: Any
-    times: Any
+    bodies: pa.Array
+    times: IntArray
     streams: list[str]
     published: list[str | None] = field(default_factory=list)
     """By document: its text, if it was published here."""
@@ -141,11 +145,11 @@ class _Maker:
     ) -> None:
         self.publication, self.given, self.namespaces = publication, given, namespaces
         self.told, self.always = told, always
-        self.published: dict[tuple[Any, ...], tuple[str, str, tuple[int, int]]] = {}
+        self.published: dict[tuple[object, ...], tuple[str, str, tuple[int, int]]] = {}
         """Stream, text and the pair of each; a pair that a subscription is due in two ways is published once."""
-        self._last: dict[tuple[Any, ...], str] = {}
+        self._last: dict[tuple[object, ...], str] = {}
 
-    def result(self, whose: Any, row: Row, left: int, right: int, nodes: Sequence[int]) -> str | None:
+    def result(self, whose: object, row: Row, left: int, right: int, nodes: Sequence[int]) -> str | None:
         """What a subscription makes of a pair, if that is told; it is published, if somebody reads it."""
         number, stream = self.publication.built(whose, self.always), self.publication.stream_of(whose)
         if number is None or not (self.told or stream is not None):
@@ -163,7 +167,7 @@ class _Maker:
         return self._last[key] if self.told else None
 
 
-def _compact(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:
+def _compact(joined: Joined, joiner: Joiner, numbers: IntArray, maker: _Maker | None) -> Iterator[Told]:
     """A row for each pair and what is made of it; subscriptions whose left block is the newer document's have their own."""
     for (group, count, older, newer, nodes), kept in _kept_by_row(joined, joiner.subscriptions):
         owners = joiner.subscriptions.whose(group, count, joined.index)
@@ -172,7 +176,7 @@ def _compact(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None)
             numbered = [(number, one) for number, one in zip(kept, owners, strict=True) if number >= 0]
         for swapped in (False, True):
             left, right = (int(numbers[one]) for one in ((newer, older) if swapped else (older, newer)))
-            whose: dict[tuple[int, str | None], list[Any]] = {}
+            whose: dict[tuple[int, str | None], list[object]] = {}
             for number, (name, row) in numbered:
                 if row.swapped is swapped:
                     made = None if maker is None else maker.result(name, row, left, right, nodes)
@@ -200,7 +204,7 @@ def _kept_by_row(
             at += count
 
 
-def _expanded(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None) -> Iterator[dict[str, Any]]:
+def _expanded(joined: Joined, joiner: Joiner, numbers: IntArray, maker: _Maker | None) -> Iterator[Told]:
     require_expandable(joined)
     for one in notified(joined, joiner.subscriptions):
         left, right = (int(numbers[n]) for n in ((one.newer, one.older) if one.row.swapped else (one.older, one.newer)))
@@ -209,7 +213,7 @@ def _expanded(joined: Joined, joiner: Joiner, numbers: Any, maker: _Maker | None
         yield {"subscription": one.owner, "left": left, "right": right, "values": values, "result": made}
 
 
-def _table(rows: list[dict[str, Any]], given: _Given, expand: bool, made: bool, published: bool) -> Any:
+def _table(rows: list[Told], given: _Given, expand: bool, made: bool, published: bool) -> pa.Table:
     columns = {name: whole_array(given.kept[name]) for name in given.kept.column_names}
     if published:
         columns[PUBLISHED] = pa.array(given.published, pa.string())

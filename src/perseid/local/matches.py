@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from html import escape
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import pyarrow as pa
 
@@ -13,6 +13,12 @@ from perseid.errors import MissingExtraError
 from perseid.lang.printer import print_duration
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row: TypeAlias = dict[str, Any]
+"""A match as a row of a table."""
 
 _SHOWN = 20
 _STANDARD = ("pattern", "match_id", "kind", "start", "end")
@@ -95,15 +101,15 @@ class Matches(Sequence[Match]):
         counted: int | None = getattr(self._matches, "timed_out", None)
         return counted if counted is not None else sum(1 for match in self._matches if match.kind != "match")
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[Row]:
         """One flat row a match: pattern, match_id, kind, start and end, the key, the returned columns."""
         return [_row(match) for match in self._matches]
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """The rows of :meth:`to_dicts` as a pandas frame."""
         return self._frame(self._matches)
 
-    def _frame(self, matches: Sequence[Match]) -> Any:
+    def _frame(self, matches: Sequence[Match]) -> pd.DataFrame:
         try:
             import pandas
         except ImportError:
@@ -111,7 +117,7 @@ class Matches(Sequence[Match]):
         rows = [_row(match) for match in matches]
         return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=[*_STANDARD, *self._columns])
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> pa.Table:
         """The rows of :meth:`to_dicts` as an Arrow table."""
         if len(self) and hasattr(self._matches, "table"):
             return self._matches.table()
@@ -121,8 +127,8 @@ class Matches(Sequence[Match]):
         return pa.table({name: pa.nulls(0) for name in (*_STANDARD, *self._columns)})
 
 
-def _row(match: Match) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _row(match: Match) -> Row:
+    row: Row = {
         "pattern": match.pattern,
         "match_id": match.match_id,
         "kind": match.kind,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_columns
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES
-from perseid.engines.models.transactions import Waiting, transactions
+from perseid.engines.models.transactions import Key, Waiting, transactions
 from perseid.errors import EventDataError, UnsupportedError, missing_column, warn
 from perseid.local.narrow import column_types
 from perseid.local.rows import Events, is_spark, read_events
@@ -49,7 +49,7 @@ class Models:
     max_ahead: int | None = None
     """Microseconds that a time may lie beyond its arrival on a stream."""
 
-    def transactions(self) -> Iterator[tuple[tuple[Any, ...], int, Sequence[Change | Happening]]]:
+    def transactions(self) -> Iterator[tuple[Key, int, Sequence[Change | Happening]]]:
         """Every transaction of every model: models as they are met, each in the order of time."""
         table = read_table(self.data)
         for role in ("change", "element"):
@@ -89,9 +89,9 @@ class Models:
             if event.type is not None:  # else it is nobody's
                 yield Waiting(key, event.time, rank, Happening(event.type, values))
 
-    def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[tuple[Any, ...], int, Told]]:
+    def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[Key, int, Told]]:
         """What every transaction brought, of all queries or of some."""
-        live: dict[tuple[Any, ...], LiveModel] = {}
+        live: dict[Key, LiveModel] = {}
         for key, time, changes in self.transactions():
             if key not in live:
                 live[key] = LiveModel(self.queries, queries)
@@ -117,25 +117,25 @@ class Models:
         element, keys = self.name_types()
         return [one.table(element, keys) for one in rows], rejected
 
-    def name_types(self) -> tuple[Any, list[Any]]:
+    def name_types(self) -> tuple[pa.DataType, list[pa.DataType]]:
         """The types of names of nodes, and of the columns that tell models apart."""
         table = read_table(self.data, {self.columns["element"], *self.key})
         return type_of(table, self.columns["element"]), [type_of(table, name) for name in self.key]
 
-    def matches(self) -> dict[tuple[Any, ...], dict[str, list[Match]]]:
+    def matches(self) -> dict[Key, dict[str, list[Match]]]:
         """By model and query, the matches there are after the last change."""
         self._require_local("matches")
         return standing_matches(self.live())
 
-    def refused(self) -> list[tuple[tuple[Any, ...], int, Change, str]]:
+    def refused(self) -> list[tuple[Key, int, Change, str]]:
         """Changes that do not fit the model as it stood: of which model, when, what, and why."""
         self._require_local("refused")
         return [(key, time, *one) for key, time, told in self.told() for one in told.refused]
 
-    def live(self, until: int | None = None) -> dict[tuple[Any, ...], LiveModel]:
+    def live(self, until: int | None = None) -> dict[Key, LiveModel]:
         """The models after the last change, or after those up to a time, by their keys."""
         self._require_local("live")
-        live: dict[tuple[Any, ...], LiveModel] = {}
+        live: dict[Key, LiveModel] = {}
         rejected: list[str] = []
         for key, time, changes in self.transactions():
             if until is None or time <= until:
@@ -196,18 +196,18 @@ def beside_of(events: Events, types: Mapping[str, t.Type]) -> Beside:
     return Beside(tuple(events.data) if several else None, tuple(sorted(own.items())))
 
 
-def standing_matches(live: Mapping[tuple[Any, ...], LiveModel]) -> dict[tuple[Any, ...], dict[str, list[Match]]]:
+def standing_matches(live: Mapping[Key, LiveModel]) -> dict[Key, dict[str, list[Match]]]:
     """By model and query, the matches there are."""
     return {key: {name: ordered(held.standing) for name, held in one.matches.items()} for key, one in live.items()}
 
 
-def event_stream(data: Any, models: Models, watched: Watched) -> Events:
+def event_stream(data: pa.Table, models: Models, watched: Watched) -> Events:
     """A table of events as the stream that patterns are asked of."""
     content = content_columns(models.queries, watched, models.key)
     return Events(data, time=TIME, type=TYPE, id=tuple(content), order_by=(PLACE,), key=models.key)
 
 
-def change_row(models: Models, place: Mapping[str, Any], change: Change) -> dict[str, Any]:
+def change_row(models: Models, place: Mapping[str, object], change: Change) -> dict[str, object]:
     """A change as a row of the stream; ``place`` has its time and model."""
     values = (change.action, change.element, change.kind, change.attribute, change.value, change.target)
     return {**place, **dict(zip((models.columns[role] for role in ROLES), values, strict=True))}
@@ -226,7 +226,7 @@ def values_of(table: Table, name: str) -> list[Any]:
     return column if isinstance(column, list) else column.to_pylist()
 
 
-def type_of(table: Table, name: str) -> Any:
+def type_of(table: Table, name: str) -> pa.DataType:
     """The one type of a column of names."""
     if name not in table.columns:
         return pa.string()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
 from xml.parsers import expat
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ LOOKED_AT = 1 << 18
 _LONG_URI = 200
 
 
-def warn_of_namespaces(documents: Documents, bodies: Iterable[Any], patterns: Iterable[TreePattern]) -> None:
+def warn_of_namespaces(documents: Documents, bodies: Iterable[pa.Array], patterns: Iterable[TreePattern]) -> None:
     """Say that a name is in a namespace in documents, where patterns found nothing and ask for it in none."""
     if "" in dict(documents.namespaces):
         return
@@ -46,7 +45,7 @@ def _asked(patterns: Iterable[TreePattern]) -> Iterator[str]:
                 yield part.test.local
 
 
-def _sample(columns: Iterable[Any], is_path: bool) -> Iterator[tuple[bytes, str | None]]:
+def _sample(columns: Iterable[pa.Array], is_path: bool) -> Iterator[tuple[bytes, str | None]]:
     """The beginnings of the first documents, each with its encoding if that is known."""
     left = LOOKED_AT
     for column in columns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -18,13 +18,20 @@ from perseid.semantics import values as v
 from perseid.semantics.events import Event
 from perseid.semantics.scope import attribute_path
 
-Key: TypeAlias = Mapping[tuple[str, ...], Any]
+if TYPE_CHECKING:
+    import pandas as pd
+
+Key: TypeAlias = Mapping[tuple[str, ...], object]
 """Values by the path to the column, or to the field inside one, that has them."""
+
+
+Few: TypeAlias = "pa.Table | pd.DataFrame | list[object]"
+"""Rows in hand."""
 
 
 def few_events(stream: Events, key: Key, most: int) -> list[Event] | None:
     """The events in hand, at most so many; None where even those of the key are more."""
-    few: dict[str | None, Any] = {}
+    few: dict[str | None, Few] = {}
     for event_type, one in stream.inputs():
         named = dict(zip(stream.key_names(), one.columns("key"), strict=True))
         here = {(named.get(head, head), *inside): value for (head, *inside), value in key.items()}
@@ -45,7 +52,7 @@ def column_types(stream: Events) -> dict[str, t.Type]:
     return types
 
 
-def _few(data: Any, key: Key, most: int) -> Any:
+def _few(data: Any, key: Key, most: int) -> Few:
     if are_paths(data):
         data = open_parquet(data)
     if isinstance(data, ds.Dataset):
@@ -62,7 +69,7 @@ def _few(data: Any, key: Key, most: int) -> Any:
     return _in_micros(data) if isinstance(data, pa.Table) else data
 
 
-def _of_key(data: Any, key: Key) -> Any:
+def _of_key(data: Any, key: Key) -> Few:
     """Rows that have the key's values, as far as columns tell; what is inside of columns is asked later."""
     if isinstance(data, pa.Table):
         chosen = _condition(data.schema, key)
@@ -81,7 +88,7 @@ def _of_key(data: Any, key: Key) -> Any:
     ]
 
 
-def _condition(schema: Any, key: Key) -> Any:
+def _condition(schema: pa.Schema, key: Key) -> ds.Expression | None:
     found = None
     for (name, *inside), value in key.items():
         if name not in schema.names or inside:
@@ -95,7 +102,7 @@ def _condition(schema: Any, key: Key) -> Any:
     return found
 
 
-def _in_micros(table: Any) -> Any:
+def _in_micros(table: pa.Table) -> pa.Table:
     """Times of other units in microseconds, which is what Python has."""
     for at, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type) and column.type.unit == "ns":

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ _SAMPLED_FILES = 4
 _ENDINGS = (".parquet", ".parq", ".pq")
 
 
-def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> Any:
+def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> ds.FileSystemDataset:
     """A dataset of files, and of folders of them as Spark writes them (``day=2024-01-01/part-0.parquet``).
 
     Columns of few texts, ``coded``, are read as the files have them: codes and a dictionary.
@@ -91,7 +91,7 @@ def partitioned(
     yield from _split(open_parquet(paths), columns, keys, size, memory_limit)
 
 
-def _read(dataset: Any, columns: list[str], keep: Callable[[pa.Table], pa.Table] | None) -> pa.Table:
+def _read(dataset: ds.Dataset, columns: list[str], keep: Callable[[pa.Table], pa.Table] | None) -> pa.Table:
     """All rows, a row group at a time on each core: what is not kept never leaves the core's cache."""
     groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
     cores = min(len(groups), os.cpu_count() or 1)
@@ -99,14 +99,14 @@ def _read(dataset: Any, columns: list[str], keep: Callable[[pa.Table], pa.Table]
         table = dataset.to_table(columns=columns)
         return table if keep is None else keep(table)
 
-    def read(group: Any) -> pa.Table:
+    def read(group: ds.Fragment) -> pa.Table:
         return keep(group.to_table(schema=dataset.schema, columns=columns, use_threads=False))
 
     with ThreadPoolExecutor(cores) as pool:
         return pa.concat_tables(list(pool.map(read, groups)))
 
 
-def _open(path: str | os.PathLike[str], coded: Sequence[str]) -> Any:
+def _open(path: str | os.PathLike[str], coded: Sequence[str]) -> ds.Dataset:
     form = ds.ParquetFileFormat(dictionary_columns=list(coded))
     name = os.fspath(path)
     if "://" in name:
@@ -152,12 +152,12 @@ def _reason(error: Exception) -> str:
     return str(error).split("\n", maxsplit=1)[0].rstrip(". ")
 
 
-def _present(dataset: Any, needed: Collection[str] | None) -> list[str]:
+def _present(dataset: ds.Dataset, needed: Collection[str] | None) -> list[str]:
     names = dataset.schema.names
     return [name for name in dict.fromkeys(names) if needed is None or name in needed]
 
 
-def _decoded_size(dataset: Any, columns: list[str]) -> int:
+def _decoded_size(dataset: ds.Dataset, columns: list[str]) -> int:
     """About how many bytes the columns take in memory.
 
     The sizes in the files are those of encoded values, far too small where a dictionary stands for long strings; so
@@ -178,11 +178,11 @@ def _decoded_size(dataset: Any, columns: list[str]) -> int:
     return int(rows * width) + sampled
 
 
-def _is_fixed(kind: Any) -> bool:
+def _is_fixed(kind: pa.DataType) -> bool:
     return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
-def _bounded() -> dict[str, Any]:
+def _bounded() -> dict[str, int | ds.FragmentScanOptions]:
     """Options that keep a scan from reading far ahead of who consumes it."""
     return {
         "batch_size": _BATCH,
@@ -192,7 +192,9 @@ def _bounded() -> dict[str, Any]:
     }
 
 
-def _split(dataset: Any, columns: list[str], keys: list[str], size: int, memory_limit: int) -> Iterator[pa.Table]:
+def _split(
+    dataset: ds.Dataset, columns: list[str], keys: list[str], size: int, memory_limit: int
+) -> Iterator[pa.Table]:
     # Twice as many buckets as would do if keys were of one size, for they never are.
     count = min(_MOST_BUCKETS, -(-2 * size // max(1, memory_limit)))
     with tempfile.TemporaryDirectory(prefix="perseid-") as folder:
@@ -205,12 +207,12 @@ def _split(dataset: Any, columns: list[str], keys: list[str], size: int, memory_
             yield table
 
 
-def _spill(dataset: Any, columns: list[str], keys: list[str], files: list[Path], memory_limit: int) -> list[int]:
+def _spill(dataset: ds.Dataset, columns: list[str], keys: list[str], files: list[Path], memory_limit: int) -> list[int]:
     """Every row into the file of its bucket, in one pass; returns the buckets that have rows."""
-    writers: dict[int, Any] = {}
+    writers: dict[int, pa.RecordBatchWriter] = {}
     with ExitStack() as stack:
 
-        def write(pending: list[Any]) -> None:
+        def write(pending: list[pa.RecordBatch]) -> None:
             table = pa.Table.from_batches(pending)
             hashes = key_hashes([table.column(name) for name in keys], table.num_rows)
             bucket = (hashes % np.uint64(len(files))).astype(np.int64)
@@ -222,7 +224,7 @@ def _spill(dataset: Any, columns: list[str], keys: list[str], files: list[Path],
                     writers[number] = stack.enter_context(pa.ipc.new_stream(sink, table.schema))
                 writers[number].write_table(table.take(pa.array(order[starts[number] : starts[number + 1]])))
 
-        pending: list[Any] = []
+        pending: list[pa.RecordBatch] = []
         held = 0
         for batch in _batches(dataset, columns):
             pending.append(batch)
@@ -235,7 +237,7 @@ def _spill(dataset: Any, columns: list[str], keys: list[str], files: list[Path],
     return sorted(writers)
 
 
-def _batches(dataset: Any, columns: list[str]) -> Iterator[Any]:
+def _batches(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.RecordBatch]:
     with _readable("The Parquet files"):
         for batch in dataset.scanner(columns=columns, **_bounded()).to_batches():
             if batch.num_rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, TypeAlias
 
 from perseid.errors import MeaningError
 from perseid.lang.subscriptions import Subscription
@@ -12,14 +12,19 @@ from perseid.lang.xscl import parse_subscription
 from perseid.lang.xscl_parts import Cutter, Parts
 from perseid.lang.xscl_shapes import shaped
 
+Whose: TypeAlias = object
+"""Whose a subscription is: any value that can be a key."""
+Texts: TypeAlias = Mapping[Any, str]
+"""Subscriptions by whose they are."""
+
 
 class Publication:
     """Subscriptions by whose they are, cut into what they ask for and what they make."""
 
-    def __init__(self, texts: Mapping[Any, str]) -> None:
+    def __init__(self, texts: Texts) -> None:
         self._cutter = Cutter()
-        self._parts: dict[Any, Parts] = {}
-        self.sources: dict[Any, str] = {}
+        self._parts: dict[Whose, Parts] = {}
+        self.sources: dict[Whose, str] = {}
         for whose, text in texts.items():
             parts = self._cutter.parts(text)
             self.sources[whose] = parts.source
@@ -37,19 +42,19 @@ class Publication:
         """The subscription that makes what has this number."""
         return self._cutter.made(number)
 
-    def built(self, whose: Any, always: bool) -> int | None:
+    def built(self, whose: Whose, always: bool) -> int | None:
         """The number of what a subscription makes; None for one that does not say so, unless all are asked."""
         parts = self._parts.get(whose)
         if parts is not None:
             return parts.built
         return self._cutter.number(self.sources[whose]) if always else None
 
-    def stream_of(self, whose: Any) -> str | None:
+    def stream_of(self, whose: Whose) -> str | None:
         """The stream that results are documents of, if somebody reads it."""
         parts = self._parts.get(whose)
         return parts.publish if parts is not None and parts.publish in self.read else None
 
-    def _in_order(self) -> list[list[Any]]:
+    def _in_order(self) -> list[list[Whose]]:
         published = {whose: parts.publish for whose, parts in self._parts.items() if parts.publish is not None}
         self.read: set[str] = set()
         if not published:
@@ -70,7 +75,7 @@ class Publication:
         level = dict.fromkeys(graph, 0)
         for name in order:
             level[name] = 1 + max((level[one] for one in graph[name]), default=0)
-        found: list[list[Any]] = [[] for _ in range(1 + max(level.values()))]
+        found: list[list[Whose]] = [[] for _ in range(1 + max(level.values()))]
         for whose, each in streams.items():
             found[max(level.get(one, 0) for one in each)].append(whose)
         return [some for some in found if some]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -21,7 +21,9 @@ from perseid.semantics.model_rules import Asked, Life, Reacting, Round
 from perseid.semantics.model_steps import Watched
 from perseid.semantics.rules import Rules, column_name
 
-Key = tuple[Any, ...]
+Key = tuple[object, ...]
+Row: TypeAlias = dict[str, Any]
+"""A row for a table: columns of the stream of changes, and what is said beside them."""
 
 
 class Reaction:
@@ -43,15 +45,15 @@ class Reaction:
         """The stream that was reacted to."""
         self.live = live
         """The models as they stand in the end, by their keys."""
-        self.emitted: dict[str, list[dict[str, Any]]] = {}
+        self.emitted: dict[str, list[Row]] = {}
         """Rows that rules told, by their name: for those who take them on."""
-        self.changes: list[dict[str, Any]] = []
+        self.changes: list[Row] = []
         """What rules changed in their own models, with the ``rule`` and the ``round`` it asked in."""
-        self.elsewhere: list[dict[str, Any]] = []
+        self.elsewhere: list[Row] = []
         """What rules asked of other models: rows as the stream has them, to be added to it."""
-        self.lives: list[dict[str, Any]] = []
+        self.lives: list[Row] = []
         """What became of the matches that rules wait for: they appeared, were updated, disappeared, and rules fired."""
-        self.refused: list[dict[str, Any]] = []
+        self.refused: list[Row] = []
         """Changes that do not fit the model as it stood, of rules and from outside (no ``rule``), and ``why``."""
         for rule in rules.rules:
             for action in (a for block in rule.blocks for a in block.actions if isinstance(a, r.Emit)):
@@ -59,7 +61,7 @@ class Reaction:
         for key, time, one in self._rounds:
             self._add(self._place(key, time), one)
 
-    def _add(self, place: dict[str, Any], one: Round) -> None:
+    def _add(self, place: Row, one: Round) -> None:
         reasons = {id(change): why for change, why in one.told.refused}
         for asked in one.asked:
             row = {**change_row(self.models, place, asked.change), "rule": asked.rule, "round": one.number}
@@ -72,10 +74,10 @@ class Reaction:
             self.emitted[told.name].append({**place, **told.values})
         self.elsewhere += [change_row(self.models, self._other(place, asked), asked.change) for asked in one.elsewhere]
 
-    def _place(self, key: Key, time: int) -> dict[str, Any]:
+    def _place(self, key: Key, time: int) -> Row:
         return {self.models.time: v.moment(time), **dict(zip(self.models.key, key, strict=True))}
 
-    def _other(self, place: dict[str, Any], asked: Asked) -> dict[str, Any]:
+    def _other(self, place: Row, asked: Asked) -> Row:
         assert asked.model is not None
         return {**place, **dict(zip(self.models.key, asked.model, strict=True))}
 
@@ -110,7 +112,7 @@ class Reaction:
         return f"<reaction: {', '.join(parts)}>"
 
 
-def _life(place: dict[str, Any], life: Life, number: int) -> dict[str, Any]:
+def _life(place: Row, life: Life, number: int) -> Row:
     return {**place, "rule": life.rule, "match": dict(life.match), "state": life.state, "round": number}
 
 

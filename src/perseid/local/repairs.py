@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 from perseid.engines.models.repair import Found
 from perseid.local.models import Models, change_row
@@ -14,7 +14,7 @@ from perseid.semantics.model_repair import Fix
 class QuickFix:
     """Steps that make a model valid, what they cost, and the changes that they are."""
 
-    def __init__(self, fix: Fix, models: Models, key: tuple[Any, ...]) -> None:
+    def __init__(self, fix: Fix, models: Models, key: tuple[object, ...]) -> None:
         self.cost = fix.cost
         self.soft = fix.soft
         """How many matches the soft objectives have after it."""
@@ -24,7 +24,7 @@ class QuickFix:
         self._models = models
         self._key = key
 
-    def rows(self, moment: dt.datetime) -> list[dict[str, Any]]:
+    def rows(self, moment: dt.datetime) -> list[dict[str, object]]:
         """Its changes as rows of the model's stream, at a moment: add them to it, and the model is valid from then on."""
         place = {self._models.time: moment, **dict(zip(self._models.key, self._key, strict=True))}
         return [change_row(self._models, place, change) for change in self._fix.changes]
@@ -36,7 +36,7 @@ class QuickFix:
 class QuickFixes(Sequence[QuickFix]):
     """Quick fixes, the best first: by cost, then soft objectives, then steps. Make them with :func:`perseid.repairs`."""
 
-    def __init__(self, found: Found, models: Models, key: tuple[Any, ...], most: int) -> None:
+    def __init__(self, found: Found, models: Models, key: tuple[object, ...], most: int) -> None:
         self._fixes = [QuickFix(fix, models, key) for fix in found.fixes[:most]]
         self.found = len(found.fixes)
         """How many there are, with those that are not shown."""

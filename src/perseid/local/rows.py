@@ -37,7 +37,7 @@ class Events:
     """Columns that decide the order of events with equal times."""
     strictly_later: bool = False
     """Demand that a later step has a later time, not only a later place in the order."""
-    key: Any = ()
+    key: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ()
     """Columns that partition the events for patterns that do not say ``partition by``; by event type in a dict."""
     dedupe: bool = False
     """Events with equal time, key and identity are one event."""
@@ -126,12 +126,12 @@ class Events:
         return f"<events: {kind}{size}, time {self.time!r}, type {self.type!r}>"
 
 
-def is_spark(data: Any) -> bool:
+def is_spark(data: object) -> bool:
     """Is it a DataFrame of Spark's, classic or Connect's?"""
     return hasattr(data, "mapInArrow")
 
 
-def require_spark(data: Any) -> None:
+def require_spark(data: object) -> None:
     """That it is one."""
     if not is_spark(data):
         raise EventDataError(
@@ -140,7 +140,7 @@ def require_spark(data: Any) -> None:
         )
 
 
-def require_here(what: str, data: Any) -> None:
+def require_here(what: str, data: object) -> None:
     """That it is none, for what is done in this process."""
     if is_spark(data):
         raise EventDataError(
@@ -148,7 +148,7 @@ def require_here(what: str, data: Any) -> None:
         )
 
 
-def _is_moment(value: Any) -> bool:
+def _is_moment(value: object) -> bool:
     return isinstance(v.plain(value), (str, int, float, Decimal, dt.date))
 
 
@@ -161,7 +161,7 @@ def _no_such_input(role: str, name: object, there: Sequence[str]) -> EventDataEr
     )
 
 
-def read_relation(name: str, rows: Any) -> list[tuple[Any, ...]]:
+def read_relation(name: str, rows: object) -> list[tuple[object, ...]]:
     """A relation as people have one: rows of values, single values, dicts, a pandas frame or an Arrow table."""
     if hasattr(rows, "to_pylist") or (hasattr(rows, "to_dict") and hasattr(rows, "columns")):
         return [tuple(row.values()) for row in rows_of(rows)]
@@ -170,7 +170,7 @@ def read_relation(name: str, rows: Any) -> list[tuple[Any, ...]]:
             f"The relation {name!r} is {_a(rows)}, not a table.",
             hint="Give rows: [('ann', 220), …], or single values: ['AT', 'DE'].",
         )
-    out: list[tuple[Any, ...]] = []
+    out: list[tuple[object, ...]] = []
     for row in rows:
         if isinstance(row, Mapping):
             out.append(tuple(row.values()))
@@ -202,7 +202,7 @@ def _events(stream: Events, event_type: str | None, key_names: Sequence[str]) ->
     ]
 
 
-def rows_of(data: Any) -> Iterator[Mapping[str, Any]]:
+def rows_of(data: object) -> Iterator[Mapping[str, object]]:
     """A table as people have one, row by row."""
     if hasattr(data, "to_pylist"):  # an Arrow table or record batch
         try:
@@ -227,12 +227,14 @@ def rows_of(data: Any) -> Iterator[Mapping[str, Any]]:
         )
 
 
-def pandas_null(value: Any) -> Any:
+def pandas_null(value: object) -> object:
     """pandas writes a missing number as NaN; here it is null, as when Spark reads a pandas frame."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _event(stream: Events, event_type: str | None, row: Mapping[str, Any], names: Sequence[str], number: int) -> Event:
+def _event(
+    stream: Events, event_type: str | None, row: Mapping[str, object], names: Sequence[str], number: int
+) -> Event:
     time = read_time(_column(stream, row, stream.time, "time", number), number, stream.time)
     kind = event_type if event_type is not None else v.plain(_column(stream, row, stream.type, "type", number))
     if kind is not None and not isinstance(kind, str):
@@ -248,13 +250,13 @@ def _event(stream: Events, event_type: str | None, row: Mapping[str, Any], names
     return Event(kind if isinstance(kind, str) else None, time, attributes, str(identity), 0, (0, *ranks, identity))
 
 
-def _column(stream: Events, row: Mapping[str, Any], name: str, role: str, number: int) -> Any:
+def _column(stream: Events, row: Mapping[str, object], name: str, role: str, number: int) -> object:
     if name not in row:
         raise column_missing_in(number, name, role, list(map(str, row)), index_names(stream.data))
     return row[name]
 
 
-def index_names(data: Any) -> tuple[str, ...]:
+def index_names(data: object) -> tuple[str, ...]:
     """What the index of a pandas frame is called; nothing else has one."""
     return tuple(str(name) for name in getattr(getattr(data, "index", None), "names", ()) if name is not None)
 
@@ -270,7 +272,7 @@ def column_missing_in(
     return error
 
 
-def read_time(value: Any, number: int, column: str) -> int:
+def read_time(value: object, number: int, column: str) -> int:
     """Microseconds since 1970 UTC; what is no time is an error that names the row."""
     value = v.plain(value)
     match value:
@@ -307,7 +309,7 @@ def _seconds(value: Decimal, number: int, column: str) -> int:
     return int(micros)
 
 
-def rank(value: Any) -> tuple[Any, ...]:
+def rank(value: object) -> tuple[Any, ...]:
     """Values of ``order_by`` made comparable with one another: nulls first, then by kind."""
     if value is None:
         return (0,)

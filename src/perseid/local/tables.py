@@ -9,10 +9,10 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +20,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from perseid.engines.arrays import BoolArray, IntegerArray
 from perseid.engines.sequence.schema import MOMENT
 from perseid.errors import EventDataError
 from perseid.local import rows as row_reader
-from perseid.local.parquet import open_parquet
+from perseid.local.parquet import Paths, open_parquet
 from perseid.semantics import values as v
 
-Column: TypeAlias = Any
+if TYPE_CHECKING:
+    import pandas as pd
+
+Loose: TypeAlias = list[Any]
+"""Plain values of several kinds."""
+Column: TypeAlias = "pa.Array | pa.ChunkedArray | Loose"
 """A ``pa.Array``, a ``pa.ChunkedArray``, or a list of plain values."""
+ArrowColumn: TypeAlias = "pa.Array | pa.ChunkedArray"
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _SECOND, _DAY = 1_000_000, 86_400_000_000
 _FIRST, _LAST = v.EARLIEST, v.LATEST
-_SIMPLE: dict[type, Any] = {
+_SIMPLE: dict[type, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
@@ -131,7 +138,7 @@ def time_column(table: Table, name: str) -> Ints:
     return found
 
 
-def times_are_readable(column: Column) -> bool:
+def times_are_readable(column: ArrowColumn) -> bool:
     """Are these moments, every one there and in the years 1 to 9999?"""
     if not pa.types.is_timestamp(column.type) or column.null_count:
         return False
@@ -164,14 +171,14 @@ def type_codes(table: Table, name: str) -> tuple[npt.NDArray[np.int32], list[str
 # Where tables come from
 
 
-def are_paths(data: Any) -> bool:
+def are_paths(data: object) -> TypeGuard[Paths]:
     """Is this the path of a file or folder, or a list of such?"""
     if isinstance(data, str | os.PathLike):
         return True
     return isinstance(data, list | tuple) and bool(data) and all(isinstance(item, str | os.PathLike) for item in data)
 
 
-def _scanned(dataset: Any, needed: Collection[str] | None) -> pa.Table:
+def _scanned(dataset: ds.Dataset, needed: Collection[str] | None) -> pa.Table:
     chosen = [name for name in dict.fromkeys(dataset.schema.names) if needed is None or name in needed]
     try:
         return dataset.to_table(columns=chosen)
@@ -179,7 +186,7 @@ def _scanned(dataset: Any, needed: Collection[str] | None) -> pa.Table:
         raise EventDataError(f"Events cannot be read from the files: {str(error).splitlines()[0]}") from error
 
 
-def _from_arrow(data: Any, needed: Collection[str] | None, names: Iterable[str]) -> Table:
+def _from_arrow(data: pa.Table | pa.RecordBatch, needed: Collection[str] | None, names: Iterable[str]) -> Table:
     table = Table({}, data.num_rows, tuple(names))
     for i, name in enumerate(data.schema.names):
         if needed is None or name in needed:
@@ -197,7 +204,7 @@ def _keep(table: Table, name: str, column: Column) -> None:
             table.outside[name] = outside
 
 
-def _from_pandas(data: Any, needed: Collection[str] | None) -> Table:
+def _from_pandas(data: pd.DataFrame, needed: Collection[str] | None) -> Table:
     names = tuple(str(name) for name in data.columns)
     table = Table({}, len(data), names, index=row_reader.index_names(data))
     for i, name in enumerate(table.names):
@@ -206,7 +213,7 @@ def _from_pandas(data: Any, needed: Collection[str] | None) -> Table:
     return table
 
 
-def _from_series(series: Any) -> Column:
+def _from_series(series: pd.Series) -> Column:
     kind = series.dtype
     if type(kind).__name__ == "CategoricalDtype":
         # A missing category is null; so is a category that is NaN, which pandas does not allow.
@@ -231,7 +238,7 @@ def _from_series(series: Any) -> Column:
     return found
 
 
-def _from_objects(series: Any) -> Column:
+def _from_objects(series: pd.Series) -> Column:
     from pandas.api.types import infer_dtype
 
     if series.dtype == object and infer_dtype(series, skipna=True) == "string":
@@ -242,8 +249,8 @@ def _from_objects(series: Any) -> Column:
     return _from_values([row_reader.pandas_null(value) for value in series.tolist()])
 
 
-def _from_rows(data: Any, needed: Collection[str] | None) -> Table:
-    rows: list[Mapping[Any, Any]] = list(row_reader.rows_of(data))
+def _from_rows(data: object, needed: Collection[str] | None) -> Table:
+    rows: list[Mapping[str, object]] = list(row_reader.rows_of(data))
     shapes = dict.fromkeys(map(tuple, rows))  # as a rule all dicts have the same keys: looking at one shape is enough
     if not all(type(name) is str for shape in shapes for name in shape):
         rows = [{str(name): value for name, value in row.items()} for row in rows]
@@ -264,7 +271,7 @@ def _from_rows(data: Any, needed: Collection[str] | None) -> Table:
 # Columns as they are kept
 
 
-def _from_values(values: list[Any]) -> Column:
+def _from_values(values: Loose) -> Column:
     """Values of one kind as an Arrow array, any others as a list of plain values."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) == 1 and kinds <= _AS_THEY_ARE and _arrow_knows(values, kinds):
@@ -291,12 +298,12 @@ def _from_values(values: list[Any]) -> Column:
         return values
 
 
-def _arrow_knows(values: list[Any], kinds: set[type]) -> bool:
+def _arrow_knows(values: Loose, kinds: set[type]) -> bool:
     """Whether Arrow reads these values as they are meant: moments of other zones may leave the calendar in UTC."""
     return kinds != {dt.datetime} or {value.tzinfo for value in values if value is not None} <= {None, dt.UTC}
 
 
-def _decimals(values: list[Any]) -> Column:
+def _decimals(values: Loose) -> Column:
     known = [value for value in values if value is not None]
     types = {v.decimal_type(value) for value in known}
     scale = next(iter(types)).scale
@@ -348,7 +355,7 @@ def _settled(column: Column) -> Column:
 _PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-def _in_micros(column: Column, unit: str, target: Any) -> Column:
+def _in_micros(column: ArrowColumn, unit: str, target: pa.DataType) -> Column:
     """Timestamps or durations in microseconds, what is below them cut toward the past."""
     if unit == "us":
         return column if column.type == target else _renumbered(column, lambda micros: micros, target)
@@ -363,7 +370,7 @@ def _in_micros(column: Column, unit: str, target: Any) -> Column:
     return _renumbered(column, lambda units: np.clip(units, -most, most) * _PER_UNIT[unit], target)
 
 
-def _renumbered(column: Column, change: Any, target: Any) -> Column:
+def _renumbered(column: ArrowColumn, change: Callable[[Ints], npt.NDArray[np.generic]], target: pa.DataType) -> Column:
     """The numbers under a column changed, its nulls kept."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     found = []
@@ -374,7 +381,7 @@ def _renumbered(column: Column, change: Any, target: Any) -> Column:
     return pa.chunked_array(found, target) if isinstance(column, pa.ChunkedArray) else found[0]
 
 
-def _int64(column: Column) -> npt.NDArray[Any]:
+def _int64(column: pa.Array) -> Ints:
     """The 64-bit numbers under one array; what stands at nulls means nothing."""
     data = column.buffers()[1]
     if data is None or not len(column):
@@ -382,7 +389,7 @@ def _int64(column: Column) -> npt.NDArray[Any]:
     return np.frombuffer(data, np.int64, len(column), column.offset * 8)
 
 
-def _within_years(column: Column) -> tuple[Column, tuple[int, str] | None]:
+def _within_years(column: ArrowColumn) -> tuple[ArrowColumn, tuple[int, str] | None]:
     """The column with null for what no date can be, and the first such row."""
     moments = column.type == MOMENT
     first, last = (_FIRST, _LAST) if moments else (_FIRST // _DAY, _LAST // _DAY)
@@ -396,7 +403,7 @@ def _within_years(column: Column) -> tuple[Column, tuple[int, str] | None]:
     return pc.if_else(beyond, pa.scalar(None, column.type), column), (row, shown)
 
 
-def _numbers(column: Column) -> Column:
+def _numbers(column: ArrowColumn) -> ArrowColumn:
     """The integers under timestamps and dates."""
     return column.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date32(column.type) else column.cast(pa.int64())
 
@@ -436,7 +443,7 @@ def _times(column: Column, name: str) -> tuple[Ints, int | None]:
     return _times_one_by_one(column.to_pylist(), name)
 
 
-def _times_one_by_one(values: list[Any], name: str) -> tuple[Ints, int | None]:
+def _times_one_by_one(values: Sequence[object], name: str) -> tuple[Ints, int | None]:
     found = np.empty(len(values), np.int64)
     for row, value in enumerate(values):
         try:
@@ -464,7 +471,7 @@ def _times_of_doubles(seconds: npt.NDArray[np.float64], name: str) -> tuple[Ints
     return micros, None
 
 
-def _contiguous(column: Column) -> Ints:
+def _contiguous(column: ArrowColumn) -> Ints:
     """Integers, or the integers under timestamps and dates, in one array; zero at nulls."""
     numbers = column.cast(pa.int64()) if pa.types.is_integer(column.type) else _numbers(column)
     if numbers.null_count:
@@ -474,7 +481,7 @@ def _contiguous(column: Column) -> Ints:
     return np.asarray(numbers)
 
 
-def _encoded(column: Column) -> tuple[npt.NDArray[Any], list[Any]]:
+def _encoded(column: ArrowColumn) -> tuple[npt.NDArray[Any], Loose]:
     """Codes, -1 for null, and what they stand for."""
     if pa.types.is_dictionary(column.type) and isinstance(column, pa.ChunkedArray) and column.num_chunks != 1:
         try:
@@ -498,16 +505,16 @@ def _encoded(column: Column) -> tuple[npt.NDArray[Any], list[Any]]:
     return found, distinct
 
 
-def _codes(indices: Any) -> npt.NDArray[Any]:
+def _codes(indices: pa.Array) -> IntegerArray:
     if indices.type != pa.int32():
         indices = indices.cast(pa.int64())
     return np.asarray(indices.fill_null(-1) if indices.null_count else indices)
 
 
-def _first(flags: Any) -> int | None:
+def _first(flags: BoolArray | pa.Array | pa.ChunkedArray) -> int | None:
     found = np.flatnonzero(np.asarray(flags))
     return int(found[0]) if len(found) else None
 
 
-def _value(column: Column, row: int) -> Any:
+def _value(column: Column, row: int) -> object:
     return column[row] if isinstance(column, list) else column[row].as_py()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.contract import Unread
+from perseid.engines.contract import Column, Unread
 from perseid.engines.hashing import identities
 from perseid.engines.trees.engine import BODY, PLACE, STREAM, TYPE, Trees, prepare, readings
 from perseid.engines.trees.fields import NODE
@@ -44,7 +44,7 @@ def result_fields(trees: Trees) -> list[pa.Field]:
     ]
 
 
-def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> dict[str, Any]:
+def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> dict[str, pa.Array]:
     """Results as they are, a row each."""
     steps = reader.plan.steps
     columns = {
@@ -57,12 +57,12 @@ def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> 
     return columns
 
 
-def error_column(refused: Sequence[Unread]) -> Any:
+def error_column(refused: Sequence[Unread]) -> pa.Array:
     """What is wrong with documents."""
     return pa.array([{"what": one.what, "line": one.line, "column": one.column} for one in refused], _WRONG)
 
 
-def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
+def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Table:
     """What tree patterns find in documents of this process, as an Arrow table; also what cannot be read."""
     fields, pieces, bodies = result_fields(trees), [], []
     for event_type, data in documents.inputs():
@@ -87,7 +87,7 @@ def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> Any:
     return found
 
 
-def read_documents(documents: Documents, data: Any) -> Table:
+def read_documents(documents: Documents, data: object) -> Table:
     """The table that documents lie in; a list without rows, which names no columns, has those that are declared."""
     table = read_table(data, None)
     if table.rows or table.columns:
@@ -96,11 +96,11 @@ def read_documents(documents: Documents, data: Any) -> Table:
     return Table({name: pa.nulls(0, pa.string()) for name in names if name is not None}, 0)
 
 
-def bodies_of(documents: Documents, table: Table) -> Any:
+def bodies_of(documents: Documents, table: Table) -> pa.Array:
     """The column that documents are read from; where rows are documents, one of all columns."""
     if documents.column is None:
         return _rows_of(table)
-    given = table.columns[documents.column]
+    given: Column = table.columns[documents.column]
     if hasattr(given, "type") and given.null_count == len(given):
         return pa.nulls(len(given), pa.string())  # the column has no type of its own, or that of its missing values
     if documents.body is not None and (not hasattr(given, "type") or not _is_readable(given.type)):
@@ -110,7 +110,7 @@ def bodies_of(documents: Documents, table: Table) -> Any:
     return whole_array(given)
 
 
-def _rows_of(table: Table) -> Any:
+def _rows_of(table: Table) -> pa.Array:
     columns = {name: whole_array(column) for name, column in table.columns.items()}
     for name, column in columns.items():
         if not has_text(column.type):
@@ -126,7 +126,7 @@ def textless(name: str, kind: str) -> EventDataError:
     )
 
 
-def _is_readable(kind: Any) -> bool:
+def _is_readable(kind: pa.DataType) -> bool:
     is_ = pa.types
     texts = (is_.is_string, is_.is_large_string, is_.is_binary, is_.is_large_binary)
     return any(one(kind) for one in texts)
@@ -150,7 +150,9 @@ def read_here(documents: Documents, asked: Asked) -> Events:
     return event_stream(documents, events)
 
 
-def _events_here(documents: Documents, asked: Asked, event_type: str | None, table: Table, bodies: Any) -> Any:
+def _events_here(
+    documents: Documents, asked: Asked, event_type: str | None, table: Table, bodies: pa.Array
+) -> pa.Table:
     columns = {name: whole_array(column) for name, column in table.columns.items()}
     kept = {name: column for name, column in columns.items() if name != documents.body}
     kept[DOCUMENT] = pa.array(identities([columns[name] for name in documents.events.id], columns))
@@ -171,13 +173,13 @@ def _events_here(documents: Documents, asked: Asked, event_type: str | None, tab
     return pa.concat_tables(pieces, promote_options="permissive")
 
 
-def _no_rows(kept: Mapping[str, Any], ours: Mapping[str, Any]) -> Any:
+def _no_rows(kept: Mapping[str, pa.Array], ours: Mapping[str, pa.DataType]) -> pa.Table:
     """The columns of what is found, for tables without a document."""
     of_documents = {name: column.slice(0, 0) for name, column in kept.items()}
     return pa.table({**of_documents, **{name: pa.nulls(0, kind) for name, kind in ours.items()}})
 
 
-def whole_array(column: Any) -> Any:
+def whole_array(column: Column) -> pa.Array:
     """A column as one Arrow array."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(whole, pa.Array):

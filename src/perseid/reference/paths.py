@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from perseid.lang.ast import Contiguity
 from perseid.semantics import core as c
 
-Todo: TypeAlias = "tuple[Any, Todo] | None"
+Todo: TypeAlias = "tuple[c.Core | c.Hop | Round | Rest | Close, Todo] | None"
 """What is left of the pattern: a linked list of core elements and the markers below."""
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import cast
 
 from perseid.errors import BindingError, UnknownNameError, did_you_mean, nearest, warn
 from perseid.lang import ast
@@ -88,7 +88,7 @@ def bind(pattern: ast.Pattern, values: Mapping[str, object] | None = None) -> as
                 hint=f"Give it at use: .bind({name}=…).",
             )
     check_declared(pattern)
-    substituted: ast.Pattern = _substitute(pattern, bound)
+    substituted = cast(ast.Pattern, _substitute(pattern, bound))
     return replace(substituted, parameters=())
 
 
@@ -112,7 +112,7 @@ def check_declared(pattern: ast.Pattern) -> None:
             )
 
 
-def _params(node: Any) -> list[ex.Param]:
+def _params(node: object) -> list[ex.Param]:
     if isinstance(node, ex.Param):
         return [node]
     if isinstance(node, tuple):
@@ -170,11 +170,11 @@ def signed(literal: ex.Literal, span: ex.Span | None = None) -> ex.Expr:
     return replace(literal, span=span)
 
 
-def _substitute(node: Any, bound: Mapping[str, tuple[ex.Literal, ...]]) -> Any:
+def _substitute(node: object, bound: Mapping[str, tuple[ex.Literal, ...]]) -> object:
     if isinstance(node, ex.InList) and len(node.items) == 1 and isinstance(node.items[0], ex.Param):
         literals = bound[node.items[0].name]
         items = tuple(signed(v) for v in literals) or (ex.Literal("null", None),)
-        return replace(node, value=_substitute(node.value, bound), items=items)
+        return replace(node, value=cast(ex.Expr, _substitute(node.value, bound)), items=items)
     if isinstance(node, ex.Param):
         literals = bound[node.name]
         if len(literals) != 1:
@@ -187,7 +187,7 @@ def _substitute(node: Any, bound: Mapping[str, tuple[ex.Literal, ...]]) -> Any:
     if isinstance(node, ast.TimeWindow):
         return replace(node, duration=_duration(node.duration, bound))  # type: ignore[arg-type]
     if is_dataclass(node) and not isinstance(node, (ex.Span, ex.Literal, ex.Ref)):
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         for f in fields(node):
             value = getattr(node, f.name)
             if f.name in ("duration", "holds_for"):

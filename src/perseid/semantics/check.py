@@ -107,7 +107,7 @@ def _default_fits(declared: t.Type, default: ex.Literal) -> bool:
     return t.is_open(declared)
 
 
-def _check_uses(node: Any, types: Mapping[str, t.Type]) -> None:
+def _check_uses(node: object, types: Mapping[str, t.Type]) -> None:
     """A list stands behind ``in``, a length of time is declared as a duration."""
     if isinstance(node, ex.InList) and len(node.items) == 1 and isinstance(node.items[0], ex.Param):
         _check_uses(node.value, types)
@@ -132,18 +132,18 @@ def _check_uses(node: Any, types: Mapping[str, t.Type]) -> None:
             _check_uses(child, types)
 
 
-def _children(node: Any) -> Iterator[tuple[str, Any]]:
+def _children(node: object) -> Iterator[tuple[str, object]]:
     if isinstance(node, tuple):
         yield from (("", child) for child in node)
     elif is_dataclass(node) and not isinstance(node, ex.Span):
         yield from ((f.name, getattr(node, f.name)) for f in fields(node) if f.name != "span")
 
 
-def _is_length(node: Any, role: str) -> bool:
+def _is_length(node: object, role: str) -> bool:
     return role in ("duration", "holds_for") or (isinstance(node, ast.Link) and role in ("after", "within"))
 
 
-def _with_lengths(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
+def _with_lengths(node: object, defaults: Mapping[str, ex.Literal]) -> Any:
     """The tree with every length of time a number.
 
     An open upper bound becomes the longest there is and an open lower one the shortest, so that no check of
@@ -153,7 +153,7 @@ def _with_lengths(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
         return tuple(_with_lengths(child, defaults) for child in node)
     if not is_dataclass(node) or isinstance(node, (ex.Span, *ex.EXPRESSION_TYPES)):
         return node
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     for role, child in _children(node):
         if isinstance(child, ex.Param) and _is_length(node, role):
             default = defaults.get(child.name)
@@ -167,7 +167,7 @@ def _with_lengths(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
     return replace(node, **changes) if changes else node  # type: ignore[type-var]
 
 
-def _with_values(node: Any, defaults: Mapping[str, ex.Literal]) -> Any:
+def _with_values(node: object, defaults: Mapping[str, ex.Literal]) -> Any:
     """The tree with every parameter that has a default replaced by it, in the parameter's place."""
     if isinstance(node, ex.Param):
         default = defaults.get(node.name)

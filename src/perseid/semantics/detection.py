@@ -278,9 +278,9 @@ def make_match(
     *,
     match_id: str,
     kind: str,
-    key: Mapping[str, Any],
+    key: Mapping[str, object],
     end: int,
-    values: Mapping[str, Any],
+    values: Mapping[str, object],
 ) -> Match:
     """A match from its events and what was computed from them."""
     evidence, dropped = None, 0

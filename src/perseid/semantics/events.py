@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from perseid.errors import NotYetError
 from perseid.lang import ast
@@ -21,10 +20,10 @@ class Event:
 
     type: str | None
     time: int
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, object]
     id: str
     occurrence: int = 0
-    rank: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    rank: tuple[object, ...] = field(default=(), compare=False, repr=False)
     """What decides before ``id`` among events of one time: the ``order_by`` values, ready to be compared, and where
     events were read from rows their identity as a number, as engines compare it."""
 
@@ -39,7 +38,7 @@ def is_of_kind(event: Event, kind: ast.StepKind) -> bool:
     raise NotYetError(f"Steps of this kind ({type(kind).__name__}) parse and print; their engine is still to come.")
 
 
-def content_id(columns: Mapping[str, Any], names: Sequence[str] | None = None) -> str:
+def content_id(columns: Mapping[str, object], names: Sequence[str] | None = None) -> str:
     """A hash of all an event's columns by name: its identity where no ``id`` columns are named.
 
     ``names`` are those of the whole table, sorted, where rows leave out what is null.

@@ -7,7 +7,7 @@ a hostile event. ``like``, ``contains``, ``startswith``, ``endswith`` and ``spli
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -192,7 +192,7 @@ def _quantized(value: Decimal, digits: int) -> Decimal:
     return v.EXACT.quantize(value, Decimal((0, (1,), -digits)))
 
 
-def _whole(toward: Callable[[Any], int]) -> Callable[[Value], Value]:
+def _whole(toward: Callable[[float | Decimal], int]) -> Callable[[Value], Value]:
     def apply(value: Value) -> Value:
         if isinstance(value, float):
             return v.integer(toward(value)) if math.isfinite(value) else None
@@ -340,7 +340,7 @@ def _array_contains(array: Value, wanted: Value) -> Value:
     return True if True in found else None if None in found else False
 
 
-def entry(mapping: dict[Any, Any], key: Value) -> Value:
+def entry(mapping: Mapping[Value, Value], key: Value) -> Value:
     """A map's value; Python would take true for the key 1."""
     if isinstance(key, list | dict) or (isinstance(key, bool) and not any(k is key for k in mapping)):
         return None

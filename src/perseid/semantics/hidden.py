@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,8 @@ from perseid.errors import BindingError, EventDataError, did_you_mean, type_name
 
 Value: TypeAlias = Hashable
 """A hidden value or a reading: text, number, time, or a tuple of such."""
+_V = TypeVar("_V", bound=Value)
+_R = TypeVar("_R", bound=Value)
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -195,10 +197,10 @@ class HiddenMarkov:
 
 def hidden_markov(
     *,
-    transitions: Mapping[Any, Mapping[Any, float]] | npt.ArrayLike,
+    transitions: Mapping[_V, Mapping[_V, float]] | npt.ArrayLike,
     values: Iterable[Value] | None = None,
-    initial: Mapping[Any, float] | npt.ArrayLike | None = None,
-    readings: Mapping[Any, Mapping[Any, float]] | npt.ArrayLike | None = None,
+    initial: Mapping[_V, float] | npt.ArrayLike | None = None,
+    readings: Mapping[_V, Mapping[_R, float]] | npt.ArrayLike | None = None,
     reading_names: Iterable[Value] | None = None,
 ) -> HiddenMarkov:
     """A model of mappings, or of matrices with a row for each value.
@@ -253,7 +255,7 @@ def _ways(room: Value, neighbours: Iterable[Value], stay: float) -> Iterable[tup
     return chain([(room, stay)], ((to, (1 - stay) / len(there)) for to in there))
 
 
-def _sparse(given: Any, numbers: Mapping[Value, int]) -> list[list[tuple[int, float]]]:
+def _sparse(given: object, numbers: Mapping[Value, int]) -> list[list[tuple[int, float]]]:
     """Transitions by the value they leave; those that never happen are left out."""
     if isinstance(given, Mapping):
         _known(given, numbers, "transitions", "value")
@@ -267,7 +269,7 @@ def _sparse(given: Any, numbers: Mapping[Value, int]) -> list[list[tuple[int, fl
 
 
 def _emissions(
-    given: Any, named: Iterable[Value] | None, numbers: Mapping[Value, int]
+    given: object, named: Iterable[Value] | None, numbers: Mapping[Value, int]
 ) -> tuple[tuple[Value, ...], Floats]:
     """What may be read, and how likely it is: a row for each reading, a column for each value."""
     if given is None:
@@ -294,7 +296,7 @@ def _emissions(
     return names, said.T
 
 
-def _row(given: Any, numbers: Mapping[Value, int], what: str, kind: str) -> Floats:
+def _row(given: object, numbers: Mapping[Value, int], what: str, kind: str) -> Floats:
     """A mapping as numbers in the order of names; what it leaves out is 0."""
     row = np.zeros(len(numbers))
     for number, chance in _pairs(given, numbers, what, kind):
@@ -313,7 +315,7 @@ def _pairs(given: Any, numbers: Mapping[Value, int], what: str, kind: str) -> li
     return pairs
 
 
-def _mapping(given: Any, what: str) -> Mapping[Any, Any]:
+def _mapping(given: object, what: str) -> Mapping[Value, object]:
     if isinstance(given, Mapping):
         return given
     raise BindingError(
@@ -361,7 +363,7 @@ def _is_scalar(name: object, nested: bool = False) -> bool:
     return isinstance(name, _SCALARS) or (nested and name is None)
 
 
-def _integers(given: Any, what: str) -> Ints:
+def _integers(given: object, what: str) -> Ints:
     try:
         array = np.asarray(given)
     except ValueError:
@@ -371,7 +373,7 @@ def _integers(given: Any, what: str) -> Ints:
     return array.astype(np.int64)
 
 
-def _probabilities(given: Any, shape: tuple[int, ...], what: str, say: Callable[[tuple[int, ...]], str]) -> Floats:
+def _probabilities(given: object, shape: tuple[int, ...], what: str, say: Callable[[tuple[int, ...]], str]) -> Floats:
     """Numbers from 0 to 1 in an array of its own; ``say`` is what one of them is the probability of."""
     try:
         array = np.asarray(given)

@@ -135,7 +135,7 @@ class _Found:
         self.queries: dict[str, None] = {}
         self.changes: dict[ast.ModelChange, None] = {}
 
-    def lowered(self, value: Any) -> Any:
+    def lowered(self, value: object) -> Any:
         if isinstance(value, ast.Step):
             return self._step(value)
         if isinstance(value, tuple):

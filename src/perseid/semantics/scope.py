@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from perseid.lang.expressions import Expr, Ref
 from perseid.semantics import values as v
@@ -92,7 +91,7 @@ def holds(expr: Expr, scope: MatchScope) -> bool:
 
 def unify(pairs: Iterable[tuple[Ref, str]], event: Event, unified: Mapping[str, object]) -> Mapping[str, object] | None:
     """The unified values with this event's added, or None where one differs; null unifies with nothing."""
-    out: dict[str, Any] | None = None
+    out: dict[str, object] | None = None
     for path, name in pairs:
         value = v.plain(attribute(event, path.parts))
         if value is None:

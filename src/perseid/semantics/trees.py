@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from perseid.errors import UnknownNameError, did_you_mean
 from perseid.lang import tree_patterns as tp
@@ -266,7 +266,7 @@ class Reading:
 
 
 _NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*")
-_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+_OPERATORS: Mapping[str, Callable[[str | float, str | float], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,

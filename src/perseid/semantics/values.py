@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from perseid.semantics import types as t
 
@@ -211,7 +211,7 @@ def _is_key(value: Value) -> bool:
     return value is not None and not isinstance(value, list | dict)
 
 
-def is_number(value: Value) -> bool:
+def is_number(value: Value) -> TypeGuard[int | float | Decimal]:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
@@ -230,7 +230,7 @@ def compare(left: Value, right: Value, depth: int = 0) -> int | None:
     """
     if is_number(left) and is_number(right):
         if isinstance(left, float) or isinstance(right, float):
-            a, b = float(left), float(right)  # type: ignore[arg-type]
+            a, b = float(left), float(right)
             if math.isnan(a) or math.isnan(b):
                 return _order(math.isnan(a), math.isnan(b))
             return _order(a, b)
@@ -347,7 +347,7 @@ def arithmetic(op: str, left: Value, right: Value, literals: tuple[bool, bool] =
     """
     if is_number(left) and is_number(right):
         if isinstance(left, float) or isinstance(right, float):
-            return _double_arithmetic(op, float(left), float(right))  # type: ignore[arg-type]
+            return _double_arithmetic(op, float(left), float(right))
         if isinstance(left, int) and isinstance(right, int):
             return _integer_arithmetic(op, left, right)
         return _decimal_arithmetic(op, _as_decimal(left, literals[0]), _as_decimal(right, literals[1]))
@@ -411,7 +411,7 @@ def half_up(value: Decimal) -> int:
     return int(EXACT.quantize(value, Decimal(1)))
 
 
-def _scaled(op: str, value: timedelta, factor: Any) -> timedelta | None:
+def _scaled(op: str, value: timedelta, factor: int | float | Decimal) -> timedelta | None:
     """A duration times or divided by a number, rounded half up to the microsecond."""
     micros = microseconds(value)
     if isinstance(factor, float):
@@ -425,7 +425,7 @@ def _scaled(op: str, value: timedelta, factor: Any) -> timedelta | None:
     return duration(half_up(EXACT.divide(Decimal(micros), Decimal(factor)))) if factor else None
 
 
-def _time_arithmetic(op: str, left: Any, right: Any) -> Value:
+def _time_arithmetic(op: str, left: Value, right: Value) -> Value:
     try:
         match left, right:
             case timedelta(), timedelta() if op in ("+", "-"):

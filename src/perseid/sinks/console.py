@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import failing
 from perseid.spark.inputs import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
 WIDEST = 60
 """Characters of a value that are shown."""
@@ -38,7 +42,7 @@ class Console(Sink):
             show(batch.rows, f"batch {batch.number}", self.rows, self.whole)
 
 
-def show(rows: Any, title: str, most: int, whole: bool = False) -> None:
+def show(rows: DataFrame, title: str, most: int, whole: bool = False) -> None:
     """The first rows as a table, and how many more there are; nothing where there are none."""
     shown = texts(rows).take(most + 1)
     if not shown:
@@ -59,11 +63,11 @@ def _says(name: str, cells: list[str]) -> bool:
     return any(cell and cell != usual for cell in cells)
 
 
-def texts(rows: Any) -> Any:
+def texts(rows: DataFrame) -> DataFrame:
     """Every value as Spark shows it, cut where nobody would read on."""
     from pyspark.sql import functions as f
 
-    def cut(field: Any) -> Any:
+    def cut(field: StructField) -> Column:
         column, kind = f.col(quoted(field.name)), field.dataType
         text = f.to_json(column) if kind.typeName() in ("struct", "array", "map", "variant") else column.cast("string")
         return f.substring(f.make_valid_utf8(text), 1, WIDEST + 1).alias(field.name)

@@ -11,9 +11,13 @@ import threading
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from perseid.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Batch:
     """The batch's number in this checkpoint, from 0."""
     attempt: str
     """Differs whenever a batch is tried again."""
-    rows: Any
+    rows: DataFrame
     """The DataFrame. Kept, so that reading it again does not search again; a sink that goes ``along`` reads it once."""
     stopping: threading.Event = field(default_factory=threading.Event, compare=False)
     """Set when the job is stopped. A sink that waits between attempts waits on it."""
@@ -59,14 +63,14 @@ class Sink(Settings):
     def told(self) -> str:
         """Where it writes, in a few words and without secrets."""
 
-    def prepare(self, session: Any, schema: Any, job: str) -> None:
+    def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         """Refuse what cannot be written before anything runs: a missing table, a wrong address, columns it cannot take.
 
         ``schema`` is that of the rows to come, and ``job`` that of the batches: what a crash of this job left is put right,
         and nothing that another is about. Called at every start and after every change of rules, never beside a write.
         """
 
-    def resume(self, session: Any, job: str, planned: PlannedBatches) -> str | None:
+    def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
         """Compare the records of the sink with the checkpoint, once when the job starts, after :meth:`prepare`.
 
         If the checkpoint was restored from an older copy, make ready for batches that come with other rows, and return a
@@ -75,7 +79,7 @@ class Sink(Settings):
         """
         return None
 
-    def along(self, session: Any) -> bool:
+    def along(self, session: SparkSession) -> bool:
         """Whether it may be written while the batch is searched: its readers expect rows to come more than once, and Spark observes what it is given."""
         return False
 

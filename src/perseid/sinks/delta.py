@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import PrivateAttr, model_validator
 
@@ -28,6 +28,10 @@ from perseid.sinks.rows import KIND, NAMES, PATTERN, storable
 from perseid.spark.changes import FoldInto
 from perseid.spark.inputs import quoted
 from perseid.spark.worker import OURS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 NOWHERE = "/perseid/nowhere"
 """A folder that is not there: what is said of it says whether its format is known."""
@@ -68,7 +72,7 @@ class Delta(Sink):
     def told(self) -> str:
         return f"delta {self.path or self.table}"
 
-    def prepare(self, session: Any, schema: Any, job: str) -> None:
+    def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         lacking = [name for name in (*NAMED_BY, OP, REVISION) if name not in schema.fieldNames()]
         if self.changes == "fold" and lacking:
             raise SettingsError(
@@ -80,13 +84,13 @@ class Delta(Sink):
                 self._columns(lambda: session.read.format("delta").load(NOWHERE))  # whether Delta is known at all
             self._there(session)
 
-    def _there(self, session: Any) -> list[str] | None:
+    def _there(self, session: SparkSession) -> list[str] | None:
         """The columns of the table; None where there is none yet."""
         if self.path is not None:
             return self._columns(lambda: session.read.format("delta").load(self.path))
-        return self._columns(lambda: session.table(self.table))
+        return self._columns(lambda: session.table(str(self.table)))
 
-    def _columns(self, read: Callable[[], Any]) -> list[str] | None:
+    def _columns(self, read: Callable[[], DataFrame]) -> list[str] | None:
         try:
             return list(read().columns)
         except Exception as error:
@@ -101,7 +105,7 @@ class Delta(Sink):
                 return None
             raise
 
-    def resume(self, session: Any, job: str, planned: PlannedBatches) -> str | None:
+    def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
         with failing(self.told(), None):
             columns = self._there(session)
             if columns is None:
@@ -122,12 +126,12 @@ class Delta(Sink):
                 self._switch(session, job, MERGE)
         return f"batches from {first} on are written again; rows that are there already are not inserted"
 
-    def _switch(self, session: Any, job: str, mode: str) -> None:
+    def _switch(self, session: SparkSession, job: str, mode: str) -> None:
         if self._mode != mode:
             write_mode(session, self._name, job, mode)
             self._mode = mode
 
-    def _unmergeable(self, session: Any, columns: Sequence[str]) -> str | None:
+    def _unmergeable(self, session: SparkSession, columns: Sequence[str]) -> str | None:
         """Why rows of this table cannot be recognized when they come again; None if they can."""
         rows = session.table(self._name)
         name = next((name for name in NAMES if name in columns), None)
@@ -163,14 +167,14 @@ class Delta(Sink):
                 name = batch.job if self._mode is None else f"{batch.job} {self._mode}"
                 self._append(rows, {"txnAppId": name, "txnVersion": str(batch.number), "userMetadata": record})
 
-    def _append(self, rows: Any, options: dict[str, str]) -> None:
+    def _append(self, rows: DataFrame, options: dict[str, str]) -> None:
         writer = rows.write.format("delta").mode("append").option("mergeSchema", "true").options(**options)
         if self.path is not None:
             writer.save(self.path)
         else:
-            writer.saveAsTable(self.table)
+            writer.saveAsTable(str(self.table))
 
-    def _merge(self, rows: Any) -> None:
+    def _merge(self, rows: DataFrame) -> None:
         named = next((name for name in NAMES if name in rows.columns), None)
         if named is None:
             raise SettingsError(
@@ -181,11 +185,11 @@ class Delta(Sink):
         keys = [name for name in (PATTERN, KIND, named, REVISION) if name in rows.columns]
         insert_missing(rows, self._name, keys, OURS)
 
-    def _fold(self, rows: Any, number: int) -> None:
+    def _fold(self, rows: DataFrame, number: int) -> None:
         self._widen(rows)
         FoldInto(self._name)(rows, number)
 
-    def _widen(self, rows: Any) -> None:
+    def _widen(self, rows: DataFrame) -> None:
         """Create the table, or add the columns that are new, without rows."""
         there = {name.lower() for name in self._there(rows.sparkSession) or ()}
         if any(name.lower() not in there for name in rows.columns):
@@ -193,7 +197,7 @@ class Delta(Sink):
 
 
 @contextmanager
-def _committing(session: Any, record: str) -> Iterator[None]:
+def _committing(session: SparkSession, record: str) -> Iterator[None]:
     """Commits of this session carry a record; those of a writer take it as an option, a merge does not."""
     session.conf.set(USER_METADATA, record)
     try:

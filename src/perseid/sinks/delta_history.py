@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perseid.spark.inputs import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 COMMITS_READ = 1000
 """Commits of the table that are read for records, the newest first."""
@@ -38,14 +41,14 @@ def record_of(job: str, batch: int, digest: str | None) -> str:
     return json.dumps({_OWN: {"job": job, "batch": batch, "digest": digest}})
 
 
-def commits_of(session: Any, table: str, job: str) -> list[DeltaCommit]:
+def commits_of(session: SparkSession, table: str, job: str) -> list[DeltaCommit]:
     """The records of a job in the newest commits of a table, the newest first."""
     history = session.sql(f"describe history {table} limit {COMMITS_READ}")
     rows = history.select("version", "operation", "operationParameters", "userMetadata").collect()
     return list(_records(sorted(rows, key=lambda row: -row.version), job))
 
 
-def _records(rows: Iterable[Any], job: str) -> Iterator[DeltaCommit]:
+def _records(rows: Iterable[Row], job: str) -> Iterator[DeltaCommit]:
     undone_above: int | None = None
     for row in rows:
         is_live = undone_above is None or row.version <= undone_above
@@ -56,7 +59,7 @@ def _records(rows: Iterable[Any], job: str) -> Iterator[DeltaCommit]:
             yield DeltaCommit(row.version, found["batch"], found.get("digest"), is_live)
 
 
-def _restored_version(parameters: Mapping[str, Any]) -> int | None:
+def _restored_version(parameters: Mapping[str, object]) -> int | None:
     """The version that a table was restored to; None if it was named by a time, when no commit is taken for undone."""
     version = str(parameters.get("version") or "").strip('"')
     return int(version) if version.isdecimal() else None
@@ -94,14 +97,14 @@ def undone_version(commits: Iterable[DeltaCommit]) -> int | None:
     return newest[False][1]
 
 
-def read_mode(session: Any, table: str, job: str) -> str | None:
+def read_mode(session: SparkSession, table: str, job: str) -> str | None:
     """How a job writes after a restore; None: as ever."""
     (row,) = session.sql(f"describe detail {table}").select("properties").collect()
     value = (row.properties or {}).get(_property(job))
     return None if value is None else str(value)
 
 
-def write_mode(session: Any, table: str, job: str, mode: str) -> None:
+def write_mode(session: SparkSession, table: str, job: str, mode: str) -> None:
     """Set how a job writes from now on; the property stays with the table."""
     session.sql(f"alter table {table} set tblproperties ({_text(_property(job))} = {_text(mode)})")
 
@@ -115,7 +118,7 @@ def _property(job: str) -> str:
     return f"perseid.restored.{job}"
 
 
-def insert_missing(rows: Any, table: str, keys: Iterable[str], prefix: str) -> None:
+def insert_missing(rows: DataFrame, table: str, keys: Iterable[str], prefix: str) -> None:
     """Insert the rows whose keys the table does not have, in one commit; a batch that comes again inserts nothing."""
     from pyspark.sql import functions as f
 

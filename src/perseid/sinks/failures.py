@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from perseid.errors import PerseidError
 from perseid.redaction import redact
@@ -76,7 +75,7 @@ def words(error: BaseException, secrets: Collection[str] = ()) -> str:
     return said if len(said) <= LONGEST else f"{said[:LONGEST]} …"
 
 
-def without_literal_secrets(options: dict[str, Any]) -> dict[str, Any]:
+def without_literal_secrets(options: dict[str, str | Secret]) -> dict[str, str | Secret]:
     """Options as they are; one whose name says that it is a secret has to be a reference to one."""
     for name, value in options.items():
         if not isinstance(value, Secret) and _SECRETIVE.search(name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from pydantic import Field, field_validator
 
@@ -11,6 +11,10 @@ from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import failing, without_literal_secrets
 from perseid.sinks.rows import headers_of, identity_of, json_of
 from perseid.spark.inputs import literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 OLD_WAYS = "spark.sql.sources.useV1SourceList"
 """Connectors that Spark writes with by their old interface, behind which nothing is observed."""
@@ -48,7 +52,7 @@ class Kafka(Sink):
     def told(self) -> str:
         return f"kafka {self.servers} {self.topic}"
 
-    def prepare(self, session: Any, schema: Any, job: str) -> None:
+    def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         options = revealed(self.options)
         secrets = self._secrets(options)
         try:
@@ -63,8 +67,8 @@ class Kafka(Sink):
             with failing(self.told(), None, secrets):
                 raise
 
-    def along(self, session: Any) -> bool:
-        return "kafka" not in session.conf.get(OLD_WAYS).split(",")
+    def along(self, session: SparkSession) -> bool:
+        return "kafka" not in cast("str", session.conf.get(OLD_WAYS)).split(",")
 
     def write(self, batch: Batch) -> None:
         options = revealed(self.options)
@@ -77,7 +81,7 @@ class Kafka(Sink):
         return [options[name] for name, value in self.options.items() if isinstance(value, Secret)]
 
 
-def messages(rows: Any) -> Any:
+def messages(rows: DataFrame) -> DataFrame:
     """Each row as a message."""
     columns = [f"{identity_of(rows)} as key", f"{json_of(rows)} as value"]
     told = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, field_validator
@@ -13,6 +13,10 @@ from perseid.settings import SettingsError
 from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.failures import failing
 from perseid.sinks.rows import free_of, storable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 ASIDE = "_perseid"
 """The folder of what is not in place, beside the jobs' own; readers pass over names that begin so."""
@@ -59,13 +63,13 @@ class Parquet(Sink):
     def told(self) -> str:
         return f"parquet {self.path}"
 
-    def prepare(self, session: Any, schema: Any, job: str) -> None:
+    def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         """Put right what a crash of this job left: what was moved aside and has no successor goes back, the rest goes."""
         free_of(schema, ("job", "batch"), "the folders of a batch are read as columns of that name")
         with failing(self.told(), None):
             _Folder(self.path).restore(quote(job, safe=""))
 
-    def resume(self, session: Any, job: str, planned: PlannedBatches) -> str | None:
+    def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
         with failing(self.told(), None):
             folder, name = _Folder(self.path), quote(job, safe="")
             first = planned.first_replaced(folder.commits(name, planned.oldest))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import field_validator
 
@@ -11,6 +11,10 @@ from perseid.sinks.failures import failing
 from perseid.sinks.postgres_server import PostgresServer, secrets_of
 from perseid.sinks.postgres_tables import KEPT, Tables
 from perseid.sinks.staging import copied, counted, staged_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 LONGEST_NAME = 63
 """Bytes of a name; what is longer PostgreSQL cuts, and two names may become one."""
@@ -46,14 +50,14 @@ class Postgres(PostgresServer, Sink):
     def told(self) -> str:
         return f"postgres {self.place()} {self.table}"
 
-    def prepare(self, session: Any, schema: Any, job: str) -> None:
+    def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         import psycopg
 
         reached = self.reached()
         with failing(self.told(), None, secrets_of(reached)), psycopg.connect(**reached) as database:
             Tables(self.table).prepare(database, job)
 
-    def resume(self, session: Any, job: str, planned: PlannedBatches) -> str | None:
+    def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
         import psycopg
 
         reached, tables = self.reached(), Tables(self.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
@@ -11,6 +11,8 @@ from perseid.settings import Secret, Settings
 
 PATIENCE = 10
 """Seconds to connect, unless the url says otherwise."""
+Reached: TypeAlias = dict[str, Any]
+"""How to connect: keywords of ``psycopg.connect``, each of its own type."""
 
 
 class PostgresServer(Settings):
@@ -54,19 +56,19 @@ class PostgresServer(Settings):
         parts = self._address()
         return f"{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
 
-    def _address(self) -> dict[str, Any]:
+    def _address(self) -> dict[str, str | int | None]:
         if self.url is not None:
             return _parts(self.url)
         said = {"host": self.host, "port": self.port, "dbname": self.database, "user": self.user}
         return {name: value for name, value in said.items() if value is not None}
 
-    def reached(self) -> dict[str, Any]:
+    def reached(self) -> Reached:
         """How to connect, with the password."""
         secret = {} if self.password is None else {"password": self.password.reveal()}
         return {"connect_timeout": PATIENCE, "application_name": "perseid", **self._address(), **secret}
 
 
-def _parts(url: str) -> dict[str, Any]:
+def _parts(url: str) -> dict[str, str | int | None]:
     try:
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
@@ -78,6 +80,6 @@ def _parts(url: str) -> dict[str, Any]:
         raise ValueError("the url is no address of a PostgreSQL server") from None
 
 
-def secrets_of(reached: dict[str, Any]) -> list[str]:
+def secrets_of(reached: Reached) -> list[str]:
     """What must not be told of how to connect."""
     return [reached["password"]] if "password" in reached else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perseid.errors import PerseidError
 from perseid.settings import SettingsError
@@ -12,7 +12,8 @@ from perseid.sinks.staging import COLUMNS
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from psycopg.sql import Composed
+    from psycopg.rows import TupleRow
+    from psycopg.sql import Composable, Composed
 
 KEPT = 10_000
 """Batches of a job that the ledger remembers; Spark asks again for the last one alone."""
@@ -52,7 +53,7 @@ class Tables:
         self.staging = sql.Identifier(*schema, f"{name}_staging")
         self.ledger = sql.Identifier(*schema, f"{name}_ledger")
 
-    def _said(self, text: str, **parts: Any) -> Composed:
+    def _said(self, text: str, **parts: Composable) -> Composed:
         from psycopg import sql
 
         columns = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
@@ -63,7 +64,7 @@ class Tables:
             target=self.target, staging=self.staging, ledger=self.ledger, columns=columns, named=named, **parts
         )
 
-    def prepare(self, database: Connection[Any], job: str) -> None:
+    def prepare(self, database: Connection[TupleRow], job: str) -> None:
         """Make what is not there, see that what is there fits, and remove what this job left."""
         from psycopg import errors, sql
 
@@ -112,7 +113,7 @@ class Tables:
                 self._said("delete from {staging} where job = %s or copied < now() - %s::interval"), (job, STALE)
             )
 
-    def _add_digests(self, database: Connection[Any]) -> None:
+    def _add_digests(self, database: Connection[TupleRow]) -> None:
         """Give a ledger of an earlier version its column of digests; who may only write may not."""
         from psycopg import errors
 
@@ -132,25 +133,25 @@ class Tables:
                 hint=f"As the owner of the table: {statement.as_string(database)};",
             ) from None
 
-    def commits(self, database: Connection[Any], job: str, since: int) -> dict[int, str | None]:
+    def commits(self, database: Connection[TupleRow], job: str, since: int) -> dict[int, str | None]:
         """The batches of a job that are in, from one on, with the digests of their offsets."""
         found = database.execute(
             self._said("select batch, digest from {ledger} where job = %s and batch >= %s"), (job, since)
         )
         return dict(found.fetchall())
 
-    def has(self, database: Connection[Any], batch: Batch) -> bool:
+    def has(self, database: Connection[TupleRow], batch: Batch) -> bool:
         """Whether a batch is in; one of the same number and of other offsets is not this one."""
         recorded = self._recorded(database, batch)
         return bool(recorded) and batch.is_recorded_as(recorded[0])
 
-    def _recorded(self, database: Connection[Any], batch: Batch) -> tuple[str | None, ...]:
+    def _recorded(self, database: Connection[TupleRow], batch: Batch) -> tuple[str | None, ...]:
         found = database.execute(
             self._said("select digest from {ledger} where job = %s and batch = %s"), (batch.job, batch.number)
         )
         return found.fetchone() or ()
 
-    def rewind(self, database: Connection[Any], job: str, batch: int) -> None:
+    def rewind(self, database: Connection[TupleRow], job: str, batch: int) -> None:
         """Make the ledger accept batches from ``batch`` on anew.
 
         Rows stay: a match that comes again updates its own. Only changes go, since the numbers of revisions are given anew.
@@ -162,13 +163,13 @@ class Tables:
             ):
                 database.execute(self._said(statement), (job, batch))
 
-    def copying(self, job: str, number: int, attempt: str) -> tuple[str, tuple[Any, ...]]:
+    def copying(self, job: str, number: int, attempt: str) -> tuple[str, tuple[object, ...]]:
         """The statement by which a task copies, and what stands before each of its rows."""
         return self._said("copy {staging} (job, batch, attempt, task, {columns}) from stdin").as_string(None), (
             job, number, attempt,
         )  # fmt: skip
 
-    def merge(self, database: Connection[Any], batch: Batch, done: Mapping[str, int]) -> None:
+    def merge(self, database: Connection[TupleRow], batch: Batch, done: Mapping[str, int]) -> None:
         """The batch and its line in the ledger, both or neither."""
         copied = (batch.job, batch.number, batch.attempt, list(done))
         with database.transaction():
@@ -204,5 +205,5 @@ on conflict ({named}) do update set (op, version, start, "end", data, job, batch
 """
 
 
-def _nothing() -> tuple[Any, ...]:
+def _nothing() -> tuple[object, ...]:
     return ("", 0, "", 0, "", [""])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.engines.disorder.schema import OP, REVISION
 from perseid.settings import SettingsError
 from perseid.spark.inputs import literal, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
 
 MATCH_ID, PATTERN, KIND, VERSION = "match_id", "pattern", "kind", "version"
 NAMES = (MATCH_ID, "id")
@@ -17,26 +21,26 @@ JSON = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
 _OPTIONS = f"map({', '.join(literal(word) for option in JSON.items() for word in option)})"
 
 
-def json_of(rows: Any, leaving_out: Collection[str] = ()) -> str:
+def json_of(rows: DataFrame, leaving_out: Collection[str] = ()) -> str:
     """Each row as one JSON object. As SQL, like the others here: one text is parsed sooner than ten calls are made, every batch."""
     columns = [quoted(name) for name in rows.columns if name not in leaving_out]
     return f"to_json(struct({', '.join(columns)}), {_OPTIONS})" if columns else "'{}'"
 
 
-def identity_of(rows: Any) -> str:
+def identity_of(rows: DataFrame) -> str:
     """What names each row, as text: its ``match_id`` or ``id``, and where it has none, a hash of all it says."""
     named = [f"cast({quoted(name)} as string)" for name in NAMES if name in rows.columns][:1]
     return f"coalesce({', '.join([*named, f'sha2({json_of(rows)}, 256)'])})"
 
 
-def headers_of(rows: Any) -> dict[str, str]:
+def headers_of(rows: DataFrame) -> dict[str, str]:
     """What a message says of its row beside it, as text; null where the row does not say."""
     return {
         name: f"cast({quoted(name)} as string)" for name in (PATTERN, VERSION, OP, REVISION) if name in rows.columns
     }
 
 
-def storable(rows: Any, *, intervals: bool) -> Any:
+def storable(rows: DataFrame, *, intervals: bool) -> DataFrame:
     """Rows whose types files can hold: stretches of time, unless they can be held, and columns of nothing become text."""
     from pyspark.sql import functions as f
 
@@ -48,7 +52,7 @@ def storable(rows: Any, *, intervals: bool) -> Any:
     return rows.select(*columns)
 
 
-def _storable(kind: Any, intervals: bool) -> Any:
+def _storable(kind: DataType, intervals: bool) -> DataType:
     from pyspark.sql import types as t
 
     if isinstance(kind, t.StructType):
@@ -65,7 +69,7 @@ def _storable(kind: Any, intervals: bool) -> Any:
     return kind
 
 
-def free_of(schema: Any, reserved: Collection[str], why: str) -> None:
+def free_of(schema: StructType, reserved: Collection[str], why: str) -> None:
     """Refuse columns that are called as columns of the sink's own."""
     for name in schema.fieldNames():
         if name.lower() in reserved:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from perseid.engines.disorder.schema import OP, REVISION
 from perseid.sinks.rows import KIND, MATCH_ID, PATTERN, VERSION, identity_of, json_of
 from perseid.sinks.transience import LOST_CONNECTION, is_lost_database
 from perseid.spark.inputs import quoted
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Row
+    from pyspark.sql.types import StructField
+
+    from perseid.sinks.postgres_server import Reached
+
 COLUMNS = ("match_id", "revision", "op", "pattern", "kind", "version", "start", "end", "data")
+Staged: TypeAlias = tuple[str, int, str | None, str, str, str | None, int | None, int | None, str]
+"""A row of these columns as Spark hands it over: moments as microseconds, data as JSON."""
 INSTEAD = "�"
 """What stands for the character of code 0, which PostgreSQL does not store."""
 _ZERO = re.compile(r"(?<!\\)((?:\\\\)*+)\\u0000")
@@ -30,11 +39,11 @@ class StagingError(Exception):
     """What a task was told by the server, without what it was sent."""
 
 
-def staged_rows(rows: Any) -> Any:
+def staged_rows(rows: DataFrame) -> DataFrame:
     """Rows with the columns of the table; moments as microseconds."""
     from pyspark.sql import types as t
 
-    def fits(field: Any) -> bool:
+    def fits(field: StructField) -> bool:
         kind = field.dataType
         match _PLACES.get(field.name):
             case "number":
@@ -68,11 +77,13 @@ def staged_rows(rows: Any) -> Any:
     return rows.selectExpr(*(f"{made[name]} as {quoted(name)}" for name in COLUMNS))
 
 
-def copied(reached: dict[str, Any], copy: tuple[str, tuple[Any, ...]]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def copied(
+    reached: Reached, copy: tuple[str, tuple[object, ...]]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What a task does: copy its rows in one transaction, under a name that no other try has, and say how many there were."""
     statement, before = copy
 
-    def stage(batches: Iterable[Any]) -> Iterator[Any]:
+    def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import psycopg
         import pyarrow as pa
 
@@ -107,7 +118,7 @@ def told(error: Exception) -> str:
     return " ".join(said.split())
 
 
-def stored(row: Sequence[Any]) -> list[Any]:
+def stored(row: Staged) -> list[object]:
     """A row as PostgreSQL takes it, in the order of the columns."""
     match_id, revision, op, pattern, kind, version, start, end, data = row
     texts = [None if text is None else text.replace("\0", INSTEAD) for text in (match_id, op, pattern, kind, version)]
@@ -116,11 +127,11 @@ def stored(row: Sequence[Any]) -> list[Any]:
     return [texts[0], revision, *texts[1:], *moments, data]
 
 
-def counted(rows: Iterable[Any]) -> dict[str, int]:
+def counted(rows: Iterable[Row]) -> dict[str, int]:
     """Rows of each task that came to its end."""
     return {row["task"]: row["rows"] for row in rows}
 
 
-def _chain(first: Any, others: Iterable[Any]) -> Iterator[Any]:
+def _chain(first: pa.RecordBatch, others: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield first
     yield from others

@@ -16,8 +16,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -34,6 +35,10 @@ from perseid.settings import (
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import SinkError, failing, without_literal_secrets, words
 from perseid.sinks.rows import identity_of, json_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 log = logging.getLogger("perseid.sinks")
 
@@ -53,7 +58,7 @@ _OURS = ("content-type", "content-length", "idempotency-key", "host")
 class _NoDetour(urllib.request.HTTPRedirectHandler):
     """A redirected POST would become a GET, and headers would go to whoever is named."""
 
-    def redirect_request(self, *_args: Any, **_named: Any) -> None:
+    def redirect_request(self, *_args: object, **_named: object) -> None:
         return None
 
 
@@ -81,7 +86,7 @@ class Webhook(Sink):
 
     @model_validator(mode="before")
     @classmethod
-    def _reject_tries(cls, given: Any) -> Any:
+    def _reject_tries(cls, given: object) -> object:
         reject_removed_word(given, "tries", "retry_for: 10 minutes, the time that a post is retried for")
         return given
 
@@ -117,7 +122,7 @@ class Webhook(Sink):
         parts = urlsplit(self.url)
         return f"webhook {parts.scheme}://{parts.netloc}{parts.path}"
 
-    def prepare(self, session: Any, schema: Any, job: str) -> None:
+    def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         self._open()
 
     def _open(self) -> tuple[str, dict[str, str], list[str]]:
@@ -282,7 +287,7 @@ class _OwnHTTP(urllib.request.HTTPHandler):
         super().__init__()
         self._attempt = attempt
 
-    def http_open(self, request: urllib.request.Request) -> Any:
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(self._connection, request)
 
     def _connection(self, host: str, **named: Any) -> _OwnConnection:
@@ -296,7 +301,7 @@ class _OwnHTTPS(urllib.request.HTTPSHandler):
         super().__init__()
         self._attempt = attempt
 
-    def https_open(self, request: urllib.request.Request) -> Any:
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(self._connection, request)
 
     def _connection(self, host: str, **named: Any) -> _OwnSecureConnection:
@@ -305,7 +310,7 @@ class _OwnHTTPS(urllib.request.HTTPSHandler):
         return made
 
 
-def _failure_of(status: int, headers: Any) -> _FailedAttempt:
+def _failure_of(status: int, headers: Message) -> _FailedAttempt:
     transient = status in TRANSIENT_CLIENT_ERRORS or status >= 500
     return _FailedAttempt(str(status), transient, _retry_after_s(headers.get("Retry-After")))
 

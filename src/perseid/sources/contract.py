@@ -8,9 +8,12 @@ second reading of the source, and no batch that fails.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 OURS = "_perseid_"
 WRONG = f"{OURS}wrong"
@@ -28,7 +31,7 @@ class Source(Settings):
     """What a job reads."""
 
     @abstractmethod
-    def open(self, session: Any, *, streaming: bool) -> Any:
+    def open(self, session: SparkSession, *, streaming: bool) -> DataFrame:
         """The DataFrame: the columns of the schema and those that were kept, and the four of ours behind them."""
 
     @abstractmethod

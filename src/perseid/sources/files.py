@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 from pyspark.errors import PySparkException
@@ -12,6 +12,10 @@ from perseid.settings import Secret, SettingsError, revealed
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG, Source
 from perseid.sources.records import Reading, check_names, columns_of, first_of, is_blank, read, required_of, unfit
 from perseid.spark.inputs import literal, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 LINES = ("json", "csv")
 OWN = {"maxfilespertrigger": "max_files_per_batch", "header": "header", "sep": "separator", "path": "path"}
@@ -60,8 +64,8 @@ class FileSource(Source):
     def told(self) -> str:
         return f"{self.format} files in {self.path}"
 
-    def open(self, session: Any, *, streaming: bool) -> Any:
-        reader = session.readStream if streaming else session.read
+    def open(self, session: SparkSession, *, streaming: bool) -> DataFrame:
+        reader: DataFrameReader | DataStreamReader = session.readStream if streaming else session.read
         options = revealed(self.options)
         if self.max_files_per_batch is not None and streaming:
             options["maxFilesPerTrigger"] = str(self.max_files_per_batch)
@@ -82,7 +86,7 @@ class FileSource(Source):
         reading = Reading("json" if self.format == "json" else "csv", columns, self.required, separator=self.separator)
         return read(lines, reading, value=_LINE, position=_PLACE[POSITION], arrived=_PLACE[ARRIVED])
 
-    def _loaded(self, reader: Any, options: dict[str, str]) -> Any:
+    def _loaded(self, reader: DataFrameReader | DataStreamReader, options: dict[str, str]) -> DataFrame:
         try:
             return reader.options(**options).load(self.path)
         except PySparkException as error:
@@ -95,7 +99,7 @@ class FileSource(Source):
                 raise SettingsError(f"There are no {self.told()}.") from None
             raise
 
-    def _tables(self, frame: Any, columns: st.StructType | None) -> Any:
+    def _tables(self, frame: DataFrame, columns: st.StructType | None) -> DataFrame:
         """Records that have their types already: only what is required, and when they were, can be wrong."""
         shape = frame.schema if columns is None else columns
         check_names(shape.names, self.told())

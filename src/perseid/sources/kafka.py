@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 from pyspark.errors import PySparkException
@@ -14,6 +14,9 @@ from perseid.settings import Secret, Settings, SettingsError, revealed
 from perseid.sources.contract import Source
 from perseid.sources.records import Reading, check_names, columns_of, read
 from perseid.spark.inputs import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 OWN = {
     "kafka.bootstrap.servers": "servers",
@@ -107,7 +110,7 @@ class KafkaSource(Source):
             return "subscribePattern", self.topic.pattern
         return "subscribe", self.topic if isinstance(self.topic, str) else ",".join(self.topic)
 
-    def open(self, session: Any, *, streaming: bool) -> Any:
+    def open(self, session: SparkSession, *, streaming: bool) -> DataFrame:
         reader = (session.readStream if streaming else session.read).format("kafka")
         for name, value in (revealed(self.options) | self._options(streaming)).items():
             reader = reader.option(name, value)
@@ -156,7 +159,7 @@ class KafkaSource(Source):
             made["maxOffsetsPerTrigger"] = str(self.max_per_batch)
         return made
 
-    def _reading(self, session: Any) -> Reading:
+    def _reading(self, session: SparkSession) -> Reading:
         if self.format == "avro":
             schema = self.columns if isinstance(self.columns, str) else _read_schema(self.columns)
             return Reading("avro", required=self.required, avro=schema, skip=self.skip)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import types as st
@@ -16,6 +16,9 @@ from pyspark.sql import types as st
 from perseid.settings import SettingsError
 from perseid.sources.contract import ARRIVED, OURS, PAYLOAD, POSITION, WRONG
 from perseid.spark.inputs import literal, quoted, type_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Test = tuple[str, str]
 """A condition under which a record is no good, and the sentence that says so; both SQL."""
@@ -61,7 +64,7 @@ class Reading:
     separator: str = ","
 
 
-def columns_of(session: Any, ddl: str, what: str) -> st.StructType:
+def columns_of(session: SparkSession, ddl: str, what: str) -> st.StructType:
     """The columns that a schema in words has; NOT NULL is kept, and says what is required."""
     try:
         made: st.StructType = session.createDataFrame([], ddl).schema
@@ -100,7 +103,7 @@ def required_of(columns: st.StructType, named: Sequence[str]) -> tuple[str, ...]
 
 
 def read(
-    frame: Any,
+    frame: DataFrame,
     reading: Reading,
     *,
     value: str,
@@ -108,7 +111,7 @@ def read(
     arrived: str,
     keep: Mapping[str, str] | None = None,
     refuse: Iterable[tuple[str, str]] = (),
-) -> Any:
+) -> DataFrame:
     """A frame of payloads as columns and what is wrong with them; all but the reading is SQL over the frame.
 
     ``keep`` are further columns by name; ``refuse`` are further conditions of a record that is no good, with a sentence each.
@@ -185,7 +188,7 @@ def _shown() -> str:
 class _Parsed:
     """Payloads that were read, good and bad."""
 
-    frame: Any
+    frame: DataFrame
     columns: st.StructType
     fields: dict[str, str]
     """The columns as SQL over the frame."""
@@ -198,7 +201,7 @@ _NO_TEXT = (f"not is_valid_utf8({_TEXT})", literal(NO_TEXT))
 _OF_TEXT = [_ABSENT, (is_blank(_TEXT), literal(EMPTY)), _NO_TEXT]
 
 
-def _json(taken: Any, reading: Reading) -> _Parsed:
+def _json(taken: DataFrame, reading: Reading) -> _Parsed:
     """Every record stands inside an object of ours: what is behind its end then breaks that, or hides ``end``."""
     from pyspark.sql import functions as f
 
@@ -241,7 +244,7 @@ def _mistyped(columns: st.StructType, there: Mapping[str, str], fields: Mapping[
     return f"transform(array({named}), named -> if(named = '', {literal(else_)}, concat(named, '.')))[0]"
 
 
-def _csv(taken: Any, reading: Reading) -> _Parsed:
+def _csv(taken: DataFrame, reading: Reading) -> _Parsed:
     from pyspark.sql import functions as f
 
     nested = next((c.name for c in reading.columns.fields if _is_nested(c.dataType)), None)
@@ -266,7 +269,7 @@ def _csv(taken: Any, reading: Reading) -> _Parsed:
     return _Parsed(parsed, reading.columns, fields, tests)
 
 
-def _avro(taken: Any, reading: Reading) -> _Parsed:
+def _avro(taken: DataFrame, reading: Reading) -> _Parsed:
     """What cannot be read has null in every field: spark-avro tells no more of it."""
     from pyspark.sql import functions as f
 
@@ -291,12 +294,12 @@ def _avro(taken: Any, reading: Reading) -> _Parsed:
     return _Parsed(parsed, kind, fields, tests)
 
 
-def _text(taken: Any, _reading: Reading) -> _Parsed:
+def _text(taken: DataFrame, _reading: Reading) -> _Parsed:
     columns = st.StructType([st.StructField(VALUE, st.StringType())])
     return _Parsed(taken, columns, {VALUE: _TEXT}, [_ABSENT, _NO_TEXT])
 
 
-def _bytes(taken: Any, _reading: Reading) -> _Parsed:
+def _bytes(taken: DataFrame, _reading: Reading) -> _Parsed:
     columns = st.StructType([st.StructField(VALUE, st.BinaryType())])
     return _Parsed(taken, columns, {VALUE: f"cast({_VALUE} as binary)"}, [_ABSENT])
 

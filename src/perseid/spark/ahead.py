@@ -11,13 +11,16 @@ that runs again rejects the same rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as st
 
 from perseid.errors import EventDataError
 from perseid.spark.inputs import DELAY
 from perseid.spark.worker import AHEAD
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def bound_input(data: Any, time: Any, max_ahead: int | None, lateness: int | None) -> Any:
@@ -38,12 +41,12 @@ def bound_input(data: Any, time: Any, max_ahead: int | None, lateness: int | Non
     return _rebuild(data, time, max_ahead, lateness)
 
 
-def mark_ahead(frame: Any, time: str, max_ahead: int | None) -> Any:
+def mark_ahead(frame: DataFrame, time: str, max_ahead: int | None) -> DataFrame:
     """A streaming DataFrame without the times that are too far ahead, which stand in a column of their own; no watermark."""
     return frame if max_ahead is None else _rebuild(frame, time, max_ahead, None)
 
 
-def _rebuild(frame: Any, time: str, max_ahead: int | None, lateness: int | None) -> Any:
+def _rebuild(frame: DataFrame, time: str, max_ahead: int | None, lateness: int | None) -> DataFrame:
     names = frame.columns
     # Names may contain any character, or differ by case only.
     here = [f"c{i}" for i in range(len(names))]
@@ -58,7 +61,7 @@ def _rebuild(frame: Any, time: str, max_ahead: int | None, lateness: int | None)
     return made.toDF(*names, *([] if max_ahead is None else [AHEAD]))
 
 
-def _require_no_watermark(frame: Any, max_ahead: int | None, lateness: int | None) -> None:
+def _require_no_watermark(frame: DataFrame, max_ahead: int | None, lateness: int | None) -> None:
     """Spark rejects a second watermark, and a bound above the first one protects nothing."""
     marked = next((field.name for field in frame.schema.fields if DELAY in field.metadata), None)
     if marked is not None:

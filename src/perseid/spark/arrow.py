@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 from pyspark.sql import types as st
 
 from perseid.engines.sequence.schema import MOMENT
 
-_PAIRS: tuple[tuple[type[st.DataType], Any], ...] = (
+_PAIRS: tuple[tuple[type[st.DataType], pa.DataType], ...] = (
     (st.BooleanType, pa.bool_()),
     (st.ByteType, pa.int8()),
     (st.ShortType, pa.int16()),
@@ -28,7 +26,7 @@ _PAIRS: tuple[tuple[type[st.DataType], Any], ...] = (
 )
 
 
-def to_arrow(data_type: st.DataType) -> Any:
+def to_arrow(data_type: st.DataType) -> pa.DataType | None:
     """The Arrow type of a Spark type; None for what cannot cross to Python."""
     match data_type:
         case st.DecimalType():
@@ -47,7 +45,7 @@ def to_arrow(data_type: st.DataType) -> Any:
     return next((kind for spark, kind in _PAIRS if isinstance(data_type, spark)), None)
 
 
-def to_spark(kind: Any) -> st.DataType:
+def to_spark(kind: pa.DataType) -> st.DataType:
     """The Spark type of an Arrow type that a plan has for its output."""
     is_ = pa.types
     if is_.is_decimal(kind):

@@ -7,7 +7,7 @@ everything is said in DataFrame calls and in SQL printed from our own tree, so S
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.compile.plan import Plan
 from perseid.engines.counters import OF_A_BATCH
@@ -18,13 +18,16 @@ from perseid.spark.projection import project, routed, shielded, spark_schema
 from perseid.spark.type_counts import OF_TYPE
 from perseid.spark.worker import HITS
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
 
 def detect(
     plan: Plan,
     stream: Events,
-    relations: Mapping[str, list[tuple[Any, ...]]],
-    observation: Any = None,
-) -> Any:
+    relations: Mapping[str, list[tuple[object, ...]]],
+    observation: Observation | None = None,
+) -> DataFrame:
     """The DataFrame of matches."""
     from pyspark.sql import functions as f
 
@@ -55,7 +58,7 @@ def detect(
     return projection.shown(observed(matches, observation, job.types))
 
 
-def observed(matches: Any, observation: Any, types: Sequence[str] = ()) -> Any:
+def observed(matches: DataFrame, observation: Observation, types: Sequence[str] = ()) -> DataFrame:
     """Sum up, for somebody who asked, the rows that say what was counted; they are no matches."""
     from pyspark.sql import functions as f
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as st
@@ -31,6 +31,9 @@ from perseid.spark.routed import in_batch, in_stream, refuse_rejected
 from perseid.spark.stream import are_streams
 from perseid.spark.worker import IDENTITY, KIND, OURS, TIME, Job, Sent
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
 _UNIT = f"{OURS}unit"
 """Columns by which rows are routed: texts of what they are put together by."""
 
@@ -40,7 +43,7 @@ class Combined(Sent):
     """What is told of anyone, made of what is told of each binding. The function that ``mapInArrow`` is given."""
 
     plan: UncertainPlan
-    schema: Any
+    schema: pa.Schema
     version: str = __version__
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -56,13 +59,13 @@ def detect_beliefs(
     stream: Beliefs,
     streams: Streams,
     columns: set[str],
-    relations: Mapping[str, list[tuple[Any, ...]]],
+    relations: Mapping[str, list[tuple[object, ...]]],
     *,
     telling: Telling,
     rejected: bool,
     checkpoint: str | None,
-    observation: Any,
-) -> Any:
+    observation: Observation | None,
+) -> DataFrame:
     """The DataFrame of answers, of DataFrames or of streaming ones."""
     sources = [*_believed(stream), *_certain(stream)]
     streaming = are_streams(one.frame for one, _, _ in sources)
@@ -148,7 +151,7 @@ def _types(
 
 def _job(
     plan: UncertainPlan, types: Mapping[str, st.DataType], streams: Streams, schema: pa.Schema,
-    relations: Mapping[str, Any], counted: bool,
+    relations: Mapping[str, list[tuple[object, ...]]], counted: bool,
 ) -> Job:  # fmt: skip
     return Job(
         engine=UNCERTAIN, plan=plan, kind_names=tuple(part.type for part in streams.parts), keys={}, ranks=(), predicates=(),

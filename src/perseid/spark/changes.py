@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.errors import EventDataError, UnsupportedError, type_name
 from perseid.local.rows import is_spark
 from perseid.spark.inputs import quoted
 from perseid.spark.worker import OURS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND")
 NO_MERGE = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "_LEGACY_ERROR_TEMP_2096")
@@ -18,7 +21,7 @@ WITHOUT_MERGE = ("parquet", "orc", "csv", "json", "text", "avro")
 """Formats of Spark's own, none of which can take a row back."""
 
 
-def fold(changes: Any) -> Any:
+def fold(changes: DataFrame) -> DataFrame:
     """The matches that were told and not taken back."""
     last = last_changes(changes)
     if changes.isStreaming:
@@ -30,7 +33,7 @@ def fold(changes: Any) -> Any:
     return last.where(f"{OP} = '+'")
 
 
-def last_changes(changes: Any) -> Any:
+def last_changes(changes: DataFrame) -> DataFrame:
     """Of each match the last that was said of it; rows that were rejected say nothing of one."""
     from pyspark.sql import functions as f
 
@@ -68,7 +71,7 @@ class FoldInto:
                 hint="Fold into a table that does: ps.fold_into(…, using='delta').",
             )
 
-    def __call__(self, batch: Any, _number: int) -> None:
+    def __call__(self, batch: DataFrame, _number: int) -> None:
         # A batch that is asked for twice is searched, and counted, twice.
         last = last_changes(batch).persist()
         try:
@@ -78,7 +81,7 @@ class FoldInto:
         finally:
             last.unpersist()
 
-    def _prepare(self, last: Any) -> None:
+    def _prepare(self, last: DataFrame) -> None:
         """See that the table is there and has the columns of the changes."""
         there = self._columns(last.sparkSession)
         if there is None and self.using is not None:
@@ -97,7 +100,7 @@ class FoldInto:
                 hint=f"Add it: ALTER TABLE {self.table} ADD COLUMNS ({quoted(lacking[0])} {last.schema[lacking[0]].dataType.simpleString()}).",
             )
 
-    def _columns(self, session: Any) -> list[str] | None:
+    def _columns(self, session: SparkSession) -> list[str] | None:
         from pyspark.errors import AnalysisException
 
         try:
@@ -107,7 +110,7 @@ class FoldInto:
                 return None
             raise
 
-    def _merge(self, last: Any) -> None:
+    def _merge(self, last: DataFrame) -> None:
         from pyspark.errors import UnsupportedOperationException
         from pyspark.sql import functions as f
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perseid._version import __version__
 from perseid.compile.compiler import compile_set
@@ -24,6 +24,13 @@ from perseid.lang.parser import parse_pattern
 from perseid.semantics.binding import bind
 from perseid.semantics.resolve import resolve
 from perseid.spark.worker_errors import GUIDE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+Found: TypeAlias = dict[str, Any]
+"""The fields of a :class:`Place`, as JSON."""
 
 _ROUNDS = 3
 _MOST_TASKS = 2_000
@@ -80,7 +87,7 @@ class Report:
     def ok(self) -> bool:
         return not any(finding.serious for finding in self.findings)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data, for JSON."""
         return {"ok": self.ok, **asdict(self)}
 
@@ -102,7 +109,7 @@ class Report:
         return "\n".join(lines)
 
 
-def examine(spark: Any, *, tasks: int | None = None) -> Report:
+def examine(spark: SparkSession, *, tasks: int | None = None) -> Report:
     """Ask every Python worker of the session what it has, and compare that with this process.
 
     Executors are reached by starting more tasks than there are places to run them; ``tasks`` says how many.
@@ -126,15 +133,15 @@ def examine(spark: Any, *, tasks: int | None = None) -> Report:
     return Report(driver, ordered, tuple(findings(driver, ordered, failure)))
 
 
-def _slots(spark: Any) -> int:
+def _slots(spark: SparkSession) -> int:
     """How many tasks run at a time: a range has as many partitions unless it is told otherwise."""
     return int(spark.range(10_000).selectExpr("spark_partition_id() as p").distinct().count())
 
 
-def _ask(spark: Any, tasks: int) -> Iterator[dict[str, Any]]:
+def _ask(spark: SparkSession, tasks: int) -> Iterator[Found]:
     look = _probe(__version__, _trial())
 
-    def answer(batches: Iterator[Any]) -> Iterator[Any]:
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import json
         import time
 
@@ -149,11 +156,11 @@ def _ask(spark: Any, tasks: int) -> Iterator[dict[str, Any]]:
         yield json.loads(row["found"])
 
 
-def _probe(expected: str, trial: bytes | None) -> Callable[[], dict[str, Any]]:
+def _probe(expected: str, trial: bytes | None) -> Callable[[], Found]:
     """The function that runs on executors. It uses nothing of this module, and as an inner function it travels by
     value: an executor without perseid can run it too."""
 
-    def look() -> dict[str, Any]:
+    def look() -> Found:
         import importlib
         import os
         import platform
@@ -169,7 +176,7 @@ def _probe(expected: str, trial: bytes | None) -> Callable[[], dict[str, Any]]:
             except Exception as error:
                 if not (isinstance(error, ModuleNotFoundError) and error.name == name):
                     errors[name] = f"{type(error).__name__}: {error}"
-        found: dict[str, Any] = {
+        found: Found = {
             "host": socket.gethostname(),
             "process": os.getpid(),
             "folder": os.getcwd(),
@@ -199,7 +206,7 @@ def _trial() -> bytes:
 
 
 @cache
-def facts(trial: bytes | None) -> dict[str, Any]:
+def facts(trial: bytes | None) -> Found:
     """What only perseid itself can say of the process it runs in; a trial is run once, when its kernels are new."""
     from perseid.engines import jit
 
@@ -231,7 +238,7 @@ def _tried(trial: bytes) -> float:
     return time.perf_counter() - began
 
 
-def _place(found: Mapping[str, Any]) -> Place:
+def _place(found: Found) -> Place:
     """A worker, with paths inside its executor's folder shortened: they often differ in nothing else."""
     place = Place(**found)
     inside = place.folder.rstrip("/") + "/"

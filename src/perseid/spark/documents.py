@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 from pyspark.sql import types as st
@@ -23,6 +23,9 @@ from perseid.spark.identity import identity_text
 from perseid.spark.inputs import literal, quoted
 from perseid.spark.prepare import PrepareJob, RowsJob, watched
 from perseid.spark.worker import AHEAD, OURS, settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 GIVEN, SAID = OURS + "body", OURS + "stream"
 PAYLOAD = "_perseid_payload"
@@ -61,7 +64,7 @@ def documents_as_events(documents: Documents, asked: Asked) -> Events:
     return event_stream(documents, prepared(documents, TREES, asked.plan(documents), fields))
 
 
-def prepared(documents: Documents, engine: Engine, plan: Any, fields: Sequence[st.StructField]) -> Any:
+def prepared(documents: Documents, engine: Engine, plan: object, fields: Sequence[st.StructField]) -> DataFrame:
     """What an engine makes of documents before the shuffle: its ``fields`` beside their columns, whichever input they are of."""
     together = None
     for event_type, frame in documents.inputs():
@@ -92,10 +95,10 @@ def prepared(documents: Documents, engine: Engine, plan: Any, fields: Sequence[s
         )
         read = watched(_sent(documents, frame, kept, *others).mapInArrow(job, schema), frame)
         together = read if together is None else together.unionByName(read, allowMissingColumns=True)
-    return together
+    return cast("DataFrame", together)
 
 
-def detect_trees(documents: Documents, trees: Trees, names: tuple[str, ...]) -> Any:
+def detect_trees(documents: Documents, trees: Trees, names: tuple[str, ...]) -> DataFrame:
     """The DataFrame of what tree patterns find in documents."""
     together = None
     for event_type, frame in documents.inputs():
@@ -113,10 +116,10 @@ def detect_trees(documents: Documents, trees: Trees, names: tuple[str, ...]) -> 
         job = ResultsJob(tuple(kept), arrow, trees, documents.is_path, names)
         read = watched(_sent(documents, frame, kept).mapInArrow(job, schema), frame)
         together = read if together is None else together.unionByName(read, allowMissingColumns=True)
-    return together
+    return cast("DataFrame", together)
 
 
-def _kept(documents: Documents, frame: Any, event_type: str | None) -> dict[str, st.StructField]:
+def _kept(documents: Documents, frame: DataFrame, event_type: str | None) -> dict[str, st.StructField]:
     """The columns that go on beside what is found: all but bodies, and but what cannot cross to Python."""
     require_spark(frame)
     documents.require(frame.columns, event_type)
@@ -163,7 +166,7 @@ def _refuse_textless(field: st.StructField) -> None:
         raise textless(field.name, field.dataType.simpleString())
 
 
-def _sent(documents: Documents, frame: Any, kept: Mapping[str, st.StructField], *others: str) -> Any:
+def _sent(documents: Documents, frame: DataFrame, kept: Mapping[str, st.StructField], *others: str) -> DataFrame:
     """What crosses to Python."""
     names = [name for name in kept if name != AHEAD] if documents.column is None else [documents.column]
     body = ", ".join(map(quoted, names))
@@ -174,7 +177,7 @@ def _sent(documents: Documents, frame: Any, kept: Mapping[str, st.StructField], 
     return frame.selectExpr(*map(quoted, kept), f"{given} as {GIVEN}", *others)
 
 
-def _identity(documents: Documents, frame: Any) -> str:
+def _identity(documents: Documents, frame: DataFrame) -> str:
     """What makes a document this document, as SQL."""
     types = {field.name: field.dataType for field in frame.schema.fields if field.name != AHEAD}
     ids = [(name, types[name]) for name in documents.events.id]

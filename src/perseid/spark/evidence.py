@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.errors import EventDataError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _OWN = ("match_id", "pattern", "position")
 
 
-def explode_evidence(matches: Any) -> Any:
+def explode_evidence(matches: DataFrame) -> DataFrame:
     """One row for each event that contributed to a match: ``match_id``, ``pattern``, ``position``, the event's columns.
 
     ``matches`` is what ``detect`` gave for patterns that say ``evidence``; positions count from 0, in the order of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import types as st
 
@@ -40,6 +40,9 @@ from perseid.viz.detection import (
     routes,
     section,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SQL = 160
 _LONGEST = 40
@@ -122,7 +125,7 @@ def _kept(pattern: PatternPlan) -> str:
     return f"events of open attempts, without a bound; {kept.cap:,} attempts a key"
 
 
-def _no_rows(plan: Plan) -> dict[str, list[tuple[Any, ...]]]:
+def _no_rows(plan: Plan) -> dict[str, list[tuple[object, ...]]]:
     """Empty relations: what they hold does not change how a detection runs."""
     asked = [e for p in plan.patterns for expr in expressions_of(p.pattern) for e in ex.walk(expr)]
     return {e.relation: [] for e in asked if isinstance(e, ex.InRelation)}
@@ -280,13 +283,13 @@ def untimed(stream: Events) -> list[str]:
 
 def _gathered(stream: Events, inputs: list[Input], key: Key, most: int) -> list[Event]:
     _, types = types_of(inputs)
-    few: dict[str | None, Any] = {}
+    few: dict[str | None, pa.Table] = {}
     for one in inputs:
         few[one.event_type] = _collected(one, key, types, max(most - sum(map(len, few.values())), 0))
     return read_events(replace(stream, data=few if isinstance(stream.data, Mapping) else few[None]))
 
 
-def _collected(one: Input, key: Key, types: Mapping[str, st.DataType], most: int) -> Any:
+def _collected(one: Input, key: Key, types: Mapping[str, st.DataType], most: int) -> pa.Table:
     """The rows of a key that have a time, as an Arrow table: times in it do not depend on anybody's zone."""
     from pyspark.sql import functions as f
 

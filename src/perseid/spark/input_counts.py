@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from perseid.compile.plan import Plan
@@ -17,10 +17,15 @@ from perseid.lang import ast
 from perseid.semantics import core
 from perseid.spark.type_counts import OF_TYPE
 
+if TYPE_CHECKING:
+    from pyspark.sql import Observation
+
 BY_TYPE, REQUIRED = "by_type", "required_types"
 """In a stream's counters: the counts of each call, and the types as JSON."""
+Fields: TypeAlias = Mapping[str, Any]
+"""What Spark tells by name: parsed JSON, or the fields of a row."""
 
-_REQUIRED: WeakKeyDictionary[Any, dict[str, list[str]]] = WeakKeyDictionary()
+_REQUIRED: WeakKeyDictionary[Observation, dict[str, list[str]]] = WeakKeyDictionary()
 """By ``Observation``: the types that each pattern requires."""
 
 
@@ -65,12 +70,12 @@ def _required(part: core.Core, kinds: Mapping[int, ast.StepKind]) -> set[str]:
 # Batch
 
 
-def remember(observation: Any, plan: Plan) -> None:
+def remember(observation: Observation, plan: Plan) -> None:
     """Keep the types that patterns require until the counters of the observation are read."""
     _REQUIRED[observation] = required_types(plan)
 
 
-def read_observation(observation: Any) -> dict[str, int]:
+def read_observation(observation: Observation) -> dict[str, int]:
     """The counters of a batch, after an action on it; warns of input that has no match."""
     counted = {name: int(value) for name, value in observation.get.items()}
     by_type = {name.removeprefix(OF_TYPE): many for name, many in counted.items() if name.startswith(OF_TYPE)}
@@ -88,7 +93,7 @@ def types_as_text(plan: Plan, idle: bool = False) -> str:
     return json.dumps({"named": named_types(plan), "required": required_types(plan), "idle": idle})
 
 
-def read_types(counted: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], dict[str, list[str]], bool]:
+def read_types(counted: Iterable[Fields]) -> tuple[dict[str, int], dict[str, list[str]], bool]:
     """Rows of each type over some batches, the types that each pattern requires, and if a clock is a source too."""
     sums: dict[str, int] = {}
     required: dict[str, list[str]] = {}

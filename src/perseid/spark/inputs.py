@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import types as st
 
@@ -24,6 +24,9 @@ from perseid.spark.sql.columns import spark_type
 from perseid.spark.sql.times import DAY
 from perseid.spark.worker import AHEAD, OURS
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 DELAY = "spark.watermarkDelayMs"
 """Where a column's metadata says that it carries a watermark."""
 _DENSE = 2**33
@@ -34,7 +37,7 @@ _DENSE = 2**33
 class Input:
     """One DataFrame of a stream."""
 
-    frame: Any
+    frame: DataFrame
     place: int
     event_type: str | None
     """The type of all its events, where it is one of several inputs."""
@@ -103,7 +106,7 @@ def _input(stream: Events, event_type: str | None, place: int, key_names: Sequen
     )  # fmt: skip
 
 
-def _framed(frame: Any, fields: list[str], renamed: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
+def _framed(frame: DataFrame, fields: list[str], renamed: Mapping[str, str]) -> tuple[DataFrame, dict[str, str]]:
     """The frame with every column under a name that SQL can say, keys also under the name patterns use."""
     lower = Counter(name.lower() for name in fields)
     taken = {name.lower() for name in renamed}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.engines.contract import StateReport
 from perseid.engines.registry import report_of
 from perseid.errors import StateError
 from perseid.semantics import values as v
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BUSIEST = 5
 
@@ -56,7 +59,7 @@ class Inspection:
         return "\n".join(lines)
 
 
-def inspect(session: Any, checkpoint: str) -> Inspection:
+def inspect(session: SparkSession, checkpoint: str) -> Inspection:
     """Read the states in a checkpoint; no query needs to run, and none is disturbed."""
     found = states(session, checkpoint)
     if found is None:
@@ -64,7 +67,7 @@ def inspect(session: Any, checkpoint: str) -> Inspection:
     return Inspection(tuple(map(report_of, found)))
 
 
-def states(session: Any, checkpoint: str) -> list[bytes] | None:
+def states(session: SparkSession, checkpoint: str) -> list[bytes] | None:
     """What the shards of a stream keep; None where no batch has ended yet, so that there is nothing to read."""
     try:
         _ = session.streams.active  # a session that never had a stream cannot read state until somebody asks for them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -24,6 +24,9 @@ from perseid.spark.routed import in_batch, in_stream, refuse_rejected
 from perseid.spark.stream import are_streams
 from perseid.spark.worker import IDENTITY, KIND, OURS, TIME, Job
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
 _KEY = f"{OURS}model"
 """Columns by which rows are routed: texts of what tells models apart."""
 CHANGES = "Change"
@@ -34,17 +37,17 @@ EVENT = "event "
 def detect_models(
     groups: Sequence[tuple[Group, Plan]],
     stream: Models,
-    relations: Mapping[str, list[tuple[Any, ...]]],
+    relations: Mapping[str, list[tuple[object, ...]]],
     *,
     rejected: bool,
     checkpoint: str | None,
-    observation: Any,
-) -> Any:
+    observation: Observation | None,
+) -> DataFrame:
     """The DataFrame of matches, of a DataFrame of changes or frames, or of a streaming one."""
     refuse_rejected(rejected, "events", "changes")
     watched = [group.watched for group, _ in groups]
 
-    def plan_of(types: Mapping[str, Any], beside: Mapping[str, str]) -> ModelsPlan:
+    def plan_of(types: Mapping[str, pa.DataType], beside: Mapping[str, str]) -> ModelsPlan:
         asked = [(group.watched, own) for group, own in groups]
         shape = stream.shape if isinstance(stream, Frames) else None
         return make_plan(
@@ -60,14 +63,14 @@ def detect_models(
 def over_models(
     engine: Engine,
     watched: Sequence[Watched],
-    plan_of: Callable[[Mapping[str, Any], Mapping[str, str]], ModelsPlan],
+    plan_of: Callable[[Mapping[str, pa.DataType], Mapping[str, str]], ModelsPlan],
     stream: Models,
     name: str,
-    relations: Mapping[str, list[tuple[Any, ...]]],
+    relations: Mapping[str, list[tuple[object, ...]]],
     *,
     checkpoint: str | None,
-    observation: Any,
-) -> Any:
+    observation: Observation | None,
+) -> DataFrame:
     """Rows that an engine makes of changes, frames, and events beside them.
 
     ``plan_of`` is given the types of what crosses to it, and which of that are columns of ordinary events.
@@ -100,12 +103,12 @@ def over_models(
     return told.select(*job.schema.names[: len(plan.schema)]).toDF(*plan.schema.names)
 
 
-def column_types(frame: Any) -> dict[str, Any]:
+def column_types(frame: DataFrame) -> dict[str, pa.DataType]:
     """Arrow's types of the columns of a DataFrame."""
     return {field.name: to_arrow(field.dataType) for field in frame.schema}
 
 
-def _types_of_frames(one: Input, stream: Frames, watched: Sequence[Watched]) -> dict[str, Any]:
+def _types_of_frames(one: Input, stream: Frames, watched: Sequence[Watched]) -> dict[str, pa.DataType]:
     """What crosses, and its type: what tells models apart, and what frames set that somebody asks for."""
     for name in stream.sets:
         if name not in one.columns:
@@ -116,7 +119,7 @@ def _types_of_frames(one: Input, stream: Frames, watched: Sequence[Watched]) -> 
     return {name: types[name] for name in dict.fromkeys((*stream.key, *needed))}
 
 
-def _types_of_changes(one: Input, stream: Models) -> dict[str, Any]:
+def _types_of_changes(one: Input, stream: Models) -> dict[str, pa.DataType]:
     """What crosses, and its type: values as texts, names of nodes as they are."""
     element = stream.columns["element"]
     if element not in one.columns:
@@ -126,7 +129,7 @@ def _types_of_changes(one: Input, stream: Models) -> dict[str, Any]:
     named = to_arrow(one.columns[element])
     if not (pa.types.is_string(named) or pa.types.is_integer(named)):
         raise EventDataError(f"Nodes are named by texts or whole numbers, and {element!r} is {named}.")
-    types: dict[str, Any] = dict.fromkeys(ROLES, pa.string())
+    types: dict[str, pa.DataType] = dict.fromkeys(ROLES, pa.string())
     types |= {"element": named, "target": named}
     return types | {name: to_arrow(one.columns[name]) for name in (*stream.key, *stream.order_by)}
 
@@ -178,7 +181,7 @@ def _beside(changes: Input, stream: Models, asked: Sequence[str]) -> list[Input]
     return found
 
 
-def _columns_beside(watched: Sequence[Watched], others: Sequence[Input]) -> dict[str, Any]:
+def _columns_beside(watched: Sequence[Watched], others: Sequence[Input]) -> dict[str, pa.DataType]:
     """The columns of ordinary events, and Arrow's types of them."""
     spark = types_of(others)[1] if others else {}
     named = dict.fromkeys(name for group in watched for name, _ in group.columns if others)
@@ -201,5 +204,5 @@ def _select_beside(one: Input, stream: Models, job: Job) -> list[str]:
     return _crossing(one, stream, out, kind=kind)
 
 
-def _sql(type_: Any) -> str:
+def _sql(type_: pa.DataType) -> str:
     return "string" if pa.types.is_string(type_) else "bigint"

@@ -7,9 +7,9 @@ caller set below.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,17 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
 from perseid._version import __version__
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Engine
 from perseid.engines.trees.engine import BODY
 from perseid.spark.inputs import DELAY, quoted
 from perseid.spark.worker import Sent, settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Numbers: TypeAlias = IntArray | Sequence[int]
+"""Numbers of rows."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +36,9 @@ class RowsJob(Sent):
 
     kept: tuple[str, ...]
     """Columns that go on as they are."""
-    schema: Any
+    schema: pa.Schema
 
-    def rows(self, batch: pa.RecordBatch, at: Any, columns: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    def rows(self, batch: pa.RecordBatch, at: Numbers, columns: Mapping[str, pa.Array]) -> Iterator[pa.RecordBatch]:
         """Some rows of a batch, with further columns; what is not given is null."""
         if not len(at):
             return
@@ -47,7 +54,7 @@ class PrepareJob(RowsJob):
     """What an executor has to know to make rows of rows."""
 
     engine: Engine
-    plan: Any
+    plan: object
     given: Mapping[str, str]
     """The columns the engine asks for: what it calls them, and their names here."""
     time: str
@@ -79,7 +86,7 @@ class PrepareJob(RowsJob):
                     yield from self.rows(own, [one.row for one in piece.bad], columns_of_bad)
         settle()
 
-    def _unread(self, batch: pa.RecordBatch, at: Any) -> Iterator[pa.RecordBatch]:
+    def _unread(self, batch: pa.RecordBatch, at: Numbers) -> Iterator[pa.RecordBatch]:
         """Rows that are too far ahead, as they are."""
         if self.payload is None or not len(at):
             yield from self.rows(batch, at, {})
@@ -91,7 +98,7 @@ class PrepareJob(RowsJob):
         yield from self.rows(batch, at, {self.payload: body})
 
 
-def watched(made: Any, frame: Any) -> Any:
+def watched(made: DataFrame, frame: DataFrame) -> DataFrame:
     """With the watermarks that the caller set below: the function in between hides them."""
     delays = {field.name: field.metadata[DELAY] for field in frame.schema.fields if DELAY in field.metadata}
     if not any(name in delays for name in made.columns):

@@ -6,13 +6,17 @@ import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.engines.counters import COUNTERS, GAUGES
 from perseid.errors import EventDataError, InputWarning, warn
-from perseid.spark.input_counts import read_types, warn_of_input
+from perseid.spark.input_counts import Fields, read_types, warn_of_input
 from perseid.spark.stream import COUNTED, OBSERVED
 from perseid.spark.stream_worker import BY_SHARD
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.query import StreamingQuery
 
 WHY_AHEAD_OF_CLOCK = (
     "rows with times in the future were accepted, and rows up to it are late. Bound them with max_ahead; the guide of "
@@ -81,13 +85,13 @@ class Progress:
         return "no output: nothing is decided up to the watermark; pattern.why_not(…) on the same rows says how far they got"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {many:,}" for name, many in value.items()) or "none"
     return str(value) if value is None or isinstance(value, str) else format(value, ",")
 
 
-def progress(query: Any, pattern: str | None = None) -> Progress:
+def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
     """Counters of a running or ended stream; warns where rows were read and a pattern has no match so far.
 
     Where a query holds several detections, ``pattern`` names a pattern of the one that is meant.
@@ -139,7 +143,7 @@ def progress(query: Any, pattern: str | None = None) -> Progress:
     )
 
 
-def _last_watermark(recent: Sequence[Any]) -> tuple[str | None, str | None]:
+def _last_watermark(recent: Sequence[Fields]) -> tuple[str | None, str | None]:
     """The last watermark, and when the batch began that had it; None before there is one."""
     for one in reversed(recent):
         time = one["eventTime"].get("watermark")
@@ -166,28 +170,28 @@ def _span(seconds: float) -> str:
     return "less than a minute"
 
 
-def _observed(one: Any) -> Mapping[str, Any]:
+def _observed(one: Fields) -> Fields:
     return {name: row for name, row in (one["observedMetrics"] or {}).items() if name.startswith(OBSERVED)}
 
 
-def counters(metrics: Any) -> dict[str, Any]:
+def counters(metrics: Fields | Row) -> Fields:
     """What was counted in one batch, by the metrics that were observed."""
     return _fields(_fields(metrics)[COUNTED])
 
 
-def batch_counts(one: Any) -> dict[str, Any] | None:
+def batch_counts(one: Fields) -> Fields | None:
     """What was counted in one batch, by Spark's progress of it; None where it holds nothing of ours."""
     found = list(_observed(one).values())
     return counters(found[0]) if found else None
 
 
-def by_shard(counted: Mapping[str, Any]) -> dict[str, list[int]]:
+def by_shard(counted: Fields) -> dict[str, list[int]]:
     """What each shard that was called in a batch keeps, by its label: in the order of the gauges."""
     shards = (shard.split(":") for shard in (counted[BY_SHARD] or "").split())
     return {label: [int(number) for number in numbers] for label, *numbers in shards}
 
 
-def _fields(row: Any) -> dict[str, Any]:
+def _fields(row: Fields | Row) -> Fields:
     """A row by name; through Connect it comes as its values and its schema."""
     held = row.asDict() if hasattr(row, "asDict") else dict(row)
     if "values" in held and "schema" in held:
@@ -196,7 +200,7 @@ def _fields(row: Any) -> dict[str, Any]:
     return held
 
 
-def _rows(one: Any) -> int | None:
+def _rows(one: Fields) -> int | None:
     """Rows that a batch read; through Connect only its sources know."""
     whole = one["numInputRows"]
     if whole is not None:

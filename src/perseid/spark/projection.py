@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as st
@@ -44,6 +44,9 @@ from perseid.spark.inputs import (
 from perseid.spark.type_counts import OF_TYPE
 from perseid.spark.worker import HITS, IDENTITY, KIND, OURS, ROUTE, TIME, Job
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 MAX_HITS = 60
 """Predicates that travel as bits of one BIGINT; further ones are asked on the executors."""
 MAX_NOTED = 200
@@ -73,7 +76,7 @@ class Projection:
     """What is told before the watermark has made it final."""
     why: str
 
-    def shown(self, matches: Any) -> Any:
+    def shown(self, matches: DataFrame) -> DataFrame:
         """What the executors gave as the caller asked for it; some names read as more than a name in SQL."""
         from pyspark.sql import functions as f
 
@@ -81,7 +84,7 @@ class Projection:
 
 
 def project(
-    plan: Plan, stream: Events, relations: Mapping[str, list[tuple[Any, ...]]], counted: bool, rejected: bool = False
+    plan: Plan, stream: Events, relations: Mapping[str, list[tuple[object, ...]]], counted: bool, rejected: bool = False
 ) -> Projection:
     """Decide what Catalyst does and what crosses to Python; no Spark job runs.
 
@@ -100,7 +103,7 @@ def project(
     disorder = BUFFER if hidden else stream.disorder
     strategy, why = chosen_strategy(disorder, plan, 1000 * longest_delay(inputs))
     engine = engines()[ENGINE if isinstance(strategy, Buffer) else strategy.name]
-    settings: dict[str, Any] = {} if isinstance(strategy, Buffer) else {"strategy": strategy}
+    settings: dict[str, Strategy] = {} if isinstance(strategy, Buffer) else {"strategy": strategy}
     numbered: SequencePlan = engine.plan(
         undecided, types, arrow=arrow, strictly_later=stream.strictly_later, **settings
     )
@@ -186,7 +189,7 @@ def shielded(condition: str) -> str:
     return condition if len(condition) <= MAX_NOTED else f"if(spark_partition_id() >= 0, {condition}, false)"
 
 
-def routed(frame: Any, job: Job, untimed: bool) -> Any:
+def routed(frame: DataFrame, job: Job, untimed: bool) -> DataFrame:
     """A row for every way of partitioning, with only that way's keys; the data is read once all the same.
 
     Rows without a time are there where somebody counts them.
@@ -212,7 +215,7 @@ def routed(frame: Any, job: Job, untimed: bool) -> Any:
 # What cannot be run
 
 
-def _refuse(plan: Plan, relations: Mapping[str, list[tuple[Any, ...]]]) -> None:
+def _refuse(plan: Plan, relations: Mapping[str, list[tuple[object, ...]]]) -> None:
     for pattern in plan.patterns:
         keys = {".".join(path.parts) for path in pattern.pattern.partition}
         about = pattern.pattern.suppress
@@ -488,7 +491,7 @@ def _wanted(plan: Plan, numbered: SequencePlan, one: Input, chosen: Mapping[int,
 # What comes out
 
 
-def _output(schema: pa.Schema, arrow: Mapping[str, Any]) -> pa.Schema:
+def _output(schema: pa.Schema, arrow: Mapping[str, pa.DataType]) -> pa.Schema:
     """The columns of the matches, every one of a type that Spark has."""
     fields = []
     for field in schema:
@@ -538,7 +541,7 @@ def spark_schema(schema: pa.Schema) -> st.StructType:
     return st.StructType(fields)
 
 
-def read_relations(relations: Mapping[str, Any]) -> dict[str, list[tuple[Any, ...]]]:
+def read_relations(relations: Mapping[str, object]) -> dict[str, list[tuple[object, ...]]]:
     """Relations for executors: rows in hand; a DataFrame would have to be collected, and that is the caller's to say."""
     out = {}
     for name, rows in relations.items():

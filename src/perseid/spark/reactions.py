@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.engines.models.deeds import AFTER, BEFORE
 from perseid.engines.models.engine import RULES
@@ -17,6 +17,10 @@ from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.inputs import quoted
 from perseid.spark.models import over_models
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Observation
+
 
 def react_models(
     stream: Models,
@@ -26,8 +30,8 @@ def react_models(
     rounds: int,
     changes: int,
     checkpoint: str | None,
-    observation: Any,
-) -> Any:
+    observation: Observation | None,
+) -> DataFrame:
     """The DataFrame of what rules do, of a DataFrame of changes or of a streaming one."""
     check_columns(stream, rules)
     if stream.beside is not None:
@@ -41,7 +45,7 @@ def react_models(
             hint="Leave it out, or leave later rows out of the stream: df.where(…).",
         )
 
-    def plan_of(types: Mapping[str, Any], _: Mapping[str, str]) -> ReactingPlan:
+    def plan_of(types: Mapping[str, pa.DataType], _: Mapping[str, str]) -> ReactingPlan:
         return make_rules_plan(
             rules, types, time=stream.time, columns=stream.columns, key=stream.key, order_by=stream.order_by,
             until=until, rounds=rounds, changes=changes,
@@ -51,7 +55,7 @@ def react_models(
     return over_models(RULES, [], plan_of, stream, name, {}, checkpoint=checkpoint, observation=observation)
 
 
-def emitted_rows(deeds: Any, rules: Rules, name: str) -> Any:
+def emitted_rows(deeds: DataFrame, rules: Rules, name: str) -> DataFrame:
     """The rows of one name that rules told, each value in a column of its own type."""
     from pyspark.sql import functions as f
 

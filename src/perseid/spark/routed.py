@@ -6,7 +6,7 @@ For engines that are asked something else than patterns over events, and put row
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -19,6 +19,9 @@ from perseid.spark.projection import spark_schema
 from perseid.spark.stream import operated, refuse_old, refuse_untimed
 from perseid.spark.stream_worker import StreamJob
 from perseid.spark.worker import TIME, Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
 
 
 class Declared(Protocol):
@@ -40,7 +43,7 @@ def refuse_rejected(rejected: bool, what: str, rows: str) -> None:
         )
 
 
-def in_batch(shaped: Any, routed: Sequence[str], job: Job, observation: Any) -> Any:
+def in_batch(shaped: DataFrame, routed: Sequence[str], job: Job, observation: Observation | None) -> DataFrame:
     """Finished rows, those that agree in the columns ``routed`` in one place."""
     if observation is None:
         shaped = shaped.where(f"{TIME} is not null")
@@ -50,8 +53,8 @@ def in_batch(shaped: Any, routed: Sequence[str], job: Job, observation: Any) -> 
 
 
 def in_stream(
-    shaped: Any, routed: Sequence[str], job: Job, stream: Declared, inputs: Sequence[Input], name: str, checkpoint: str | None
-) -> Any:  # fmt: skip
+    shaped: DataFrame, routed: Sequence[str], job: Job, stream: Declared, inputs: Sequence[Input], name: str, checkpoint: str | None
+) -> DataFrame:  # fmt: skip
     """Rows of a stream, those that agree in the columns ``routed`` in one shard."""
     refuse_old()
     refuse_untimed(inputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyspark
@@ -60,6 +60,9 @@ from perseid.spark.stream_worker import (
 )
 from perseid.spark.worker import KIND, OURS
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 OBSERVED, COUNTED = "perseid", "counters"
 """What the name of our metrics begins with, and the struct among them that has what was counted."""
 MANY_PARTITIONS = 64
@@ -72,10 +75,10 @@ MAX_NULLS = 60
 def detect_stream(
     plan: Plan,
     stream: Events,
-    relations: Mapping[str, list[tuple[Any, ...]]],
+    relations: Mapping[str, list[tuple[object, ...]]],
     rejected: bool | str = False,
     checkpoint: str | None = None,
-) -> Any:
+) -> DataFrame:
     """The streaming DataFrame of matches; where a checkpoint is named, only if it can go on from there."""
     _refuse(plan, stream)
     if rejected not in (True, False, BAD):
@@ -120,8 +123,14 @@ def detect_stream(
 
 
 def operated(
-    job: StreamJob, shaped: Any, shard: str | None, stream: Events, name: str, checkpoint: str | None, types: str = "{}"
-) -> Any:
+    job: StreamJob,
+    shaped: DataFrame,
+    shard: str | None,
+    stream: Events,
+    name: str,
+    checkpoint: str | None,
+    types: str = "{}",
+) -> DataFrame:
     """Rows through the one stateful operator, and what it tells as rows; ``shard`` is where a row goes, as SQL."""
     from pyspark.sql import functions as f
 
@@ -237,7 +246,7 @@ def _whole_list(name: str) -> str:
     return f"if(size({name}) = 1, array_repeat({name}[0], size(match_id)), {name})"
 
 
-def _restored(kind: Any, name: str) -> str:
+def _restored(kind: pa.DataType, name: str) -> str:
     """A column of the matches from what crossed for it, as SQL."""
     is_ = pa.types
     if is_.is_timestamp(kind) and kind.tz is not None:
@@ -251,7 +260,7 @@ def _restored(kind: Any, name: str) -> str:
     return f"cast({name} as {to_spark(kind).simpleString()})" if is_.is_floating(kind) else name
 
 
-def _shaped(plan: Plan, projection: Projection, rejected: bool | str, stream: Events) -> Any:
+def _shaped(plan: Plan, projection: Projection, rejected: bool | str, stream: Events) -> DataFrame:
     shaped, marked = None, any(one.has_ahead for one in projection.inputs)
     for one, select, wanted in zip(projection.inputs, projection.selects, projection.wanted, strict=True):
         frame, condition, columns, control = one.frame, wanted, list(select), None
@@ -270,7 +279,7 @@ def _shaped(plan: Plan, projection: Projection, rejected: bool | str, stream: Ev
                 columns.append(f"{quoted(stream.wrong)} as {WRONG}")
         frame = frame.selectExpr(*columns)
         shaped = frame if shaped is None else shaped.unionByName(frame)
-    return routed(shaped, projection.job, untimed=True)
+    return routed(cast("DataFrame", shaped), projection.job, untimed=True)
 
 
 def _little(one: Input, stream: Events, whole: str, control: str | None) -> str:
@@ -316,7 +325,7 @@ def _shard(projection: Projection, shards: int) -> str:
     return f"cast(pmod(xxhash64({keys}), {shards}) as int)"
 
 
-def _clock(session: Any, idle: int) -> Any:
+def _clock(session: SparkSession, idle: int) -> DataFrame:
     """A tick now and then, in microseconds: the source may be silent, and then nothing else says that time goes on."""
     every = max(1, idle // 10_000_000)
     ticks = session.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
@@ -337,7 +346,7 @@ def refuse_old() -> None:
         )
 
 
-def are_streams(frames: Iterable[Any]) -> bool:
+def are_streams(frames: Iterable[DataFrame]) -> bool:
     """Are DataFrames streams? All of them have to be, or none."""
     found = {frame.isStreaming for frame in frames}
     if len(found) > 1:
@@ -387,9 +396,9 @@ def refuse_untimed(inputs: Sequence[Input]) -> None:
             )
 
 
-def _warn(session: Any, shards: int) -> None:
+def _warn(session: SparkSession, shards: int) -> None:
     """Every partition is a task of every trigger, and a checkpoint keeps their number for good."""
-    partitions = int(session.conf.get("spark.sql.shuffle.partitions"))
+    partitions = int(cast(str, session.conf.get("spark.sql.shuffle.partitions")))
     if partitions > max(shards, MANY_PARTITIONS):
         warn(
             f"spark.sql.shuffle.partitions is {partitions}, and there are {shards} shards: most partitions stay empty and "

@@ -8,9 +8,9 @@ packed before the shuffle, one packet per shard, Arrow tables in bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,12 @@ from perseid.engines.state import arrow_stream
 from perseid.lang.printer import print_duration
 from perseid.spark.shards import labels
 from perseid.spark.worker import AHEAD, OURS, TIME, Job, Sent, settle
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.state import GroupState
+
+    from perseid.engines.arrays import Int8Array
 
 SHARD, LABEL, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL, WRONG = (
     OURS + name
@@ -136,7 +142,7 @@ class StreamJob(Sent):
         copies = copies.set_column(copies.schema.get_field_index(SHARD), SHARD, pa.array(shards))
         return pa.concat_tables([table.filter(pc.invert(everywhere)), copies.cast(table.schema)])
 
-    def step(self, key: tuple[Any, ...], frames: Iterable[Any], state: Any) -> Iterator[Any]:
+    def step(self, key: tuple[int, ...], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         """One shard in one micro-batch. The function that ``applyInPandasWithState`` is given."""
         import pandas as pd
 
@@ -187,7 +193,7 @@ class StreamJob(Sent):
         """Raise what a step would raise of a state: without rows, and without time, it does no more than read it."""
         self._stepped(self.crossing.empty_table(), state, None, 0)
 
-    def _received(self, frames: Iterable[Any]) -> tuple[pa.Table, int]:
+    def _received(self, frames: Iterable[pd.DataFrame]) -> tuple[pa.Table, int]:
         """The rows of a call, and the newest tick of the clock among them."""
         tables = [self.crossing.empty_table()]
         clock = NO_CLOCK
@@ -253,7 +259,7 @@ class StreamJob(Sent):
     def _rejected(self, table: pa.Table, kind: str) -> pa.Table:
         """Rows that were not taken, as rows of the output: what they are, their time, their key, why, and the rest as JSON."""
         reason, row = self.job.plan.schema.names[-2:]
-        shown: dict[str, Any] = {
+        shown: dict[str, pa.Array | pa.ChunkedArray] = {
             "kind": pa.array([kind] * table.num_rows, pa.string()),
             "start": table[AHEAD if kind == "ahead" else TIME].cast(MOMENT),
             reason: table[REASON],
@@ -280,14 +286,15 @@ def _told_by(late: pa.Table, column: str) -> pa.Table:
     return late.set_column(late.schema.get_field_index(ROW), ROW, pa.array(rows, pa.string()))
 
 
-def _why_late(late: pa.Table, why: Any, watermark: int) -> pa.Array:
+def _why_late(late: pa.Table, why: Int8Array | Sequence[int], watermark: int) -> pa.Array:
     """Why each row is late, in words; the engine takes time that went on by the clock for the watermark."""
+    why = np.asarray(why, np.int8)
     by_clock = (why == Late.BEHIND_WATERMARK) & (late[TIME].to_numpy() > watermark)
     words = [WHY_LATE.get(code, BEHIND_CLOCK) for code in Late]
     return pa.array(words, pa.string()).take(pa.array(np.where(by_clock, Late.NOT, why)))
 
 
-def is_plain(kind: Any) -> bool:
+def is_plain(kind: pa.DataType) -> bool:
     """Does a type cross as a column?"""
     is_ = pa.types
     zoned = is_.is_timestamp(kind) and kind.tz is not None
@@ -295,12 +302,12 @@ def is_plain(kind: Any) -> bool:
     return zoned or is_texts(kind) or any(test(kind) for test in numbers)
 
 
-def is_texts(kind: Any) -> bool:
+def is_texts(kind: pa.DataType) -> bool:
     """Does pandas have the type as objects, and null as None?"""
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _plain_table(frame: Any, schema: pa.Schema) -> pa.Table:
+def _plain_table(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
     nulls = frame[NULLS].to_numpy()
     some = int(np.bitwise_or.reduce(nulls))
     columns = []
@@ -323,12 +330,12 @@ def _packet_rows(named: Iterable[int], packets: list[bytes], clock: int) -> pa.R
     return pa.record_batch(columns, names=[LABEL, PACKET, CLOCK])
 
 
-def crossing_type(kind: Any) -> Any:
+def crossing_type(kind: pa.DataType) -> pa.DataType:
     """How a flat type crosses from the operator: pandas takes NaN for null, and has no dates far from now."""
     return pa.string() if pa.types.is_floating(kind) else _as_number(kind)
 
 
-def _as_number(kind: Any) -> Any:
+def _as_number(kind: pa.DataType) -> pa.DataType:
     """The numbers that times and dates cross as; any other type as it is."""
     is_ = pa.types
     if is_.is_timestamp(kind) or is_.is_duration(kind):
@@ -336,13 +343,13 @@ def _as_number(kind: Any) -> Any:
     return pa.int32() if is_.is_date32(kind) else kind
 
 
-def _alike(column: Any) -> bool:
+def _alike(column: pa.ChunkedArray) -> bool:
     """Is every value the same, and none null?"""
     ends = pc.min_max(column)
     return column.null_count == 0 and len(column) > 0 and ends["min"] == ends["max"]
 
 
-def _crossed(column: Any) -> list[Any]:
+def _crossed(column: pa.ChunkedArray) -> list[object]:
     """A column of the matches as a list, which is what Spark makes of an array too, with a slow number for each value."""
     values = column.cast(crossing_type(column.type))
     numbers = pa.types.is_integer(values.type) and not values.null_count

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,9 @@ from perseid.spark.stream import are_streams, operated, refuse_old, refuse_untim
 from perseid.spark.stream_worker import CONTROL, LABEL, ROW, StreamJob
 from perseid.spark.stream_worker import WRONG as SAID_WRONG
 from perseid.spark.worker import AHEAD, IDENTITY, OURS, TIME, Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
 
 NEWS = 4
 """What a row is that names a file."""
@@ -59,8 +62,8 @@ def detect_subscriptions(
     shares: int,
     rejected: bool = False,
     checkpoint: str | None = None,
-    observation: Any = None,
-) -> Any:
+    observation: Observation | None = None,
+) -> DataFrame:
     """The DataFrame of notifications; ``given`` are subscriptions, or the folder that they are kept in."""
     frames = [frame for _, frame in documents.inputs()]
     streaming = are_streams(frames)
@@ -120,7 +123,7 @@ def _select(one: Input, job: Job) -> list[str]:
     return [*own, f"{time_text(one)} as {TIME}", f"{one.text(DOCUMENT)} as {IDENTITY}"]
 
 
-def _batch(plan: JoinsPlan, job: Job, one: Input, observation: Any) -> Any:
+def _batch(plan: JoinsPlan, job: Job, one: Input, observation: Observation | None) -> DataFrame:
     shaped = one.frame.selectExpr(*_select(one, job))
     if observation is None:
         shaped = shaped.where(f"{TIME} is not null")
@@ -130,7 +133,7 @@ def _batch(plan: JoinsPlan, job: Job, one: Input, observation: Any) -> Any:
     return matches if observation is None else observed(matches, observation)
 
 
-def _stream(plan: JoinsPlan, job: Job, one: Input) -> Any:
+def _stream(plan: JoinsPlan, job: Job, one: Input) -> DataFrame:
     """Documents, and the files of a table that is watched."""
     select = _select(one, job)
     if one.has_ahead:
@@ -160,5 +163,5 @@ def _stream(plan: JoinsPlan, job: Job, one: Input) -> Any:
     return documents.unionByName(files, allowMissingColumns=True)
 
 
-def _shown(plan: JoinsPlan, job: Job, matches: Any) -> Any:
+def _shown(plan: JoinsPlan, job: Job, matches: DataFrame) -> DataFrame:
     return matches.select(*job.schema.names[: len(plan.schema)]).toDF(*plan.schema.names)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray
 from perseid.engines.contract import Rows
 
 OF_TYPE = "events of "
 """The prefix of the counters of one type each."""
 
 
-def count_by_type(rows: Rows, types: Sequence[str], counted: Any = None) -> list[int]:
+def count_by_type(rows: Rows, types: Sequence[str], counted: BoolArray | None = None) -> list[int]:
     """Events of each type, without punctuation rows; ``counted`` masks those that are copies of others."""
     if not types:
         return []

@@ -20,7 +20,7 @@ from perseid.engines.contract import Clock, Engine, Rows
 from perseid.engines.counters import OF_A_BATCH
 from perseid.engines.hashing import identities
 from perseid.errors import VersionMismatchError
-from perseid.local.tables import read_table, type_codes
+from perseid.local.tables import Column, read_table, type_codes
 from perseid.semantics.values import Relation
 from perseid.spark.type_counts import OF_TYPE, count_by_type
 
@@ -88,14 +88,14 @@ class Job(Sent):
     """Computed columns: the text of their expression, and their name here."""
     columns: Mapping[str, str]
     """Columns of the data that come along, and their name here."""
-    schema: Any
+    schema: pa.Schema
     counted: bool
     dedupe: bool = False
     one_kind: bool = False
     """All rows are of the one type that steps name, so their types need not come along."""
     identity: str | None = None
     """The column of the data that is the identity too; None where identity is a column of its own."""
-    relations: Mapping[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    relations: Mapping[str, list[tuple[object, ...]]] = field(default_factory=dict)
     types: tuple[str, ...] = ()
     """Event types whose rows are counted."""
     version: str = __version__
@@ -191,6 +191,6 @@ class Job(Sent):
         return pa.concat_tables([whole, pa.table([single[f.name] for f in self.schema], schema=self.schema)])
 
 
-def _whole(column: Any) -> Any:
+def _whole(column: Column) -> Column:
     """A column in one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

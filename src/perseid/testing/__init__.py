@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perseid.api import Pattern
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["assert_matches"]
 
 
-def assert_matches(pattern: Pattern, events: Any, number: int, key: object = None) -> None:
+def assert_matches(pattern: Pattern, events: object, number: int, key: object = None) -> None:
     """Assert how many matches there are; where they are too few, the message says why."""
     found = pattern.match(events)
     if len(found) == number:

@@ -51,8 +51,8 @@ class PatternCase:
     why: str
     horizon: int | None = None
     strictly_later: bool = False
-    relations: Mapping[str, tuple[tuple[Any, ...], ...]] | None = None
-    bound: Mapping[str, Any] | None = None
+    relations: Mapping[str, tuple[tuple[object, ...], ...]] | None = None
+    bound: Mapping[str, object] | None = None
     source: str = ""
 
 
@@ -142,7 +142,7 @@ def _seconds(text: str) -> int:
     return int(Decimal(text) * SECOND)
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     text = text.strip()
     if text in ("null", "true", "false"):
         return {"null": None, "true": True, "false": False}[text]

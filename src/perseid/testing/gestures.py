@@ -9,11 +9,11 @@ frames come in the opposite order.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import FloatArray, IntArray
 from perseid.viz.skeletons import Detected, Posed, draw_skeletons
 
 CYCLE = 12
@@ -43,9 +43,9 @@ BENT_FRAME, BEND = 3, 60.0
 _KINDS = {"head": "Head", "right_hand": "RightHand", "right_elbow": "RightElbow", "right_shoulder": "RightShoulder"}
 
 
-def body_parts() -> list[dict[str, Any]]:
+def body_parts() -> list[dict[str, object]]:
     """The changes that every body begins with: its joints, each with its four attributes that no frame sets."""
-    changes: list[dict[str, Any]] = [{"change": "create", "element": "body", "kind": "Body"}]
+    changes: list[dict[str, object]] = [{"change": "create", "element": "body", "kind": "Body"}]
     for joint in JOINTS:
         changes.append({"change": "create", "element": joint, "kind": _KINDS.get(joint, "OtherJoint")})
         changes.append({"change": "link", "element": "body", "kind": "joint", "target": joint})
@@ -76,7 +76,7 @@ def traces(bodies: int, frames: int, *, seed: int = 0, backward: bool = False, r
         degrees += np.clip(random.normal(0.0, 1.5, shape), -4.0, 4.0)
     bend = np.where(step == BENT_FRAME, BEND, 0.0)
     began = int(BEGIN.timestamp()) * 1_000_000
-    columns: dict[str, Any] = {
+    columns: dict[str, pa.Array] = {
         "person": pa.array(np.broadcast_to(np.arange(bodies, dtype=np.int64), shape).reshape(-1)),
         "ts": pa.array(np.repeat(began + np.arange(frames) * (1_000_000 // FRAMES_PER_SECOND), bodies)).cast(
             pa.timestamp("us", "UTC")
@@ -92,14 +92,16 @@ def traces(bodies: int, frames: int, *, seed: int = 0, backward: bool = False, r
     return pa.table(columns)
 
 
-def phases(bodies: int, seed: int) -> Any:
+def phases(bodies: int, seed: int) -> IntArray:
     """Where in the cycle each body begins; the first at its start."""
     found = np.random.default_rng((seed, bodies)).integers(0, CYCLE, bodies)
     found[:1] = 0
     return found
 
 
-def _joint(joint: str, place: tuple[float, float], degrees: Any, bend: Any) -> tuple[Any, Any]:
+def _joint(
+    joint: str, place: tuple[float, float], degrees: FloatArray, bend: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Where a joint is in each frame, of a body of middle height."""
     reach = dict(ARM)
     if joint not in reach:
@@ -134,10 +136,10 @@ def _gestures(steps: list[int], backward: bool) -> int:
     return sum(step == first and at + 7 < len(steps) for at, step in enumerate(steps))
 
 
-def filmstrip(frames: pa.Table, person: int, events: pa.Table, gestures: list[dict[str, Any]]) -> str:
+def filmstrip(frames: pa.Table, person: int, events: pa.Table, gestures: list[dict[str, object]]) -> str:
     """One body frame by frame as SVG: the postures it takes, and the gestures, which have ``began`` and ``ended``."""
     rows = sorted((row for row in frames.to_pylist() if row["person"] == person), key=lambda row: row["ts"])
-    told: dict[Any, list[tuple[str, str]]] = {}
+    told: dict[object, list[tuple[str, str]]] = {}
     for event in events.to_pylist():
         if event["person"] == person:
             change, query = event["_type"].split()

@@ -5,7 +5,7 @@ Everything follows from a seed. Chains are short, so that all worlds can be coun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeAlias
@@ -36,7 +36,7 @@ from perseid.semantics.events import Event
 from perseid.semantics.hidden import HiddenMarkov, hidden_markov
 from perseid.testing.random_patterns import SECOND, TYPES, SeededChooser, make_pattern
 
-Row: TypeAlias = "dict[str, Any]"
+Row: TypeAlias = Mapping[str, Any]
 UNASKED = "X"
 """A type of events that patterns do not name."""
 _INFERENCES = (FILTER, Inference("lag", 1), Inference("lag", 2), Inference("smooth"))
@@ -239,7 +239,7 @@ class _Maker:
             for l_ in [0, 1] if "l" in of and chance.random() < 0.6 else [0]:
                 self.chain(self.streams[-1], {"k": k, "l": l_}, values)
 
-    def chain(self, stream: Stream, key: dict[str, Any], values: list[int]) -> None:
+    def chain(self, stream: Stream, key: Mapping[str, int | None], values: list[int]) -> None:
         if stream.known is Known.CERTAIN:
             self.certain_events(stream.type, key["k"], values)
             return

@@ -6,10 +6,10 @@ and plain seeded randomness (which is faster, for very long runs).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -52,7 +52,7 @@ class SeededChooser:
 class _DrawnChooser:
     """Decisions from hypothesis; the first option of a list and the smallest number are the simplest."""
 
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+    def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
 
     def pick(self, options: Sequence[T]) -> T:
@@ -263,7 +263,7 @@ def make_events(chooser: Chooser, longest: int = 9) -> list[Event]:
 
 
 @st.composite
-def core_patterns(draw: Callable[[st.SearchStrategy[Any]], Any]) -> CorePattern:
+def core_patterns(draw: st.DrawFn) -> CorePattern:
     """Random patterns with a meaning, for hypothesis."""
     pattern = make_pattern(_DrawnChooser(draw))
     assume(pattern is not None)
@@ -272,7 +272,7 @@ def core_patterns(draw: Callable[[st.SearchStrategy[Any]], Any]) -> CorePattern:
 
 
 @st.composite
-def event_streams(draw: Callable[[st.SearchStrategy[Any]], Any], longest: int = 9) -> list[Event]:
+def event_streams(draw: st.DrawFn, longest: int = 9) -> list[Event]:
     """Random streams, for hypothesis."""
     return make_events(_DrawnChooser(draw), longest)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from perseid.compile import threads as th
 from perseid.lang.printer import print_kind
@@ -22,7 +22,7 @@ Cause = Literal["must", "window", "count", "strict", "until", "absence", "end", 
 class Attempt:
     """One start, how far it came and why no further."""
 
-    key: Mapping[str, Any]
+    key: Mapping[str, object]
     start: Event
     bound: tuple[tuple[str, Event], ...]
     """The steps it found events for, by their names, in order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.errors import nearest
@@ -81,7 +80,7 @@ def _missing_keys(pattern: c.CorePattern, census: Census) -> Iterator[str]:
             yield f"{which} {'.'.join(path.parts)}: all events without one are a partition of their own."
 
 
-def unknown_key(wanted: Mapping[str, Any], keys: Iterable[Mapping[str, Any]]) -> str:
+def unknown_key(wanted: Mapping[str, object], keys: Iterable[Mapping[str, object]]) -> str:
     """No event has the key that was asked for; these there are."""
     given = pairs(wanted)
     there = list(dict.fromkeys(pairs({name: key[name] for name in wanted}) for key in keys))

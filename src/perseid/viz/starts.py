@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from perseid.compile import threads as th
 from perseid.semantics.contexts import END_OF_TIME, Simulation
@@ -21,7 +20,7 @@ _NOT_FOLLOWED = Verdict("not followed", "its ways were too many to follow them a
 class Starts:
     """Every event that could be a first one, and what became of it."""
 
-    def __init__(self, walk: Walk, key: Mapping[str, Any], allowed: int) -> None:
+    def __init__(self, walk: Walk, key: Mapping[str, object], allowed: int) -> None:
         self.walk, self.key, self.allowed = walk, key, allowed
         self.attempts: list[Attempt] = []
         self.reached: Counter[int] = Counter()

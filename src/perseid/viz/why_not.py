@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.compile.plan_matcher import plan_matcher
@@ -36,19 +36,33 @@ _HIDDEN: tuple[Reason, ...] = ("matched", "skipped", "used", "not followed")
 """Attempts that explain nothing by themselves are shown last."""
 
 
+class _Waiting(TypedDict):
+    step: str
+    event: str
+    bound: int | None
+
+
+class FunnelRow(_Waiting):
+    """How many attempts ended at a step for one reason."""
+
+    ended: int
+    reason: Reason | None
+    why: str
+
+
 @dataclass(frozen=True)
 class WhyNot:
     """How far attempts got; printing it is the point."""
 
     pattern: str
-    key: Mapping[str, Any] | None
+    key: Mapping[str, object] | None
     matches: int
     """Matches of these partitions, without those that were suppressed."""
     suppressed: int
     events: int
     partitions: int
     attempts: tuple[Attempt, ...]
-    funnel: list[dict[str, Any]]
+    funnel: list[FunnelRow]
     """A row for each step and each reason that ended attempts there: step, event, bound, ended, reason, why."""
     notes: tuple[str, ...]
     """What is wrong with the data or the names, where that can be told."""
@@ -145,7 +159,7 @@ def why_not(
     key: object = None,
     strictly_later: bool = False,
     dedupe: bool = False,
-    relations: Mapping[str, Any] | None = None,
+    relations: Mapping[str, Iterable[Iterable[object]]] | None = None,
     shown: int = SHOWN,
     max_work: int = MAX_WORK,
     said: Sequence[str] = (),
@@ -183,7 +197,7 @@ def why_not(
     )
 
 
-def key_of(pattern: c.CorePattern, key: object) -> dict[str, Any] | None:
+def key_of(pattern: c.CorePattern, key: object) -> dict[str, object] | None:
     """A key as people give it, a value, a tuple or a dict, by the names of ``partition by``."""
     if key is None:
         return None
@@ -229,7 +243,7 @@ class _Question:
         plan: Plan,
         own: PatternPlan,
         events: Sequence[Event],
-        wanted: Mapping[str, Any] | None,
+        wanted: Mapping[str, object] | None,
         max_work: int,
     ) -> None:
         self.plan, self.own, self.wanted = plan, own, wanted
@@ -238,7 +252,7 @@ class _Question:
         self.attempts: list[Attempt] = []
         self.reached: Counter[int] = Counter()
         self.types: Counter[str] = Counter()
-        self.keys: dict[object, dict[str, Any]] = {}
+        self.keys: dict[object, dict[str, object]] = {}
         self.events = self.partitions = self.found = self.bounded = 0
         self.work = max_work
 
@@ -287,15 +301,15 @@ class _Question:
             )
 
 
-def _funnel(own: PatternPlan, attempts: Sequence[Attempt], reached: Counter[int]) -> list[dict[str, Any]]:
+def _funnel(own: PatternPlan, attempts: Sequence[Attempt], reached: Counter[int]) -> list[FunnelRow]:
     ended: dict[str | None, Counter[tuple[Reason, str]]] = {}
     for attempt in attempts:
         if not attempt.matched:
             ended.setdefault(attempt.waited_for, Counter())[attempt.reason, attempt.why] += 1
-    rows: list[dict[str, Any]] = []
+    rows: list[FunnelRow] = []
 
     def add(label: str | None, step: str, event: str, bound: int | None) -> None:
-        base = {"step": step, "event": event, "bound": bound}
+        base: _Waiting = {"step": step, "event": event, "bound": bound}
         reasons = ended.pop(label, Counter()).most_common()
         rows.extend({**base, "ended": number, "reason": reason, "why": why} for (reason, why), number in reasons)
         if not reasons:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from perseid.lang.printer import print_duration, print_string
 from perseid.semantics import values as v
@@ -41,7 +40,7 @@ def many(number: int, one: str, more: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
-def pairs(values: Mapping[str, Any]) -> str:
+def pairs(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
 
 

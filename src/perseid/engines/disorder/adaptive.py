@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perseid.engines.arrays import Int8Array, IntArray
 from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.disorder.state import BARS, PARTS, Delays, read_state, write_state
 from perseid.engines.sequence.stream import Shard, newest_before, run
@@ -21,6 +22,7 @@ from perseid.engines.sequence.stream import Shard, newest_before, run
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
     from perseid.engines.disorder.strategy import Adaptive
+    from perseid.engines.sequence.stream import Given
 
 ENOUGH = 200
 """Events from which on their delays say something."""
@@ -61,11 +63,11 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
 class Punctual(Shard):
     """A shard that judges what is late by the frontier there was before its rows came, and searches up to the new one."""
 
-    def __init__(self, *given: Any, watermark: int | None) -> None:
+    def __init__(self, *given: *Given, watermark: int | None) -> None:
         self.watermark = watermark
         super().__init__(*given)
 
-    def _behind(self, rows: Rows) -> Any:
+    def _behind(self, rows: Rows) -> Int8Array:
         behind, before = np.zeros(len(rows), np.int8), self.clock.before
         if before is not None and not self.clock.ended:
             behind[rows.time <= before] = Late.BEHIND_FRONTIER
@@ -78,7 +80,7 @@ def _latest(*times: int | None) -> int | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def _measured(delays: Delays, time: Any) -> Delays:
+def _measured(delays: Delays, time: IntArray) -> Delays:
     """The histogram with these events in it."""
     if not len(time):
         return delays
@@ -90,7 +92,7 @@ def _measured(delays: Delays, time: Any) -> Delays:
     return Delays(tuple(counts.tolist()), max(newest, int(time.max())))
 
 
-def _bar(behind: Any) -> Any:
+def _bar(behind: IntArray) -> IntArray:
     """Which bar a delay belongs to: none of its own for no delay, then a quarter of a power of two each."""
     whole = np.maximum(behind, 1).astype(np.float64)
     mantissa, exponent = np.frexp(whole)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perseid.compile import program as p
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.budget import SearchBudget
 from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.disorder import assembly as a
@@ -31,6 +32,7 @@ from perseid.errors import SearchBudgetError
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
+    from perseid.engines.sequence.stream import Given
 
 
 def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
@@ -49,12 +51,12 @@ class Assembling(Shard):
     early = False
     """What is told may have to be taken back."""
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *given: *Given) -> None:
         super().__init__(*given)
-        self.moments: dict[str, Any] = {}
+        self.moments: dict[str, IntArray] = {}
         """By pattern: of each match the arrival at which it was told, or taken back."""
 
-    def _ready(self) -> Any:
+    def _ready(self) -> BoolArray:
         return np.ones(len(self.rows), bool)
 
     def _found(self, numbered: Numbered, name: str, placed: Placed) -> Found:
@@ -109,7 +111,7 @@ class Times:
     early: bool
     """What is told may have to be taken back."""
 
-    def by_arrival(self, count: int) -> tuple[Any, Any]:
+    def by_arrival(self, count: int) -> tuple[IntArray, IntArray]:
         """What is due, and what is sure, at each arrival and after the last."""
         due, sure = (np.full(count + 1, time, np.int64) for time in (self.due, self.sure))
         if self.sure == y.FOREVER:
@@ -118,8 +120,8 @@ class Times:
 
 
 def assembled(
-    numbered: Numbered, batch: Batch, placed: Placed, came_before: Any, times: Times, budget: SearchBudget
-) -> tuple[Raw, Any, y.Arrays]:
+    numbered: Numbered, batch: Batch, placed: Placed, came_before: BoolArray, times: Times, budget: SearchBudget
+) -> tuple[Raw, IntArray, y.Arrays]:
     """What the kernel finds, and of each match when."""
     order = np.argsort(~came_before, kind="stable").astype(np.int64)
     clocks, sure = times.by_arrival(len(order))
@@ -140,7 +142,7 @@ def assembled(
     return *room.said(numbered), room.arrays
 
 
-def placed_keys(placed: Placed) -> tuple[Any, Any]:
+def placed_keys(placed: Placed) -> tuple[IntArray, IntArray]:
     """Where the events of each key begin, and the key of each event, as the kernel takes them."""
     offsets, keys = (np.ascontiguousarray(x, np.int64) for x in (placed.offsets, placed.partition))
     return offsets, keys
@@ -151,12 +153,12 @@ class Room:
     """What the kernel works in, and what it is told of every event when that is seen."""
 
     arrays: y.Arrays
-    work: Any
-    masks: Any
-    fitting: Any
+    work: IntArray
+    masks: IntArray
+    fitting: IntArray
     """By event: the bits of the slots that it fits by itself."""
 
-    def said(self, numbered: Numbered) -> tuple[Raw, Any]:
+    def said(self, numbered: Numbered) -> tuple[Raw, IntArray]:
         """The matches that were told or taken back, and of each when; not those that wait."""
         space, work = self.arrays.space, self.work
         waiting = int(work[work[a.H_HEAP]]) if work[a.H_WAITING] else y.FOREVER
@@ -168,7 +170,12 @@ class Room:
 
 
 def with_room(
-    numbered: Numbered, batch: Batch, sizes: Any, early: bool, run_kernel: Callable[[Room], int], budget: SearchBudget
+    numbered: Numbered,
+    batch: Batch,
+    sizes: IntArray,
+    early: bool,
+    run_kernel: Callable[[Room], int],
+    budget: SearchBudget,
 ) -> Room:
     """Run a kernel with as much room as it turns out to need: what it ran in. ``sizes`` are the events of each key."""
     # Room that is not written to costs nothing, and a kernel that has too little is asked again from the start.
@@ -189,7 +196,7 @@ def with_room(
         arrays = arrays._replace(space=space, reals=reals)
 
 
-def slots_of(numbered: Numbered, arrays: y.Arrays) -> Any:
+def slots_of(numbered: Numbered, arrays: y.Arrays) -> IntArray:
     """By event: the bits of the slots that it fits by itself."""
     found = np.zeros(arrays.events.shape[1], np.int64)
     for slot, step in enumerate(steps_of(numbered.pattern.programs[0])):
@@ -199,7 +206,7 @@ def slots_of(numbered: Numbered, arrays: y.Arrays) -> Any:
     return found
 
 
-def _exceeded(numbered: Numbered, sizes: Any, work: Any, budget: SearchBudget) -> SearchBudgetError:
+def _exceeded(numbered: Numbered, sizes: IntArray, work: IntArray, budget: SearchBudget) -> SearchBudgetError:
     """The error for the key whose budget is used up."""
     key = int(work[a.H_SPENT]) - 1
     main, events = int(work[a.H_MAINS] + key * (a.MAIN_HEAD + 2 * work[a.H_SLOTS])), int(sizes[key])
@@ -208,7 +215,9 @@ def _exceeded(numbered: Numbered, sizes: Any, work: Any, budget: SearchBudget) -
     return SearchBudgetError(numbered.pattern.name, "steps", budget.steps(events), events)
 
 
-def work_space(numbered: Numbered, fitting: Any, sizes: Any, matches: int, budget: SearchBudget, *, early: bool) -> Any:
+def work_space(
+    numbered: Numbered, fitting: IntArray, sizes: Any, matches: int, budget: SearchBudget, *, early: bool
+) -> IntArray:
     """Room for chains, picks, and so many matches that wait or were told."""
     keys = len(sizes)
     body = numbered.pattern.programs[0]

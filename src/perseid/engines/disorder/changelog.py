@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Clock, Rows
 from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.engines.sequence.output import cast_column, joined
@@ -26,11 +27,11 @@ def changes(before: pa.Table, now: pa.Table, revision: int, horizon: int | None,
     return joined((marked(rows, op, number, horizon, schema) for rows, op, number in parts), schema)
 
 
-def _among(rows: pa.Table, others: pa.Table) -> Any:
+def _among(rows: pa.Table, others: pa.Table) -> pa.ChunkedArray:
     return pc.is_in(_named(rows), value_set=_named(others))
 
 
-def _named(rows: pa.Table) -> Any:
+def _named(rows: pa.Table) -> pa.ChunkedArray:
     texts = (rows[name].cast(pa.int64()).cast(pa.string()) if name == "end" else rows[name] for name in _NAMED_BY)
     return pc.binary_join_element_wise(*texts, "\0", null_handling="replace", null_replacement="")
 
@@ -61,7 +62,7 @@ def fitted(told: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def horizon_of(before: int | None, rows: Rows, late: Any, clock: Clock) -> int | None:
+def horizon_of(before: int | None, rows: Rows, late: IntArray | Sequence[int], clock: Clock) -> int | None:
     """Up to when what has come is taken for all there is: the newest event that was accepted, or the watermark."""
     if clock.ended:
         return None
@@ -79,7 +80,7 @@ def counted(out: pa.Table) -> dict[str, int]:
     """What was told and what was taken back."""
     new = pc.equal(out[OP], "+")
     matches = pc.and_(new, pc.equal(out["kind"], "match"))
-    sums: dict[str, Any] = {
+    sums: dict[str, pa.Scalar] = {
         "matches": pc.sum(matches),
         "timed_out": pc.sum(pc.and_not(new, matches)),
         "retracted": pc.sum(pc.invert(new)),

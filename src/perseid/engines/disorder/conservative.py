@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray, Int8Array, IntArray
 from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.disorder.strategy import OF_ALL, OF_KEY
@@ -28,6 +29,7 @@ from perseid.engines.sequence.stream import Shard, newest_before, next_wake, run
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
     from perseid.engines.disorder.strategy import Conservative
+    from perseid.engines.sequence.plan import SequencePlan
 
 NONE = y.NONE
 
@@ -43,16 +45,17 @@ class Promises:
     everywhere: Mapping[str, int]
     """By name: what was promised about every key; the empty name stands for all of them."""
 
-    def codes(self, rows: Rows) -> Any:
+    def codes(self, rows: Rows) -> IntArray:
         """The number of each row's name; -1 for null, -2 for one that nobody waits for."""
         places = {name: i for i, name in enumerate(self.names)}
         if self.source is None:
             by_kind = [places.get(name, -2) for name in rows.kind_names]
-            return np.array([*by_kind, -1], np.int64)[rows.kinds]
+            codes: IntArray = np.array([*by_kind, -1], np.int64)[rows.kinds]
+            return codes
         found = whole(rows.columns[self.source]).to_pylist()
         return np.array([-1 if name is None else places.get(str(name), -2) for name in found], np.int64)
 
-    def reach(self, rows: Rows) -> tuple[Any, Any]:
+    def reach(self, rows: Rows) -> tuple[IntArray, IntArray]:
         """By row: up to when its key is complete, and up to when none of its own name may come."""
         both = join_rows(self.of_keys, rows)
         (keys,) = both.keys.values()
@@ -87,7 +90,7 @@ class Promises:
         both = join_rows(take_rows(self.of_keys, np.flatnonzero(self.of_keys.time > now)), take_rows(rows, chosen))
         return replace(self, of_keys=take_rows(both, self._newest(both)), everywhere=everywhere)
 
-    def _newest(self, rows: Rows) -> Any:
+    def _newest(self, rows: Rows) -> IntArray:
         """Of each key and name the newest promise."""
         (keys,) = rows.keys.values()
         arrangement = arrange([comparable(key) for key in keys.values()], rows.time, [], None)
@@ -143,8 +146,8 @@ class Promised(Shard):
 
     def __init__(
         self,
-        plan: Any,
-        kept: Any,
+        plan: SequencePlan,
+        kept: events.Kept,
         rows: Rows,
         clock: Clock,
         fed: Rows | None = None,
@@ -157,7 +160,7 @@ class Promised(Shard):
         super().__init__(plan, kept, rows, clock, fed)
         self.idle = self.idle and not moved
 
-    def _behind(self, rows: Rows) -> Any:
+    def _behind(self, rows: Rows) -> Int8Array:
         """What came with a promise may have come before it: only those that were known are held against a row."""
         _, own = self.known_before.reach(rows)
         behind = super()._behind(rows)
@@ -165,18 +168,19 @@ class Promised(Shard):
         return behind
 
     @cached_property
-    def complete(self) -> Any:
+    def complete(self) -> IntArray:
         """By row: up to when its key is."""
         return self.promised.reach(self.rows)[0]
 
     @cached_property
-    def complete_before(self) -> Any:
+    def complete_before(self) -> IntArray:
         return self.known_before.reach(self.rows)[0]
 
-    def _ready(self) -> Any:
-        return super()._ready() | (self.rows.time <= self.complete)
+    def _ready(self) -> BoolArray:
+        ready: BoolArray = super()._ready() | (self.rows.time <= self.complete)
+        return ready
 
-    def _horizons(self, order: Any, offsets: Any, *, before: bool = False) -> Any:
+    def _horizons(self, order: IntArray, offsets: IntArray, *, before: bool = False) -> IntArray:
         known = super()._horizons(order, offsets, before=before)
         some = np.diff(offsets) > 0
         first = order[offsets[:-1][some]]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.disorder.assemble import Assembling
 from perseid.engines.disorder.assembly import TAKEN_BACK
@@ -25,6 +26,7 @@ from perseid.engines.sequence.stream import newest_before, run
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
+    from perseid.engines.sequence.stream import Given
 
 TOLD, RETRACTED = 1, 2
 """The revisions a match can have."""
@@ -36,7 +38,7 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
     inner = plan.searched(schema=without_changes(plan.schema), order=plan.strategy.name)
     shards: list[Telling] = []
 
-    def make(*given: Any) -> Telling:
+    def make(*given: *Given) -> Telling:
         shards.append(Telling(before.horizon, *given))
         return shards[0]
 
@@ -56,7 +58,7 @@ class Telling(Assembling):
 
     early = True
 
-    def __init__(self, told: int | None, *given: Any) -> None:
+    def __init__(self, told: int | None, *given: *Given) -> None:
         super().__init__(*given)
         self.told = told
 
@@ -67,10 +69,11 @@ class Telling(Assembling):
         return int(self.rows.time[self.old :].max(initial=self._told(now)))
 
 
-def _changes(rows: pa.Table, moments: Any) -> Iterator[tuple[pa.Table, str, int]]:
+def _changes(rows: pa.Table, moments: IntArray | None) -> Iterator[tuple[pa.Table, str, int]]:
     """What was told and what was taken back; nothing is said of what was both in one call."""
     if not rows.num_rows:
         return
+    assert moments is not None
     if (moments > TAKEN_BACK).all():
         yield rows, "+", TOLD
         return

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import pyarrow as pa
+
 from perseid.compile.plan import Plan
 from perseid.engines.disorder.schema import with_changes
 from perseid.engines.disorder.slots import refuse_unassembled
@@ -31,7 +33,7 @@ def make_plan(
     types: Mapping[str, t.Type],
     *,
     strategy: Strategy,
-    arrow: Mapping[str, Any] | None = None,
+    arrow: Mapping[str, pa.DataType] | None = None,
     strictly_later: bool = False,
 ) -> DisorderPlan:
     """Number every pattern as for any stream; where matches may be taken back their rows say so."""

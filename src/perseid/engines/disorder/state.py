@@ -135,7 +135,7 @@ def _facts(facts: Any) -> bool:
     )
 
 
-def _histogram(counts: Any) -> bool:
+def _histogram(counts: object) -> bool:
     return (
         isinstance(counts, list)
         and len(counts) == BARS
@@ -152,7 +152,7 @@ def _tables(tables: tuple[pa.RecordBatch, ...]) -> bool:
     return len(tables) == 1 or _told(tables[1])
 
 
-def _parts(facts: Any, tables: tuple[pa.RecordBatch, ...]) -> bool:
+def _parts(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]) -> bool:
     """Has it only what its strategy looks at, and lets go?"""
     there = {
         "aggressive": len(tables) > 1,

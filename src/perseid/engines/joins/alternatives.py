@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.construction import nodes_by_side
-from perseid.engines.joins.entries import Entries
+from perseid.engines.joins.entries import Entries, EntryNumbers
 from perseid.engines.joins.graph import Row
 
 
@@ -23,9 +24,9 @@ class FoundRows(Protocol):
     """The rows that a join finds, and the nodes they name."""
 
     @property
-    def rows(self) -> Any: ...
+    def rows(self) -> IntArray: ...
     @property
-    def nodes(self) -> Any: ...
+    def nodes(self) -> IntArray: ...
 
 
 class RegisteredEntries(Protocol):
@@ -48,13 +49,13 @@ class Alternatives:
         """By family: the number of its alternatives' prefixes; families with one number evaluate the same predicate."""
         self._numbers: dict[tuple[int, ...], int] = {}
         """By the prefixes of a disjunction: its number."""
-        self._pending: list[tuple[Any, Any]] = []
+        self._pending: list[tuple[IntArray, IntArray]] = []
         """Families that were added since the last lookup: they are sorted in once for all of them."""
 
     def __bool__(self) -> bool:
         return len(self._entries) > 0 or bool(self._pending)
 
-    def add(self, entries: Any, prefixes: Any) -> None:
+    def add(self, entries: IntArray, prefixes: IntArray) -> None:
         """Add families: a row of entries each, in the order of the alternatives, and the prefix each of them ends at."""
         if entries.size:
             self._pending.append((entries, prefixes))
@@ -73,7 +74,7 @@ class Alternatives:
         new = [self._numbers.setdefault(row, len(self._numbers)) for row in rows]
         self._disjunctions = np.concatenate([self._disjunctions, np.array(new, np.int64)])
 
-    def families(self, entries: Any) -> Any:
+    def families(self, entries: EntryNumbers) -> IntArray:
         """By entry: its family, or -1."""
         if not self:
             return np.full(len(entries), -1, np.int64)
@@ -81,7 +82,7 @@ class Alternatives:
         at = np.minimum(np.searchsorted(self._entries, entries), len(self._entries) - 1)
         return np.where(self._entries[at] == entries, self._families[at], -1)
 
-    def disjunctions(self, entries: Any) -> Any:
+    def disjunctions(self, entries: EntryNumbers) -> IntArray:
         """By entry: the number of the disjunction that its family evaluates, from 1; 0 where it has no alternatives."""
         families = self.families(entries)
         if not self:
@@ -93,13 +94,15 @@ class Alternatives:
 class Merged:
     """Which of the entries that were found are notifications of their own."""
 
-    kept: Any
+    kept: BoolArray
     """By place: True for the first alternative that finds a notification, and for all that have no alternatives."""
     also: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """By place of one that is kept: the places of other alternatives that find the same."""
 
 
-def merge_alternatives(joined: FoundRows, subscriptions: RegisteredEntries, pair: Any, entry: Any) -> Merged | None:
+def merge_alternatives(
+    joined: FoundRows, subscriptions: RegisteredEntries, pair: IntArray, entry: EntryNumbers
+) -> Merged | None:
     """Merge alternatives that find the same pair of documents and the same nodes; None where nothing has alternatives.
 
     ``pair`` and ``entry`` are the rows that were found and the entries they are due to, one beside the other.
@@ -110,7 +113,7 @@ def merge_alternatives(joined: FoundRows, subscriptions: RegisteredEntries, pair
     places = np.flatnonzero(families >= 0)
     if not len(places):
         return None
-    found: dict[tuple[Any, ...], list[int]] = {}
+    found: dict[tuple[object, ...], list[int]] = {}
     for place in _repeated(joined, families, pair, entry, places).tolist():
         row = joined.rows[pair[place]]
         sides = nodes_by_side(subscriptions.numbers.row(int(entry[place])), nodes_of(joined, int(pair[place])))
@@ -125,7 +128,7 @@ def merge_alternatives(joined: FoundRows, subscriptions: RegisteredEntries, pair
     return Merged(kept, also)
 
 
-def _repeated(joined: FoundRows, families: Any, pair: Any, entry: Any, places: Any) -> Any:
+def _repeated(joined: FoundRows, families: IntArray, pair: IntArray, entry: EntryNumbers, places: IntArray) -> IntArray:
     """The places whose family finds their pair of documents more than once, by family and pair.
 
     Within these they are in the order of the entries, in which the alternatives are written: the first one is kept.

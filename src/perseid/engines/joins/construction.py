@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 from xml.parsers import expat
 
 from perseid.engines.joins.graph import Row
@@ -107,7 +106,7 @@ class _Builder:
         else:
             content.append(text)
 
-    def end(self, _: Any) -> None:
+    def end(self, _: str) -> None:
         name, attributes, content = self._open.pop()
         made = Element(name, attributes, tuple(content))
         (self._open[-1][2] if self._open else self.over).append(made)

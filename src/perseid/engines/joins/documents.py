@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.joiner import Bindings
 from perseid.engines.joins.layout import MAX_SLOTS
@@ -29,11 +29,11 @@ def key_of(chain: Chain) -> int:
     return (int.from_bytes(digest) >> 1) & ~((1 << _HEIGHT_BITS) - 1) | chain.height
 
 
-def heights_of(keys: Any) -> Any:
+def heights_of(keys: IntArray) -> IntArray:
     return keys & ((1 << _HEIGHT_BITS) - 1)
 
 
-def keys_of(chains: Iterable[Chain]) -> Any:
+def keys_of(chains: Iterable[Chain]) -> IntArray:
     """The keys of chains; that they differ is looked at."""
     keys = np.array([key_of(chain) for chain in chains], np.int64)
     if len(np.unique(keys)) < len(keys):
@@ -43,7 +43,7 @@ def keys_of(chains: Iterable[Chain]) -> Any:
     return keys
 
 
-def as_columns(bindings: Bindings, keys: Any, count: int) -> tuple[Any, dict[str, Any]]:
+def as_columns(bindings: Bindings, keys: IntArray, count: int) -> tuple[IntArray, dict[str, pa.Array]]:
     """What was found in so many documents: which of them have anything in them, and their columns."""
     rows = np.bincount(bindings.documents, minlength=count)
     chains = keys[bindings.chains] if len(bindings.chains) else np.zeros(0, np.int64)
@@ -60,7 +60,9 @@ def as_columns(bindings: Bindings, keys: Any, count: int) -> tuple[Any, dict[str
     }
 
 
-def known_only(columns: Mapping[str, Any], keys: Mapping[int, int]) -> tuple[Any, dict[str, Any]]:
+def known_only(
+    columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]
+) -> tuple[IntArray, dict[str, pa.ListArray]]:
     """Of documents, only the rows of chains that somebody here asks for: which have any, and their columns."""
     chains = np.asarray(columns[CHAINS].flatten())
     rows = np.diff(np.asarray(columns[CHAINS].offsets))
@@ -80,7 +82,7 @@ def known_only(columns: Mapping[str, Any], keys: Mapping[int, int]) -> tuple[Any
     }
 
 
-def as_bindings(columns: Mapping[str, Any], keys: Mapping[int, int]) -> Bindings:
+def as_bindings(columns: Mapping[str, pa.ListArray], keys: Mapping[int, int]) -> Bindings:
     """Documents as the joiner takes them; all chains are known."""
     chains = np.asarray(columns[CHAINS].flatten())
     rows = np.diff(np.asarray(columns[CHAINS].offsets))
@@ -96,12 +98,13 @@ def as_bindings(columns: Mapping[str, Any], keys: Mapping[int, int]) -> Bindings
     )
 
 
-def _ranges(begins: Any, lengths: Any) -> Any:
+def _ranges(begins: IntArray, lengths: IntArray) -> IntArray:
     """All places from each beginning on, so many."""
     ends = np.cumsum(lengths)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begins - (ends - lengths), lengths)
+    places: IntArray = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begins - (ends - lengths), lengths)
+    return places
 
 
-def _lists(lengths: Any, values: Any) -> Any:
+def _lists(lengths: IntArray, values: pa.Array) -> pa.ListArray:
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values)

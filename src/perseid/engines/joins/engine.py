@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import Int32Array, IntArray
 from perseid.engines.contract import Clock, Engine, Prepared, Rows, StateReport, Step
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.plan import BODIES, JoinsPlan, make_plan
@@ -29,7 +30,7 @@ FILE = "_file"
 @lru_cache(maxsize=4)
 def _reader(
     chains: tuple[Chain, ...], namespaces: tuple[tuple[str, str], ...], trusted: bool
-) -> tuple[ChainReader, Any]:
+) -> tuple[ChainReader, IntArray]:
     """One reader a process: it knows the names of the documents before."""
     from perseid.engines.joins.documents import keys_of
     from perseid.engines.joins.reading import ChainReader
@@ -37,7 +38,7 @@ def _reader(
     return ChainReader(chains, namespaces, trusted), keys_of(chains)
 
 
-def prepare(plan: JoinsPlan, columns: Mapping[str, Any]) -> Iterator[Prepared]:
+def prepare(plan: JoinsPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepared]:
     """Documents with what is asked for in them; those that have nothing of it do not go on."""
     from perseid.engines.joins.documents import as_columns
 
@@ -77,7 +78,7 @@ def _received(plan: JoinsPlan, rows: Rows) -> tuple[list[str], pa.Table]:
         own = np.flatnonzero(rows.control == 0)
         names = rows.columns[FILE].take(pa.array(np.flatnonzero(rows.control))).to_pylist()
     schema = kept_schema(plan)
-    made: list[Any] = [rows.time[own], rows.identity[own], np.zeros(len(own), np.int32)]
+    made: list[IntArray | Int32Array | pa.Array] = [rows.time[own], rows.identity[own], np.zeros(len(own), np.int32)]
     made += [columns[name].take(pa.array(own)).cast(kind) for name, kind in plan.found.items()]
     made += [columns[field.name].take(pa.array(own)).cast(field.type) for field in plan.columns]
     assert schema.names[:3] == [TIME, IDENTITY, EPOCH]

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.arrays import BoolArray, Int32Array, IntArray
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.values import extended
 
 T = TypeVar("T")
+EntryNumbers: TypeAlias = IntArray | Int32Array
+"""Numbers of entries: kept in 32 bits, computed in 64."""
 
 
 class _Owners(Protocol):
     """Names of one kind, by entry."""
 
-    def takes(self, names: Sequence[Any]) -> bool: ...
-    def extend(self, names: Sequence[Any]) -> None: ...
-    def at(self, places: Any) -> list[Any]: ...
-    def are(self, names: Collection[Any]) -> Any:
+    def takes(self, names: Sequence[object]) -> bool: ...
+    def extend(self, names: Sequence[object]) -> None: ...
+    def at(self, places: EntryNumbers) -> list[object]: ...
+    def are(self, names: Collection[object]) -> BoolArray:
         """By entry: is it one of some?"""
         ...
 
@@ -32,18 +35,18 @@ class _Numbers:
     def __init__(self) -> None:
         self.count, self.names = 0, np.zeros(0, np.int64)
 
-    def takes(self, names: Sequence[Any]) -> bool:
+    def takes(self, names: Sequence[object]) -> bool:
         return all(type(one) is int and -(1 << 63) <= one < 1 << 63 for one in names)
 
-    def extend(self, names: Sequence[Any]) -> None:
+    def extend(self, names: Sequence[object]) -> None:
         self.names = extended(self.names, self.count, np.array(names, np.int64))
         self.count += len(names)
 
-    def at(self, places: Any) -> list[Any]:
-        found: list[Any] = self.names[places].tolist()
+    def at(self, places: EntryNumbers) -> list[object]:
+        found: list[object] = self.names[places].tolist()
         return found
 
-    def are(self, names: Collection[Any]) -> Any:
+    def are(self, names: Collection[object]) -> BoolArray:
         return np.isin(self.names[: self.count], np.fromiter(names, np.int64, len(names)))
 
 
@@ -52,32 +55,33 @@ class _Texts:
 
     def __init__(self) -> None:
         self.count = 0
-        self.data: Any = np.zeros(0, np.uint8)
-        self.ends: Any = np.zeros(1, np.int64)
+        self.data: Any = np.zeros(0, np.uint8)  # a buffer too, which stubs of NumPy say from Python 3.12 on
+        self.ends: IntArray = np.zeros(1, np.int64)
 
-    def takes(self, names: Sequence[Any]) -> bool:
+    def takes(self, names: Sequence[object]) -> bool:
         return all(type(one) is str for one in names)
 
-    def extend(self, names: Sequence[Any]) -> None:
-        encoded = [_encoded(one) for one in names]
+    def extend(self, names: Sequence[object]) -> None:
+        encoded = [_encoded(one) for one in cast("Sequence[str]", names)]
         used = int(self.ends[self.count])
         self.data = extended(self.data, used, np.frombuffer(b"".join(encoded), np.uint8))
         ends = used + np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)))
         self.ends = extended(self.ends, self.count + 1, ends)
         self.count += len(names)
 
-    def at(self, places: Any) -> list[Any]:
+    def at(self, places: EntryNumbers) -> list[object]:
         data, ends = memoryview(self.data), self.ends
         return [
             str(data[begin:end], "utf-8", "surrogatepass")
             for begin, end in zip(ends[places].tolist(), ends[places + 1].tolist(), strict=True)
         ]
 
-    def are(self, names: Collection[Any]) -> Any:
-        asked = pa.array(list(map(_encoded, names)), pa.large_binary())
-        return pc.is_in(self.column(), value_set=asked).to_numpy(zero_copy_only=False)
+    def are(self, names: Collection[object]) -> BoolArray:
+        asked = pa.array(list(map(_encoded, cast("Collection[str]", names))), pa.large_binary())
+        found: BoolArray = pc.is_in(self.column(), value_set=asked).to_numpy(zero_copy_only=False)
+        return found
 
-    def column(self) -> Any:
+    def column(self) -> pa.LargeBinaryArray:
         """All of them, as Arrow has bytes."""
         parts = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), self.count, parts)
@@ -90,19 +94,19 @@ def _encoded(text: str) -> bytes:
 class _Anything:
     """Names as they are."""
 
-    def __init__(self, names: list[Any]) -> None:
+    def __init__(self, names: list[object]) -> None:
         self.names = names
 
-    def takes(self, names: Sequence[Any]) -> bool:
+    def takes(self, names: Sequence[object]) -> bool:
         return True
 
-    def extend(self, names: Sequence[Any]) -> None:
+    def extend(self, names: Sequence[object]) -> None:
         self.names += names
 
-    def at(self, places: Any) -> list[Any]:
+    def at(self, places: EntryNumbers) -> list[object]:
         return [self.names[place] for place in places.tolist()]
 
-    def are(self, names: Collection[Any]) -> Any:
+    def are(self, names: Collection[object]) -> BoolArray:
         return np.fromiter((one in names for one in self.names), np.bool_, len(self.names))
 
 
@@ -120,16 +124,16 @@ class Entries:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[tuple[Any, Row]]:
+    def __iter__(self) -> Iterator[tuple[object, Row]]:
         for begin in range(0, self._count, 1 << 12):
             yield from self.at(np.arange(begin, min(begin + (1 << 12), self._count)))
 
-    def __getitem__(self, place: int) -> tuple[Any, Row]:
+    def __getitem__(self, place: int) -> tuple[object, Row]:
         if not 0 <= place < self._count:
             raise IndexError(place)
         return self.at(np.array([place]))[0]
 
-    def at(self, places: Any) -> list[tuple[Any, Row]]:
+    def at(self, places: EntryNumbers) -> list[tuple[object, Row]]:
         """Some entries, by an array of their numbers."""
         if self._owners is None:
             return []
@@ -141,17 +145,17 @@ class Entries:
         """What an entry asks for."""
         return self._rows[int(self._asked[place])]
 
-    def swapped(self, places: Any) -> Any:
+    def swapped(self, places: EntryNumbers) -> BoolArray:
         """By entry: is the older document the right block's?"""
         return np.array([row.swapped for row in self._rows], np.bool_)[self._asked[places]]
 
-    def names(self, places: Any) -> Any:
+    def names(self, places: EntryNumbers) -> pa.StringArray:
         """Whose entries are, as a column of texts."""
         if isinstance(self._owners, _Texts):
             return self._owners.column().take(pa.array(places)).cast(pa.string())
         return pa.array([] if self._owners is None else list(map(str, self._owners.at(places))), pa.string())
 
-    def extend(self, whose: Sequence[Any], rows: Sequence[Row]) -> None:
+    def extend(self, whose: Sequence[object], rows: Sequence[Row]) -> None:
         """More entries."""
         if not whose:
             return
@@ -170,7 +174,7 @@ class Entries:
             self._rows.append(row)  # and it is kept, so nothing else has its identity
         return found
 
-    def are(self, whose: Collection[Any]) -> Any:
+    def are(self, whose: Collection[object]) -> BoolArray:
         """By entry: does it belong to one of some?"""
         if self._owners is None or not whose:
             return np.zeros(self._count, np.bool_)

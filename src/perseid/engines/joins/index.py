@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import FloatArray, Int8Array, Int32Array, IntArray
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Alternatives
 from perseid.engines.joins.entries import Entries
@@ -38,8 +38,8 @@ class Subscriptions:
     """By entry: whose it is, and what it asks for."""
     alternatives: Alternatives = field(default_factory=Alternatives)
     prefixes: int = 0
-    _ends: list[Any] = field(default_factory=list)
-    _windows: list[Any] = field(default_factory=list)
+    _ends: list[Int32Array] = field(default_factory=list)
+    _windows: list[IntArray] = field(default_factory=list)
     """Of entries that came since the last order was made: it has those of the others."""
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Subscriptions:
         self._ordered, self._settled = np.zeros(0, np.int64), 0
         """Their windows in that order, and how many entries there were."""
 
-    def add(self, given: Iterable[tuple[Any, Row]]) -> None:
+    def add(self, given: Iterable[tuple[object, Row]]) -> None:
         """Add rows, each with whose it is; several of one owner and one order of the documents are alternatives."""
         rows = list(given)
         width = max((len(row.asked) for _, row in rows), default=1)
@@ -69,14 +69,14 @@ class Subscriptions:
         first = len(self.numbers)
         self.numbers.extend([whose for whose, _ in rows], [row for _, row in rows])
         ends = self.add_paths(roots, paths, lengths, windows)
-        families: dict[tuple[Any, bool], list[int]] = {}
+        families: dict[tuple[object, bool], list[int]] = {}
         for i, (whose, row) in enumerate(rows):
             families.setdefault((whose, row.swapped), []).append(i)
         for places in families.values():
             if len(places) > 1:
                 self.alternatives.add(np.array([places]) + first, ends[places].reshape(1, -1))
 
-    def add_paths(self, roots: Any, paths: Any, lengths: Any, windows: Any) -> Any:
+    def add_paths(self, roots: IntArray, paths: IntArray, lengths: IntArray, windows: IntArray) -> IntArray:
         """Add subscriptions as choices, and return the prefix that each ends at; whose they are is in ``numbers`` already."""
         ends = np.zeros(len(roots), np.int64)
         at = np.array([len(roots), 0, self.prefixes], np.int64)
@@ -170,7 +170,7 @@ class Subscriptions:
         """The widest window of all; -1 where there is no subscription."""
         return max((int(some.max(initial=-1)) for some in (self._ordered, *self._windows)), default=-1)
 
-    def _order(self) -> tuple[Any, Any]:
+    def _order(self) -> tuple[Int32Array, IntArray]:
         """Put all entries in order: the prefix that each ends at, and its window."""
         ends = np.concatenate([np.zeros(0, np.int32), *self._ends])
         windows = np.zeros(len(ends), np.int64)
@@ -184,7 +184,7 @@ class Subscriptions:
         np.negative(self._ordered, out=self._ordered)
         return ends[self.order], self._ordered
 
-    def _kinds(self, edges: Any) -> Any:
+    def _kinds(self, edges: IntArray) -> Int8Array:
         """By place in the table: what the edge asks that leads on there, or -1."""
         by_edge = np.append(edges[:, y.E_KIND], -1).astype(np.int8)
         by_prefix = by_edge[np.minimum(self.asks[: max(self.prefixes, 1)], len(edges))]
@@ -192,7 +192,7 @@ class Subscriptions:
         found[self.children < 0] = -1
         return found
 
-    def _pairs(self, at: Any) -> tuple[Any, Any, Any, Any]:
+    def _pairs(self, at: IntArray) -> tuple[Int32Array, Int32Array, IntArray, IntArray]:
         """Pairs of chains by the edges that ask for them: most pairs of rows with one value are of use to few templates."""
         chains = self.keys[at, 1].astype(np.int64) << 32 | self.keys[at, 2]
         asked, which = np.unique(chains, return_inverse=True)
@@ -203,7 +203,7 @@ class Subscriptions:
             by & 0xFFFFFFFF,
         )
 
-    def _ranges(self, at: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def _ranges(self, at: IntArray) -> tuple[Int32Array, Int32Array, Int32Array, FloatArray, Int32Array]:
         """Lists of thresholds by prefix and chain, rising, and where each leads."""
         prefix, chain = self.keys[at, 0], self.keys[at, 1]
         thresholds = self.values.thresholds()[self.keys[at, 2]]
@@ -216,19 +216,19 @@ class Subscriptions:
         first, second = (part[begins].astype(np.int64) for part in (prefix, chain))
         return *_table(first, second), ranges, thresholds[order], self.children[at][order]
 
-    def whose(self, end: int, count: int, index: Index) -> list[tuple[Any, Row]]:
+    def whose(self, end: int, count: int, index: Index) -> list[tuple[object, Row]]:
         """The first so many subscriptions of a group: whose they are, and what they ask for."""
         first = int(index.ends[end, 0])
         return self.numbers.at(self.order[first : first + count])
 
-    def due(self, rows: Any, index: Index) -> Any:
+    def due(self, rows: IntArray, index: Index) -> Int32Array:
         """The entries that rows of what was found are due to, those of a row one after the other."""
         counts = rows[:, y.O_COUNT]
         begins = index.ends[rows[:, y.O_GROUP], 0] - (np.cumsum(counts) - counts)
         return self.order[np.repeat(begins, counts) + np.arange(int(counts.sum()))]
 
 
-def _table(a: Any, b: Any) -> tuple[Any, Any]:
+def _table(a: IntArray, b: IntArray) -> tuple[Int32Array, Int32Array]:
     """A hashed table in which (a, b, 0) leads to its own number."""
     size = y.size_for(len(a))
     keys, children = np.zeros((size, 3), np.int32), np.full(size, -1, np.int32)
@@ -236,7 +236,7 @@ def _table(a: Any, b: Any) -> tuple[Any, Any]:
     return keys, children
 
 
-def _tables(templates: Sequence[Template], roots: Sequence[int]) -> tuple[Any, Any, Any]:
+def _tables(templates: Sequence[Template], roots: Sequence[int]) -> tuple[IntArray, IntArray, IntArray]:
     """Templates, their edges and the slots of these, as rows."""
     T: list[tuple[int, ...]] = []
     E: list[tuple[int, ...]] = []

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
 from perseid.engines.joins.graph import Row
@@ -44,21 +45,21 @@ MAX_EXPANDED_PER_DOCUMENT = 1_000_000
 class Bindings:
     """Chains found in documents: a row each, those of a document one after the other."""
 
-    documents: Any
+    documents: IntArray
     """By row: its document, as a place among those that come together."""
-    chains: Any
+    chains: IntArray
     texts: Sequence[str]
-    at: Any
+    at: IntArray
     """By row: where its nodes begin."""
-    nodes: Any
+    nodes: IntArray
 
 
 @dataclass(frozen=True)
 class Joined:
     """What was found: rows of the kernel's, and the nodes they name."""
 
-    rows: Any
-    nodes: Any
+    rows: IntArray
+    nodes: IntArray
     index: Index
 
 
@@ -81,11 +82,11 @@ class Joiner:
         self.forgotten = 0
         """Documents that came and are kept no more."""
         self._told = np.zeros(N_WIDTH, np.int64)
-        self._room: dict[str, Any] = {"pairs": 256, "links": 1024, "states": 256, "found": 4096, "nodes": 1 << 14}
+        self._room: dict[str, int] = {"pairs": 256, "links": 1024, "states": 256, "found": 4096, "nodes": 1 << 14}
         self._latest = np.zeros(0, np.int32)
         self.index: Index | None = None
 
-    def add(self, times: Any, bindings: Bindings) -> Joined:
+    def add(self, times: IntArray, bindings: Bindings) -> Joined:
         """Documents, the oldest first: what they and those before them are due. They are numbered as they come."""
         self._forget()
         first, last = self.count, self.count + len(times)
@@ -125,7 +126,7 @@ class Joiner:
         """Subscriptions were added or removed."""
         self.index = None
 
-    def append(self, times: Any, given: Bindings) -> None:
+    def append(self, times: IntArray, given: Bindings) -> None:
         """Documents that are known and not yet joined."""
         many = np.bincount(given.documents, minlength=len(times)) if len(times) else np.zeros(0, np.int64)
         ends = self.rows_used + np.cumsum(many)
@@ -146,7 +147,7 @@ class Joiner:
         if size > len(self.heads):
             self.heads = np.concatenate([self.heads, _no_lists(max(size, 2 * len(self.heads)) - len(self.heads))])
 
-    def restore(self, times: Any, bindings: Bindings) -> None:
+    def restore(self, times: IntArray, bindings: Bindings) -> None:
         """Documents that were joined before this joiner was there."""
         self.append(times, bindings)
         list_documents(self.store(), self.room(), 0, self.count)
@@ -183,7 +184,7 @@ class Joiner:
         """How often there was no more room for them."""
         return int(self._told[N_DROPPED])
 
-    def _heights(self) -> Any:
+    def _heights(self) -> IntArray:
         return np.array([chain.height for chain in self.subscriptions.chains] or [0], np.int64)
 
     def store(self) -> Store:
@@ -236,7 +237,7 @@ class Joiner:
             self._room[name] *= 2
 
 
-def _no_lists(count: int) -> Any:
+def _no_lists(count: int) -> IntArray:
     """Values that no document has."""
     heads = np.empty((count, 2), np.int64)
     heads[:, 0], heads[:, 1] = -1, -2
@@ -271,7 +272,7 @@ def pairs(joined: Joined) -> Iterator[tuple[int, int, int, int, list[int]]]:
 class Notified(NamedTuple):
     """One notification as the engine finds it."""
 
-    owner: Any
+    owner: object
     row: Row
     older: int
     newer: int

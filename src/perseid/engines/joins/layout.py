@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from types import ModuleType
+from typing import NamedTuple, TypeAlias
 
+from perseid.engines.arrays import ByteArray, FloatArray, Int32Array, IntArray
 from perseid.engines.jit import typed, words
 from perseid.engines.joins.graph import Kind
 
-Ints: TypeAlias = Any
+Ints: TypeAlias = IntArray
 """A flat array of int64."""
-Rows: TypeAlias = Any
+Rows: TypeAlias = IntArray
 """Rows of int64."""
-Places: TypeAlias = Any
+Places: TypeAlias = Int32Array
 """A flat array of int32."""
-Keys: TypeAlias = Any
+Keys: TypeAlias = Int32Array
 """Rows of int32."""
-Floats: TypeAlias = Any
-Bytes: TypeAlias = Any
-Numbers: TypeAlias = Any
+Floats: TypeAlias = FloatArray
+Bytes: TypeAlias = ByteArray
+Numbers: TypeAlias = FloatArray
 """Rows of doubles."""
 
 NEWER_IS, NEWER_CONTAINS, EQUAL, OLDER_IS, OLDER_CONTAINS, ORDERED, NEWER_RANGE, OLDER_RANGE = (int(k) for k in Kind)
@@ -168,7 +170,7 @@ class Room(NamedTuple):
     """How many there is room for: Z_PAIRS, Z_LINKS, Z_STATES, Z_FOUND, Z_NODES, Z_SLICES; and how many values may have slices."""
 
 
-def kinds(numba: Any) -> dict[str, Any]:
+def kinds(numba: ModuleType) -> dict[str, object]:
     """The arrays of these kernels, by the words for them."""
     return {
         "Ints": numba.int64[::1],

@@ -6,10 +6,10 @@ In UTF-8 no character begins inside another, so a text contains another if its b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import ByteArray, IntArray
 from perseid.engines.joins.kernel import find, put, put_again
 from perseid.engines.joins.layout import Bytes, Ints, Keys, Places, entry, size_for
 
@@ -136,7 +136,7 @@ class Needles:
         )  # fmt: skip
         self._count = len(needles)
 
-    def contained(self, texts: Sequence[str]) -> tuple[Any, Any]:
+    def contained(self, texts: Sequence[str]) -> tuple[IntArray, IntArray]:
         """By text: how many needles it contains, and which, one text's after the other's."""
         counts = np.zeros(len(texts), np.int64)
         if not self._count or not texts:
@@ -155,7 +155,7 @@ class Needles:
             room *= 4
 
 
-def _bytes(texts: Sequence[str]) -> tuple[Any, Any]:
+def _bytes(texts: Sequence[str]) -> tuple[ByteArray, IntArray]:
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     at = np.zeros(len(encoded) + 1, np.int64)
     at[1:] = np.cumsum([len(one) for one in encoded])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
 from perseid.engines.joins.construction import Maker, constructed, nodes_by_side
+from perseid.engines.joins.entries import EntryNumbers
 from perseid.engines.joins.graph import Kind, Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, require_expandable
@@ -21,7 +22,7 @@ from perseid.engines.joins.state import EPOCH, given_columns
 class Told:
     """What is told in a call, as it is found."""
 
-    def __init__(self, plan: JoinsPlan, index: Subscriptions, since: Any, maker: Maker) -> None:
+    def __init__(self, plan: JoinsPlan, index: Subscriptions, since: IntArray, maker: Maker) -> None:
         self.plan, self.index, self.since, self.maker = plan, index, since, maker
         self._parts: list[pa.Table] = []
         self.rows = 0
@@ -66,7 +67,15 @@ class Told:
         self._parts.append(table)
         self.rows += table.num_rows
 
-    def _compact(self, documents: Any, by: Any, entry: Any, left: Any, right: Any, results: Any) -> pa.Table:
+    def _compact(
+        self,
+        documents: pa.Table,
+        by: IntArray,
+        entry: EntryNumbers,
+        left: IntArray,
+        right: IntArray,
+        results: pa.StringArray | None,
+    ) -> pa.Table:
         """A row for each pair and what is made of it; those whose left block is the newer document's have a row of their own."""
         if results is not None:
             _, made = np.unique(np.array([one or "" for one in results.to_pylist()]), return_inverse=True)
@@ -81,7 +90,7 @@ class Told:
         return self._table(documents, whose, left[first], right[first], None, some)
 
     def _values(
-        self, joined: Joined, joiner: Joiner, pair: Any, entry: Any, merged: Merged | None
+        self, joined: Joined, joiner: Joiner, pair: IntArray, entry: EntryNumbers, merged: Merged | None
     ) -> Iterator[list[tuple[str, str]]]:
         """By entry that is kept: the variables that it compares, and those of the other alternatives that hold."""
         for place, i in enumerate(pair.tolist()):
@@ -91,11 +100,13 @@ class Told:
             ways = [(self.index.numbers.row(int(entry[at])), nodes_of(joined, int(pair[at]))) for at in places]
             yield values_of(ways, joiner, int(joined.rows[i, y.O_OLDER]), int(joined.rows[i, y.O_NEWER]))
 
-    def _results(self, joined: Joined, documents: Any, pair: Any, entry: Any, left: Any, right: Any) -> Any:
+    def _results(
+        self, joined: Joined, documents: pa.Table, pair: IntArray, entry: EntryNumbers, left: IntArray, right: IntArray
+    ) -> pa.StringArray:
         """What is made of each; the same of the same pair, subscriptions that make the same have it from one."""
         bodies = documents[BODIES]
         made: list[str | None] = []
-        known: dict[tuple[Any, ...], str] = {}
+        known: dict[tuple[object, ...], str] = {}
         owners = self.index.numbers.names(entry).to_pylist()
         for i, number, whose, a, b in zip(
             pair.tolist(), entry.tolist(), owners, left.tolist(), right.tolist(), strict=True
@@ -111,7 +122,15 @@ class Told:
             made.append(known[key])
         return pa.array(made, pa.string())
 
-    def _table(self, documents: Any, whose: Any, left: Any, right: Any, values: Any, results: Any) -> pa.Table:
+    def _table(
+        self,
+        documents: pa.Table,
+        whose: pa.Array,
+        left: IntArray,
+        right: IntArray,
+        values: pa.MapArray | None,
+        results: pa.StringArray | None,
+    ) -> pa.Table:
         columns = [whose]
         for numbers in (left, right):
             given = [

@@ -66,7 +66,7 @@ class JoinsPlan:
         return pa.schema(fields)
 
     @property
-    def found(self) -> dict[str, Any]:
+    def found(self) -> dict[str, pa.DataType]:
         """The columns that documents have beside their own."""
         return {**FOUND, **({BODIES: pa.string() if self.texts else pa.binary()} if self.results else {})}
 
@@ -98,7 +98,7 @@ class JoinsPlan:
         assert self.listed is not None
         return chains_in(pa.ipc.open_stream(self.listed).schema, "This")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """What can be computed again does not travel."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Unread
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.joiner import Bindings
@@ -23,7 +23,7 @@ class ChainReader:
         self, chains: Sequence[Chain], namespaces: Sequence[tuple[str, str]] = (), trusted: bool = False
     ) -> None:
         self.heights = np.array([chain.height for chain in chains] or [0], np.int64)
-        self._numbers: dict[str, Any] = {}
+        self._numbers: dict[str, IntArray] = {}
         self._readers: dict[str, Reader] = {}
         for stream in dict.fromkeys(chain.stream for chain in chains):
             own = [number for number, chain in enumerate(chains) if chain.stream == stream]
@@ -32,7 +32,7 @@ class ChainReader:
                 [chains[number].tree for number in own], namespaces, trusted, inner_texts=False
             )
 
-    def read(self, bodies: Any, streams: Sequence[str]) -> tuple[Bindings, tuple[Unread, ...]]:
+    def read(self, bodies: pa.Array, streams: Sequence[str]) -> tuple[Bindings, tuple[Unread, ...]]:
         """A column of documents, each of a stream; and those that cannot be read."""
         parts, refused = [], []
         for stream, reader in self._readers.items():
@@ -44,7 +44,7 @@ class ChainReader:
             refused += [replace(one, row=int(own[one.row])) for one in findings.refused]
         return _together(parts), tuple(refused)
 
-    def _chains(self, findings: Findings, numbers: Any, documents: Any) -> Bindings:
+    def _chains(self, findings: Findings, numbers: IntArray, documents: IntArray) -> Bindings:
         """A row for each node at a chain's end, with those above it: what is returned below a node comes behind it."""
         rows = findings.rows
         chains = numbers[rows[:, O_PATTERN]]

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import compress
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.joins.alternatives import same_order
 from perseid.engines.joins.graph import Chain, Row, rows_of
 from perseid.engines.joins.index import ENDLESS, Subscriptions
@@ -19,6 +20,9 @@ from perseid.lang.xscl import parse_subscription
 from perseid.lang.xscl_parts import Cutter
 from perseid.lang.xscl_shapes import place_of, shaped
 from perseid.semantics.subscriptions import normal_forms
+
+T = TypeVar("T")
+"""Whose subscriptions are."""
 
 _OR = re.compile("(?<![a-z])or(?![a-z])", re.IGNORECASE)
 """Occurs in every subscription with OR; it may occur in a constant of another one."""
@@ -36,14 +40,14 @@ class Share:
 
 
 @dataclass
-class _Alike:
+class _Alike(Generic[T]):
     """Subscriptions of one shape: whose each is, its constants by their places, and its window."""
 
-    whose: list[Any] = field(default_factory=list)
+    whose: list[T] = field(default_factory=list)
     constants: list[list[Constant]] = field(default_factory=list)
     windows: list[int] = field(default_factory=list)
 
-    def add(self, whose: object, constants: Iterable[Constant], window: int | None) -> None:
+    def add(self, whose: T, constants: Iterable[Constant], window: int | None) -> None:
         self.whose.append(whose)
         self.windows.append(ENDLESS if window is None else window)
         if len(self.whose) == 1:
@@ -56,17 +60,17 @@ class _Alike:
         """The parts of a row, for each of them."""
         return _parts(row, zip(*self.constants, strict=True) if self.constants else [()] * len(self.whose))
 
-    def some(self, chosen: Sequence[bool]) -> _Alike:
+    def some(self, chosen: Sequence[bool]) -> _Alike[T]:
         columns = [list(compress(column, chosen)) for column in self.constants]
         return _Alike(list(compress(self.whose, chosen)), columns, list(compress(self.windows, chosen)))
 
 
 @dataclass(frozen=True)
-class _Sorted:
+class _Sorted(Generic[T]):
     """Subscriptions by their shape; and those that have none, with their rows."""
 
-    alike: Mapping[str, _Alike]
-    whole: Sequence[tuple[Any, tuple[Row, ...]]]
+    alike: Mapping[str, _Alike[T]]
+    whole: Sequence[tuple[T, tuple[Row, ...]]]
 
 
 class Register:
@@ -77,7 +81,7 @@ class Register:
         self.share = None if share is None or share.of == 1 else share
         self._shapes: dict[str, tuple[Row, ...]] = {}
 
-    def add(self, texts: Mapping[Any, str]) -> None:
+    def add(self, texts: Mapping[T, str]) -> None:
         """Add subscriptions, or none of them: the first that is wrong is refused with its error."""
         found = _sorted(texts, self._shapes)
         share = self.share
@@ -101,7 +105,7 @@ class Register:
                     entries, prefixes = (np.stack(each, axis=1) for each in zip(*added, strict=True))
                     self.subscriptions.alternatives.add(entries, prefixes)
 
-    def _add(self, row: Row, given: _Alike) -> tuple[Any, Any]:
+    def _add(self, row: Row, given: _Alike[T]) -> tuple[IntArray, IntArray]:
         """Add one row for each of the subscriptions of a shape: their entries, and the prefixes they end at."""
         index = self.subscriptions
         marks = _marks(row)
@@ -118,7 +122,7 @@ class Register:
         return first + np.arange(many), index.add_paths(roots, paths, np.full(many, len(edges), np.int64), windows)
 
 
-def parts_of(texts: Mapping[Any, str]) -> tuple[dict[Any, list[int]], tuple[Chain, ...]]:
+def parts_of(texts: Mapping[T, str]) -> tuple[dict[T, list[int]], tuple[Chain, ...]]:
     """By subscription: the parts that its rows belong to; and the chains that all of them ask for.
 
     Rows of one group are of one part, so that what is told together is found in one place however many places there are.
@@ -126,7 +130,7 @@ def parts_of(texts: Mapping[Any, str]) -> tuple[dict[Any, list[int]], tuple[Chai
     """
     shapes: dict[str, tuple[Row, ...]] = {}
     found = _sorted(texts, shapes)
-    parts: dict[Any, list[int]] = {whose: [] for whose in texts}
+    parts: dict[T, list[int]] = {whose: [] for whose in texts}
     chains: dict[Chain, None] = {}
     for whose, rows in found.whole:
         parts[whose] += (part for first, _ in _with_first_alternative(rows) for part in _parts(first, [()]))
@@ -149,12 +153,12 @@ def have_alternatives(texts: Iterable[str]) -> bool:
     return any(len(places) > 1 for rows in rows_by_subscription for places in same_order(rows))
 
 
-def _sorted(texts: Mapping[Any, str], shapes: dict[str, tuple[Row, ...]]) -> _Sorted:
+def _sorted(texts: Mapping[T, str], shapes: dict[str, tuple[Row, ...]]) -> _Sorted[T]:
     """Texts by shape; ``shapes`` learns those that are new, once all texts are known to be right."""
-    alike: dict[str, _Alike] = {}
+    alike: dict[str, _Alike[T]] = {}
     known: dict[str, str] = {}
     """Constants that many have are kept once."""
-    whole: list[tuple[Any, tuple[Row, ...]]] = []
+    whole: list[tuple[T, tuple[Row, ...]]] = []
     rows: dict[str, tuple[Row, ...]] = {}
     for whose, text in texts.items():
         found = shaped(text)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.arrays import BoolArray, Int8Array, IntArray
 from perseid.engines.contract import ARRIVAL, Clock, Late, Step
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.construction import Maker
@@ -70,7 +70,7 @@ class Held:
         self.keys = {key: number for number, key in enumerate(keys_of(self.index.chains).tolist())}
 
 
-def _own(parts: Any, share: Share) -> Any:
+def _own(parts: pa.ListArray, share: Share) -> BoolArray:
     """Which subscriptions have a part in a share."""
     own = np.zeros(len(parts), np.bool_)
     values = np.asarray(parts.flatten())
@@ -124,7 +124,7 @@ class Shard:
         }  # fmt: skip
         return Step(told.table(), self.written, self._wake(), counters, late, why[late])
 
-    def _behind(self, times: Any, now: int | None) -> Any:
+    def _behind(self, times: IntArray, now: int | None) -> Int8Array:
         why = np.zeros(len(times), np.int8)
         if now is not None:
             why[times <= now] = Late.BEHIND_WATERMARK
@@ -132,7 +132,7 @@ class Shard:
             why[times < self.newest] = Late.OUT_OF_TURN
         return why
 
-    def _wait(self, documents: pa.Table, accepted: Any) -> None:
+    def _wait(self, documents: pa.Table, accepted: IntArray) -> None:
         """Documents that came."""
         new = self._asked_for(documents.take(pa.array(accepted)).combine_chunks())
         epoch = pa.array(np.full(new.num_rows, len(self.held.files), np.int32))
@@ -220,11 +220,11 @@ def _number(now: int | None) -> int:
     return -(2**63) if now is None else now
 
 
-def _found(documents: pa.Table) -> dict[str, Any]:
+def _found(documents: pa.Table) -> dict[str, pa.ListArray]:
     return {name: _whole(documents[name]) for name in FOUND}
 
 
-def _whole(column: Any) -> Any:
+def _whole(column: pa.ListArray | pa.ChunkedArray) -> pa.ListArray:
     found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if found.offset:  # the offsets of a list that is a part of another do not begin at 0
         found = pa.concat_arrays([found])

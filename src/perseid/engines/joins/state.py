@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import ARRIVAL, StateReport
 from perseid.engines.joins.documents import heights_of
 from perseid.engines.joins.plan import BODIES, CHAINS, FOUND, NODES, TEXTS, JoinsPlan
@@ -51,7 +52,7 @@ def kept_schema(plan: JoinsPlan) -> pa.Schema:
     return pa.schema([*OWN, *more, *(field.with_name(_GIVEN + field.name) for field in plan.columns)])
 
 
-def given_columns(kept: Any, columns: pa.Schema) -> list[Any]:
+def given_columns(kept: pa.Table, columns: pa.Schema) -> list[pa.ChunkedArray]:
     """Of kept documents, the columns that are the user's."""
     return [kept[_GIVEN + field.name] for field in columns]
 
@@ -132,7 +133,7 @@ def _fit(table: pa.RecordBatch, joined: int) -> bool:
     )
 
 
-def _in_order(times: Any, joined: int, facts: Mapping[str, Any]) -> bool:
+def _in_order(times: IntArray, joined: int, facts: Mapping[str, Any]) -> bool:
     """Do documents that were joined lie in order, and those that wait behind all that has passed?"""
     horizon, last = facts["horizon"], times[joined - 1] if joined else v.EARLIEST
     passed = facts.get("order") == ARRIVAL or not joined or (horizon is not None and last <= horizon)
@@ -193,7 +194,7 @@ def _check_alternatives(plan: JoinsPlan, sealed: Sealed) -> None:
 
 def _fitted(table: pa.Table, plan: JoinsPlan) -> pa.Table:
     """With the columns that documents have now: what they had not is null, what they have no more is gone."""
-    made: list[Any] = []
+    made: list[pa.Array | pa.ChunkedArray] = []
     for field in (wanted := kept_schema(plan)):
         if field.name == BODIES and (field.name not in table.column_names or table[field.name].null_count):
             raise StateError("The state is not what one of subscriptions should be.")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.joins.needles import Needles
 from perseid.lang.tree_patterns import Constant
 from perseid.semantics.trees import number_of
+
+T = TypeVar("T", bound=np.generic)
 
 
 class Values:
@@ -46,7 +50,7 @@ class Values:
             self.texts.append(text)
         return found
 
-    def numbers(self, texts: Sequence[str]) -> Any:
+    def numbers(self, texts: Sequence[str]) -> IntArray:
         return np.fromiter(map(self.number, texts), np.int64, len(texts))
 
     def constant(self, text: str) -> int:
@@ -77,13 +81,13 @@ class Values:
         self._changed |= not self._numeric
         self._numeric = True
 
-    def thresholds(self) -> Any:
+    def thresholds(self) -> FloatArray:
         """By number: constants as what values compare with, numbers as they are and texts as their places."""
         self._asked = sorted(one for one in self._thresholds if isinstance(one, str))
         places = {text: 2 * i + 1 for i, text in enumerate(self._asked)}
         return np.array([places[one] if isinstance(one, str) else float(one) for one in self._thresholds], np.float64)
 
-    def known(self) -> tuple[Any, Any, Any, Any]:
+    def known(self) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
         """By value: the number it is and its place among texts; the constant it is, or -1; the needles it contains, as a list of lists."""
         if self._changed:
             self.thresholds()
@@ -109,7 +113,7 @@ class Values:
             self._looked_at += len(new)
         return self._known, self._are, self._at, self._contained
 
-    def keep(self, used: Any) -> None:
+    def keep(self, used: IntArray) -> None:
         """Forget all texts but some, which are numbered anew in the order given."""
         self.texts = [self.texts[number] for number in used.tolist()]
         self._numbers = {text: number for number, text in enumerate(self.texts)}
@@ -121,7 +125,7 @@ class Values:
         return 2 * at + (at < len(self._asked) and self._asked[at] == text)
 
 
-def roomy(had: Any, count: int) -> Any:
+def roomy(had: NDArray[T], count: int) -> NDArray[T]:
     """An array with room for so many rows; it grows by half at least, so that many small steps cost little."""
     if count <= len(had):
         return had
@@ -129,7 +133,7 @@ def roomy(had: Any, count: int) -> Any:
     return np.concatenate([had, np.zeros((more, *had.shape[1:]), had.dtype)])
 
 
-def extended(had: Any, used: int, new: Any) -> Any:
+def extended(had: NDArray[T], used: int, new: NDArray[T]) -> NDArray[T]:
     """An array with rows behind those in use."""
     had = roomy(had, used + len(new))
     had[used : used + len(new)] = new

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from perseid.engines.models.deltas import Changed, Delta, Key, Row
-from perseid.engines.models.ranks import rank
+from perseid.engines.models.ranks import Sortable, rank
 from perseid.semantics import values as v
 from perseid.semantics.exact_sums import ExactSum
 from perseid.semantics.graphs import canonical
 from perseid.semantics.model_oracle import aggregate
+from perseid.semantics.values import Value
 
 
 class Accumulator(Protocol):
     """What is kept of one group."""
 
-    def add(self, value: Any, weight: int) -> None: ...
+    def add(self, value: Value, weight: int) -> None: ...
 
-    def value(self) -> Any: ...
+    def value(self) -> Value: ...
 
 
 class Aggregates:
@@ -29,21 +30,21 @@ class Aggregates:
         self,
         source: int,
         key: Key,
-        argument: Callable[[Row], Any] | None,
+        argument: Callable[[Row], Value] | None,
         make: Callable[[], Accumulator],
-        default: Any,
+        default: Value,
     ) -> None:
         self.inputs = (source,)
         self.key = key
         self.argument = argument
         self.make = make
         self.default = default
-        self.groups: dict[Any, Accumulator] = {}
-        self.sizes: dict[Any, int] = {}
-        self.held: dict[Any, Any] = {}
+        self.groups: dict[object, Accumulator] = {}
+        self.sizes: dict[object, int] = {}
+        self.held: dict[object, Value] = {}
 
     def step(self, delta: Delta) -> Changed:
-        touched: dict[Any, None] = {}
+        touched: dict[object, None] = {}
         for row, weight in delta.items():
             at = self.key(row)
             touched[at] = None
@@ -75,7 +76,7 @@ class Count:
     def __init__(self) -> None:
         self.count = 0
 
-    def add(self, value: Any, weight: int) -> None:
+    def add(self, value: Value, weight: int) -> None:
         self.count += weight
 
     def value(self) -> int:
@@ -87,14 +88,14 @@ class Sum:
 
     __slots__ = ("doubles", "nothing", "others", "total", "whole")
 
-    def __init__(self, nothing: Any) -> None:
+    def __init__(self, nothing: Value) -> None:
         self.nothing = nothing
         self.total = 0
         self.whole = 0
         self.doubles = ExactSum()
         self.others = Several("sum", nothing)
 
-    def add(self, value: Any, weight: int) -> None:
+    def add(self, value: Value, weight: int) -> None:
         if type(value) is int:
             self.total += weight * value
             self.whole += weight
@@ -103,7 +104,7 @@ class Sum:
         elif value is not None:
             self.others.add(value, weight)
 
-    def value(self) -> Any:
+    def value(self) -> Value:
         if self.others.counts:
             return self.others.value()
         if self.doubles.count:
@@ -118,10 +119,10 @@ class Extreme:
 
     def __init__(self, greatest: bool) -> None:
         self.greatest = greatest
-        self.counts: dict[Any, tuple[Any, int]] = {}
-        self.ranks: list[Any] = []
+        self.counts: dict[Sortable, tuple[Value, int]] = {}
+        self.ranks: list[Sortable] = []
 
-    def add(self, value: Any, weight: int) -> None:
+    def add(self, value: Value, weight: int) -> None:
         if value is None:
             return
         place = rank(value)
@@ -134,7 +135,7 @@ class Extreme:
         else:
             self.counts[place] = (value, before + weight)
 
-    def value(self) -> Any:
+    def value(self) -> Value:
         return self.counts[self.ranks[-1 if self.greatest else 0]][0] if self.ranks else None
 
 
@@ -143,12 +144,12 @@ class Several:
 
     __slots__ = ("counts", "function", "nothing")
 
-    def __init__(self, function: str, nothing: Any) -> None:
+    def __init__(self, function: str, nothing: Value) -> None:
         self.function = function
         self.nothing = nothing
-        self.counts: dict[Any, int] = {}
+        self.counts: dict[Value, int] = {}
 
-    def add(self, value: Any, weight: int) -> None:
+    def add(self, value: Value, weight: int) -> None:
         if value is None:
             return
         total = self.counts.get(value, 0) + weight
@@ -157,12 +158,12 @@ class Several:
         else:
             del self.counts[value]
 
-    def value(self) -> Any:
+    def value(self) -> Value:
         values = [x for x, times in self.counts.items() for _ in range(times)]
         return canonical(aggregate(self.function, values, self.nothing))
 
 
-def accumulator(function: str, nothing: Any) -> Callable[[], Accumulator]:
+def accumulator(function: str, nothing: Value) -> Callable[[], Accumulator]:
     """What keeps a group; ``nothing`` is what one is worth that has no values."""
     match function:
         case "count":

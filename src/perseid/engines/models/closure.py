@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from perseid.engines.models.deltas import Delta, add
+from perseid.engines.models.deltas import Delta, Row, add
+from perseid.semantics.values import Value
 
 
 class Closure:
@@ -16,10 +15,10 @@ class Closure:
 
     def __init__(self, source: int) -> None:
         self.inputs = (source,)
-        self.next: dict[Any, set[Any]] = {}
-        self.reach: dict[Any, set[Any]] = {}
+        self.next: dict[Value, set[Value]] = {}
+        self.reach: dict[Value, set[Value]] = {}
         """Everything that walks from a node end at."""
-        self.reached_by: dict[Any, set[Any]] = {}
+        self.reached_by: dict[Value, set[Value]] = {}
 
     def step(self, delta: Delta) -> Delta:
         out: Delta = {}
@@ -31,8 +30,8 @@ class Closure:
                 self._insert(pair[0], pair[1], out)
         return out
 
-    def _remove(self, gone: list[tuple[Any, ...]], out: Delta) -> None:
-        affected: set[Any] = set()
+    def _remove(self, gone: list[Row], out: Delta) -> None:
+        affected: set[Value] = set()
         for source, target in gone:
             affected.add(source)
             affected |= self.reached_by.get(source, _NOTHING)
@@ -51,8 +50,8 @@ class Closure:
             else:
                 self.reach.pop(start, None)
 
-    def _walk(self, start: Any) -> set[Any]:
-        found: set[Any] = set()
+    def _walk(self, start: Value) -> set[Value]:
+        found: set[Value] = set()
         todo = [start]
         while todo:
             new = self.next.get(todo.pop(), _NOTHING) - found
@@ -60,13 +59,13 @@ class Closure:
             todo.extend(new)
         return found
 
-    def _forget(self, start: Any, end: Any) -> None:
+    def _forget(self, start: Value, end: Value) -> None:
         back = self.reached_by[end]
         back.discard(start)
         if not back:
             del self.reached_by[end]
 
-    def _insert(self, source: Any, target: Any, out: Delta) -> None:
+    def _insert(self, source: Value, target: Value, out: Delta) -> None:
         self.next.setdefault(source, set()).add(target)
         ends = {target} | self.reach.get(target, _NOTHING)
         for start in {source} | self.reached_by.get(source, _NOTHING):
@@ -77,4 +76,4 @@ class Closure:
                 add(out, (start, end), 1)
 
 
-_NOTHING: frozenset[Any] = frozenset()
+_NOTHING: frozenset[Value] = frozenset()

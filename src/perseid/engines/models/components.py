@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from perseid.engines.models.deltas import Delta, Row, add
 from perseid.engines.models.ranks import rank
+from perseid.semantics.values import Value
 
 
 class Components:
@@ -19,7 +18,7 @@ class Components:
         self.inputs = (edges,) if nodes is None else (edges, nodes)
         self.near: dict[Row, dict[Row, int]] = {}
         self.alone: dict[Row, int] = {}
-        self.least: dict[Row, Any] = {}
+        self.least: dict[Row, Value] = {}
         self.members: dict[Row, set[Row]] = {}
         """Nodes of a component, by its group and least node."""
 
@@ -55,7 +54,7 @@ class Components:
 
     def _join(self, joined: list[tuple[Row, Row]]) -> Delta:
         """Where nothing goes, components only grow into one another."""
-        before: dict[Row, Any] = {}
+        before: dict[Row, Value] = {}
         for pair in joined:
             for node in pair:
                 if node not in self.least:
@@ -93,7 +92,7 @@ class Components:
                 self.least[node] = least
         return self._told({node: before.get(node) for node in old})
 
-    def _told(self, before: dict[Row, Any]) -> Delta:
+    def _told(self, before: dict[Row, Value]) -> Delta:
         """Rows of nodes whose least node is another one now; null stands for no row."""
         out: Delta = {}
         for node, then in before.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -29,7 +28,9 @@ _TEXTS = pa.map_(pa.string(), pa.string())
 _TYPES = {"round": pa.int32(), "place": pa.int32(), "values": _TEXTS, "match": _TEXTS}
 
 
-def deeds_schema(time: str, key: Mapping[str, Any], roles: Mapping[str, str], element: Any) -> pa.Schema:
+def deeds_schema(
+    time: str, key: Mapping[str, pa.DataType], roles: Mapping[str, str], element: pa.DataType
+) -> pa.Schema:
     """The columns: time and key and roles as the stream calls them; ``key`` has types, ``element`` is that of nodes' names."""
     named = [time, *key, *BEFORE, *(roles[role] for role in ROLES), *AFTER]
     seen: dict[str, str] = {}
@@ -41,7 +42,7 @@ def deeds_schema(time: str, key: Mapping[str, Any], roles: Mapping[str, str], el
                 hint=f"Give it another name first: df.withColumnRenamed({name!r}, {'own_' + name!r}).",
             )
         seen[name.lower()] = name
-    types: dict[str, Any] = {time: MOMENT, **key, **_TYPES}
+    types: dict[str, pa.DataType] = {time: MOMENT, **key, **_TYPES}
     types |= dict.fromkeys((roles["element"], roles["target"]), element)
     return pa.schema([(name, types.get(name, pa.string())) for name in named])
 
@@ -49,12 +50,12 @@ def deeds_schema(time: str, key: Mapping[str, Any], roles: Mapping[str, str], el
 class Deeds:
     """Rows of what rules did, gathered one by one."""
 
-    def __init__(self, schema: pa.Schema, key: Sequence[Any], element: Any) -> None:
+    def __init__(self, schema: pa.Schema, key: Sequence[pa.DataType], element: pa.DataType) -> None:
         """``key`` and ``element`` are the types of what models and nodes are known by."""
         self.schema = schema
         self.key = [arrow_type(kind) for kind in key]
         self.element: type = str if pa.types.is_string(element) else int
-        self.rows: list[tuple[Any, ...]] = []
+        self.rows: list[tuple[object, ...]] = []
 
     def add(self, key: Key, time: int, rounds: Iterable[Round]) -> None:
         """All rounds of one moment of a model."""
@@ -63,7 +64,7 @@ class Deeds:
             self._round(key, time, one, first)
 
     def _round(self, key: Key, time: int, one: Round, first: int) -> None:
-        def row(model: Key, what: str, rule: str | None, change: Change | None = None, **rest: Any) -> None:
+        def row(model: Key, what: str, rule: str | None, change: Change | None = None, **rest: object) -> None:
             place = len(self.rows) - first
             said = (None,) * len(ROLES) if change is None else self._said(rule, change)
             more = (rest.get(name) for name in AFTER[:-1])
@@ -95,7 +96,7 @@ class Deeds:
                 )
         return model
 
-    def _said(self, rule: str | None, change: Change) -> tuple[Any, ...]:
+    def _said(self, rule: str | None, change: Change) -> tuple[object, ...]:
         for element in (change.element, change.target):
             if element is not None and type(element) is not self.element:
                 raise EventDataError(

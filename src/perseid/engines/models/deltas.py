@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-Row: TypeAlias = "tuple[Any, ...]"
+from perseid.semantics.values import Value
+
+Row: TypeAlias = "tuple[Value, ...]"
 Delta: TypeAlias = "dict[Row, int]"
-Changed: TypeAlias = "dict[Any, tuple[Any, Any]]"
+Changed: TypeAlias = "dict[object, tuple[Value, Value]]"
 """Values by key that are others now: the old one and the new one."""
-Key: TypeAlias = "Callable[[Row], Any]"
+Key: TypeAlias = "Callable[[Row], object]"
 
 
 def add(delta: Delta, row: Row, weight: int) -> None:
@@ -45,7 +47,7 @@ class Index:
 
     def __init__(self, key: Key) -> None:
         self.key = key
-        self.rows: dict[Any, Delta] = {}
+        self.rows: dict[object, Delta] = {}
 
     def update(self, delta: Delta) -> None:
         rows, key = self.rows, self.key
@@ -62,7 +64,7 @@ class Index:
                     del rows[at]
 
 
-def columns(places: tuple[int, ...]) -> Key:
+def columns(places: tuple[int, ...]) -> Callable[[Row], Any]:
     """The values at some places of a row: the value itself where there is one place."""
     return itemgetter(*places) if places else _nothing
 

@@ -10,6 +10,8 @@ from perseid.engines.models.plan import ModelsPlan, make_plan
 from perseid.semantics.rules import Rules
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from perseid.engines.models.reacting import ReactingPlan
 
 
@@ -20,7 +22,7 @@ def step(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Ste
     return advance(plan, rows, state, clock)
 
 
-def rules_plan(rules: Rules, types: Mapping[str, Any], **words: Any) -> ReactingPlan:
+def rules_plan(rules: Rules, types: Mapping[str, pa.DataType], **words: Any) -> ReactingPlan:
     """What the step of rules is given."""
     from perseid.engines.models.reacting import make_rules_plan
 

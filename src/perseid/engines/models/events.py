@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
+from perseid.engines.models.transactions import Key
 from perseid.engines.sequence.schema import arrow_of
 from perseid.errors import EventDataError
 from perseid.semantics import types as t
@@ -14,6 +14,7 @@ from perseid.semantics.graphs import Done
 from perseid.semantics.model_oracle import Told
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import CHANGE_COLUMNS, Watched, change_event, event_columns, query_event
+from perseid.semantics.values import Value
 
 TIME, TYPE, PLACE = "_time", "_type", "_place"
 """When an event happened, what it is, and its place among the events of its transaction."""
@@ -31,12 +32,12 @@ class EventRows:
         self.watched = watched
         self.key = tuple(key)
         self.rows: list[tuple[int, str, int]] = []
-        self.keys: list[tuple[Any, ...]] = []
-        self.values: list[Mapping[str, Any]] = []
-        self.at: tuple[tuple[Any, ...], int] | None = None
+        self.keys: list[Key] = []
+        self.values: list[Mapping[str, Value]] = []
+        self.at: tuple[Key, int] | None = None
         self.place = 0
 
-    def add(self, key: tuple[Any, ...], time: int, told: Told) -> None:
+    def add(self, key: Key, time: int, told: Told) -> None:
         """All events of one transaction of one model, or of a round of one."""
         if self.at != (key, time):
             self.at, self.place = (key, time), 0
@@ -46,26 +47,28 @@ class EventRows:
             self.keys.append(key)
             self.values.append(values)
 
-    def columns(self, element: Any) -> dict[str, Any]:
+    def columns(self, element: pa.DataType) -> dict[str, pa.Array]:
         """What events have beside time, type and place, as Arrow arrays; ``element`` is the type of names of nodes."""
         kinds = arrow_columns(self.queries, self.watched, element, self.key)
         return {name: _array(name, [values.get(name) for values in self.values], kind) for name, kind in kinds.items()}
 
-    def table(self, element: Any, keys: Sequence[Any]) -> pa.Table:
+    def table(self, element: pa.DataType, keys: Sequence[pa.DataType]) -> pa.Table:
         """The events; ``keys`` are the types of the columns that tell models apart."""
-        columns: dict[str, Any] = {
+        columns: dict[str, pa.Array] = {
             TIME: pa.array([row[0] for row in self.rows], pa.timestamp("us", "UTC")),
             TYPE: pa.array([row[1] for row in self.rows], pa.string()),
             PLACE: pa.array([row[2] for row in self.rows], pa.int64()),
         }
         return pa.table({**columns, **self.key_columns(keys), **self.columns(element)})
 
-    def key_columns(self, types: Sequence[Any]) -> dict[str, Any]:
+    def key_columns(self, types: Sequence[pa.DataType]) -> dict[str, pa.Array]:
         pairs = enumerate(zip(self.key, types, strict=True))
         return {name: pa.array([key[place] for key in self.keys], type_) for place, (name, type_) in pairs}
 
 
-def arrow_columns(queries: Queries, watched: Watched, element: Any, key: Sequence[str]) -> dict[str, Any]:
+def arrow_columns(
+    queries: Queries, watched: Watched, element: pa.DataType, key: Sequence[str]
+) -> dict[str, pa.DataType]:
     """Arrow's types of what events have beside time, type and place."""
     found = event_columns(queries, watched, key)
     return {name: arrow_of_column(type_, element) for name, type_ in found.items()}
@@ -76,7 +79,7 @@ def content_columns(queries: Queries, watched: Watched, key: Sequence[str]) -> l
     return [TYPE, *key, *event_columns(queries, watched, key)]
 
 
-def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tuple[str, Mapping[str, Value]]]:
     """What was told as types of events and their values: changes as they happened, query by query, then events beside."""
     if watched.changes:
         for done in told.done:
@@ -91,7 +94,7 @@ def event_values(queries: Queries, watched: Watched, told: Told) -> Iterator[tup
             yield event.type, dict(event.values)
 
 
-def _array(name: str, values: list[Any], kind: Any) -> Any:
+def _array(name: str, values: list[Value], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -101,11 +104,11 @@ def _array(name: str, values: list[Any], kind: Any) -> Any:
         ) from None
 
 
-def _of_change(done: Done) -> dict[str, Any]:
+def _of_change(done: Done) -> dict[str, Value]:
     values = (done.element, done.kind, done.attribute, done.old, done.new, done.target)
     return dict(zip(CHANGE_COLUMNS, values, strict=True))
 
 
-def arrow_of_column(type_: t.Type | None, element: Any) -> Any:
+def arrow_of_column(type_: t.Type | None, element: pa.DataType) -> pa.DataType:
     """The Arrow type of a column of events; of names of nodes, that of the data."""
     return element if type_ is None else arrow_of(type_)

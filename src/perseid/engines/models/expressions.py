@@ -12,8 +12,9 @@ from perseid.semantics import values as v
 from perseid.semantics.evaluate import conjunction, disjunction, evaluate, literal_value, negation, ordering
 from perseid.semantics.graphs import canonical
 from perseid.semantics.model_oracle import RowScope
+from perseid.semantics.values import Value
 
-Function = Callable[[Row], Any]
+Function = Callable[[Row], Value]
 
 
 def function(expr: ex.Expr, places: Mapping[tuple[str, ...], int]) -> Function:
@@ -66,7 +67,7 @@ def _comparison(expr: ex.Binary, places: Mapping[tuple[str, ...], int]) -> Funct
     left, right, op = function(expr.left, places), function(expr.right, places), expr.op
     quick = _QUICKLY[op]
 
-    def run(row: Row) -> Any:
+    def run(row: Row) -> Value:
         a, b = left(row), right(row)
         kind = type(a)
         if kind is type(b) and kind in _QUICK:
@@ -83,7 +84,7 @@ def _arithmetic(expr: ex.Binary, places: Mapping[tuple[str, ...], int]) -> Funct
     written = any(isinstance(side, ex.Literal) for side in (expr.left, expr.right))
     evaluated = _evaluated(expr, places) if written else None
 
-    def run(row: Row) -> Any:
+    def run(row: Row) -> Value:
         a, b = left(row), right(row)
         if type(a) is int and type(b) is int:
             return v.integer(quick(a, b))

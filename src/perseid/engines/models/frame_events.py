@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.models.events import PLACE, TIME, TYPE, arrow_of_column
 from perseid.engines.models.frames import FrameQueries
 from perseid.engines.models.sheets import Block, FrameColumns, Slot
 from perseid.engines.models.vectors import Vector
 from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.model_steps import Watched, event_columns, query_event
+from perseid.semantics.values import Value
 
 BLOCK = 1 << 14
 """Rows that are computed together: few enough for all their arrays to stay in the cache."""
@@ -44,11 +45,13 @@ def ranks_of(asked: FrameQueries, watched: Watched) -> list[Rank]:
     return found
 
 
-def happened(asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, threads: int = 1) -> tuple[Any, Any]:
+def happened(
+    asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, threads: int = 1
+) -> tuple[IntArray, IntArray]:
     """The events in their order: the row of the frame, and the rank, of each."""
     starts = range(0, len(frames), BLOCK)
 
-    def one(start: int) -> tuple[Any, Any]:
+    def one(start: int) -> tuple[IntArray, IntArray]:
         with np.errstate(all="ignore"):
             return _block(asked, ranks, frames, start, min(start + BLOCK, len(frames)))
 
@@ -62,14 +65,16 @@ def happened(asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, t
     return np.concatenate([rows for rows, _ in found]), np.concatenate([of for _, of in found])
 
 
-def _block(asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, start: int, stop: int) -> tuple[Any, Any]:
+def _block(
+    asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, start: int, stop: int
+) -> tuple[IntArray, IntArray]:
     # The row before is computed too: what held there is what an event is told against.
     begin = max(start - 1, 0)
     values = asked.sheet.run(Block(frames, begin, stop))
     rows = stop - begin
     fresh = frames.first[begin:stop] == np.arange(begin, stop)
     told = np.empty((rows, len(ranks)), np.bool_)
-    edges: dict[Slot | None, tuple[Any, Any]] = {}
+    edges: dict[Slot | None, tuple[BoolArray, BoolArray]] = {}
     for place, rank in enumerate(ranks):
         if rank.holds not in edges:
             edges[rank.holds] = _now_and_before(values, rank.holds, rows, fresh)
@@ -87,7 +92,9 @@ def _block(asked: FrameQueries, ranks: Sequence[Rank], frames: FrameColumns, sta
     return at + begin, of
 
 
-def _now_and_before(values: list[Vector], holds: Slot | None, rows: int, fresh: Any) -> tuple[Any, Any]:
+def _now_and_before(
+    values: list[Vector], holds: Slot | None, rows: int, fresh: BoolArray
+) -> tuple[BoolArray, BoolArray]:
     """Where a match stands, and where it stood in the frame before, of the same model."""
     now = np.ones(rows, np.bool_) if holds is None else np.broadcast_to(values[holds.number].values, rows)
     before = np.empty(rows, np.bool_)
@@ -101,17 +108,17 @@ def event_table(
     queries: Queries,
     watched: Watched,
     ranks: Sequence[Rank],
-    events: tuple[Any, Any],
-    time: Any,
-    keys: Mapping[str, Any],
-    element: Any,
+    events: tuple[IntArray, IntArray],
+    time: IntArray,
+    keys: Mapping[str, pa.Array],
+    element: pa.DataType,
 ) -> pa.Table:
     """The events as a table; ``keys`` has a column for each part of a model's key, by row of the frames."""
     rows, of = events
     new = np.ones(len(rows), np.bool_)
     new[1:] = rows[1:] != rows[:-1]
     begin = np.maximum.accumulate(np.where(new, np.arange(len(rows)), 0))
-    columns: dict[str, Any] = {
+    columns: dict[str, pa.Array] = {
         TIME: pa.array(time[rows]).cast(pa.timestamp("us", "UTC")),
         TYPE: _coded(of, [query_event(rank.change, rank.query) for rank in ranks], pa.string()),
         PLACE: pa.array(np.arange(len(rows)) - begin),
@@ -127,7 +134,7 @@ def event_table(
     return pa.table(columns)
 
 
-def _coded(of: Any, values: list[Any], type_: Any) -> Any:
+def _coded(of: IntArray, values: list[Value], type_: pa.DataType) -> pa.Array:
     """A value for each rank as one for each event: texts as codes, which are quicker to read."""
     distinct = list(dict.fromkeys(value for value in values if value is not None))
     place = {value: code for code, value in enumerate(distinct)}

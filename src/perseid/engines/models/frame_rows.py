@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.codes import one_chunk
 from perseid.engines.models.frames import FrameQueries
 from perseid.engines.models.sheets import Column, NoArrays
@@ -18,6 +18,7 @@ from perseid.semantics import types as t
 from perseid.semantics.graphs import Change, Element
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import Watched
+from perseid.semantics.values import Value
 
 _FAMILIES: dict[type, str] = {t.Boolean: BOOLEAN, t.Integer: INTEGER, t.Double: DOUBLE}
 
@@ -32,7 +33,7 @@ class FrameShape:
     """The element and the attribute that each column of a frame sets."""
 
     @property
-    def element(self) -> Any:
+    def element(self) -> pa.DataType:
         """The Arrow type of names of nodes."""
         return pa.int64() if all(isinstance(change.element, int) for change in self.each) else pa.string()
 
@@ -52,14 +53,14 @@ class FrameShape:
             columns[element, attribute] = Column(name, _FAMILIES.get(type(type_), str(type_)))
         return FrameQueries(queries, self.each, columns, watched.queries)
 
-    def changes(self, values: Mapping[str, Sequence[Any]], frame: int, begins: bool) -> list[Change]:
+    def changes(self, values: Mapping[str, Sequence[Value]], frame: int, begins: bool) -> list[Change]:
         """What a frame changes; ``begins`` where it is the first of its model."""
         found = list(self.each) if begins else []
         for name, (element, attribute) in self.sets.items():
             found.append(Change("set", element, attribute=attribute, value=values[name][frame]))
         return found
 
-    def needed(self, queries: Queries, watched: Iterable[Watched], types: Mapping[str, Any]) -> tuple[str, ...]:
+    def needed(self, queries: Queries, watched: Iterable[Watched], types: Mapping[str, pa.DataType]) -> tuple[str, ...]:
         """The columns that decide what is told: all of them where some group goes frame by frame."""
         found: dict[str, None] = {}
         try:
@@ -80,7 +81,7 @@ class ArrangedFrames:
     promise, and a column need not be there for the others to be read.
     """
 
-    def __init__(self, keys: Sequence[Any], time: Any) -> None:
+    def __init__(self, keys: Sequence[pa.Array | pa.ChunkedArray], time: IntArray) -> None:
         self.given = (keys, time)
         found = arrange(keys, time, (), None)
         self.sorted = bool((found.order[1:] > found.order[:-1]).all())
@@ -92,24 +93,24 @@ class ArrangedFrames:
         self.starts = np.flatnonzero(new)
         self.stops = np.append(self.starts[1:], len(self.order))[: len(self.starts)]
         self.single = len(self.starts) == len(self.order)
-        self.last: Any = slice(None) if self.single else self.stops - 1
+        self.last: slice | IntArray = slice(None) if self.single else self.stops - 1
         self.partitions = found.offsets[:-1]
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def rows(self, column: Any) -> Any:
+    def rows(self, column: pa.Array | pa.ChunkedArray) -> IntArray:
         """For each frame the row whose value of a column counts."""
         order = self.order if self.single else arrange(*self.given, [column], None).order
         return order[self.last]
 
-    def first_frames(self) -> Any:
+    def first_frames(self) -> IntArray:
         """For each frame the first frame of its model."""
         if self.single:
             return self.first
         return np.searchsorted(self.starts, self.first[self.starts])
 
-    def vector(self, column: Any, named: Column) -> Vector:
+    def vector(self, column: pa.Array | pa.ChunkedArray, named: Column) -> Vector:
         """A column of rows as one of frames."""
         found = vector_of(column, named)
         if self.sorted and self.single:
@@ -117,7 +118,7 @@ class ArrangedFrames:
         at = self.rows(column)
         return Vector(found.values[at], None if found.missing is None else found.missing[at])
 
-    def key(self, column: Any) -> Any:
+    def key(self, column: pa.Array | pa.ChunkedArray) -> pa.Array:
         """A key column by frame: of texts there is one for each model, and frames have its number."""
         column = one_chunk(column)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -127,7 +128,7 @@ class ArrangedFrames:
         return column if self.sorted and self.single else column.take(pa.array(self.order[self.last]))
 
 
-def require_fitting(column: Column, kind: Any) -> None:
+def require_fitting(column: Column, kind: pa.DataType) -> None:
     """That arrays can hold the values of a column; those that a model would refuse or read otherwise go one by one."""
     is_ = pa.types
     fits = {
@@ -139,7 +140,7 @@ def require_fitting(column: Column, kind: Any) -> None:
         raise NoArrays(f"the column {column.name}, which has {kind} where the attribute is {column.family}")
 
 
-def vector_of(values: Any, column: Column) -> Vector:
+def vector_of(values: pa.Array | pa.ChunkedArray, column: Column) -> Vector:
     """A column as an array, and where it is missing."""
     found = one_chunk(values)
     kind = KINDS[column.family]

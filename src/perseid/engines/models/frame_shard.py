@@ -7,11 +7,11 @@ frames are kept, as many as the longest window needs; they are computed again be
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.codes import one_chunk
 from perseid.engines.contract import Clock, Rows
 from perseid.engines.models.events import EventRows
@@ -25,7 +25,7 @@ from perseid.engines.models.state import Kept, frame_schema
 
 
 def brought_by_frames(
-    plan: ModelsPlan, rows: Rows, timely: Any, kept: Kept, clock: Clock, counted: Counter[str]
+    plan: ModelsPlan, rows: Rows, timely: IntArray, kept: Kept, clock: Clock, counted: Counter[str]
 ) -> list[pa.Table]:
     """The events of frames whose time has come, for each group of patterns."""
     frames = _with_new(plan, rows, timely, kept)
@@ -44,7 +44,7 @@ def brought_by_frames(
     return [next(rest) if table is None else table for table in told]
 
 
-def _with_new(plan: ModelsPlan, rows: Rows, timely: Any, kept: Kept) -> pa.Table:
+def _with_new(plan: ModelsPlan, rows: Rows, timely: IntArray, kept: Kept) -> pa.Table:
     """Frames that are kept, and those of a call after them."""
     assert plan.frames is not None
     schema = frame_schema(plan)
@@ -58,7 +58,7 @@ def _with_new(plan: ModelsPlan, rows: Rows, timely: Any, kept: Kept) -> pa.Table
 class _Work:
     """Frames that are computed in one call, those that were told of before among them."""
 
-    def __init__(self, plan: ModelsPlan, frames: pa.Table, time: Any, seen: Any) -> None:
+    def __init__(self, plan: ModelsPlan, frames: pa.Table, time: IntArray, seen: BoolArray) -> None:
         assert plan.frames is not None
         self.plan = plan
         self.shape = plan.frames
@@ -118,7 +118,10 @@ class _Work:
         if micros:
             near |= self.time > self.time[last] - micros
         at = pa.array(self.rows.order[self.rows.last][near])
-        columns: dict[str, Any] = {"time": self.frames["time"].take(at), "seen": pa.array(np.ones(len(at), bool))}
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {
+            "time": self.frames["time"].take(at),
+            "seen": pa.array(np.ones(len(at), bool)),
+        }
         columns |= {f"key {i}": column.take(at) for i, column in enumerate(self.keys.values())}
         for place in self.places.values():
             column = one_chunk(self.frames[place])

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.sheets import Column, Constant, Formulas, NoArrays, Sheet, Slot, Term
-from perseid.engines.models.vectors import BOOLEAN, INTEGER, Vector
+from perseid.engines.models.vectors import BOOLEAN, INTEGER, Values, Vector
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.semantics.graphs import Change, Element, canonical
 from perseid.semantics.model_oracle import ordered, related
 from perseid.semantics.model_queries import Match, Queries
+from perseid.semantics.values import Value
 
 MOST_MATCHES = 4_096
 """Of the structure of one query: with more, most work would be for conditions that never hold."""
@@ -69,7 +70,7 @@ class FrameQueries:
             for match in ordered(found)
         ]
 
-    def _changed(self, nodes: Sequence[Any]) -> Slot | None:
+    def _changed(self, nodes: Sequence[Value]) -> Slot | None:
         columns = [column for (element, _), column in self.columns.items() if element in nodes]
         for column in columns:
             if column.family not in (BOOLEAN, INTEGER, "double"):
@@ -109,7 +110,7 @@ class FrameQueries:
                 found.setdefault(match, []).append(guard)
         return found
 
-    def _fixed(self, query: m.Query, name: str, term: Term) -> Any:
+    def _fixed(self, query: m.Query, name: str, term: Term) -> Value:
         if isinstance(term, Slot):
             raise NoArrays(f"{name} of {query.name}, a value that changes")
         return term.value
@@ -156,7 +157,7 @@ class FrameQueries:
     def _join(self, rows: list[Row], constraint: m.IsNode | m.Walk | m.Call) -> list[Row]:
         variables, tuples = self._relation(constraint)
         known = tuple(name for name in dict.fromkeys(variables) if rows and name in rows[0][0])
-        by_key: dict[Match, list[tuple[dict[str, Any], list[Guard]]]] = {}
+        by_key: dict[Match, list[tuple[dict[str, Value], list[Guard]]]] = {}
         for values, guards in tuples.items():
             new = dict(zip(variables, values, strict=True))
             if all(new[name] == value for name, value in zip(variables, values, strict=True)):
@@ -169,7 +170,7 @@ class FrameQueries:
                 found.append((env | {name: Constant(value) for name, value in new.items()}, joined))
         return found
 
-    def _bound(self, term: Term) -> Any:
+    def _bound(self, term: Term) -> Value:
         if isinstance(term, Slot):
             raise NoArrays("a call with a value that changes")
         return term.value
@@ -248,7 +249,7 @@ def _any_of(*parts: Vector) -> Vector:
 
 
 def _count(always: int, parts: Sequence[Vector]) -> Vector:
-    total: Any = np.int64(always)
+    total = cast("Values", np.int64(always))
     for part in parts:
         total = total + part.values
     return Vector(total)

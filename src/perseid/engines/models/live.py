@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from perseid.engines.models.deltas import Delta
 from perseid.engines.models.network import Network
@@ -13,6 +12,7 @@ from perseid.semantics.graphs import Change, Element, Graph, Happening
 from perseid.semantics.metamodels import unknown as unknown_name
 from perseid.semantics.model_oracle import QueryChange, Told, applied, told_apart, touched
 from perseid.semantics.model_queries import Match, Queries
+from perseid.semantics.values import Value
 
 
 class LiveModel:
@@ -45,7 +45,7 @@ class LiveModel:
             told.extend(matches.changed(name, deltas.get(self.network.outputs[name], _NOTHING), changed))
         return Told(done, told, refused, happened)
 
-    def restore(self, changes: Iterable[Change], past: Mapping[str, Mapping[Element, list[tuple[int, Any]]]]) -> None:
+    def restore(self, changes: Iterable[Change], past: Mapping[str, Mapping[Element, list[tuple[int, Value]]]]) -> None:
         """A model as it was: nothing is told of what made it. ``past`` is what each moving window remembers of nodes."""
         done, refused = applied(self.graph, changes)
         if refused:
@@ -68,9 +68,9 @@ class _Matches:
     def __init__(self, nodes: tuple[int, ...]) -> None:
         self.nodes = nodes
         self.standing: set[Match] = set()
-        self.at: dict[Any, set[Match]] = {}
+        self.at: dict[Value, set[Match]] = {}
 
-    def changed(self, name: str, delta: Delta, touched: set[Any]) -> Iterator[QueryChange]:
+    def changed(self, name: str, delta: Delta, touched: set[Element]) -> Iterator[QueryChange]:
         found = {row for row, weight in delta.items() if weight > 0}
         lost = {row for row, weight in delta.items() if weight < 0}
         self._forget(lost)

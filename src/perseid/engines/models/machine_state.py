@@ -7,7 +7,7 @@ written, it is read from the events again; nor is where the search goes on: betw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from perseid.compile.interpreter import Machine
 from perseid.compile.threads import (
@@ -89,7 +89,7 @@ def _needed(machine: Machine, done: int | None) -> int | None:
     return min([place, *starts])
 
 
-def numbers_of(machine: Machine, events: dict[int, tuple[int, Event]]) -> dict[str, Any]:
+def numbers_of(machine: Machine, events: dict[int, tuple[int, Event]]) -> dict[str, object]:
     """A machine in numbers; ``events`` are those that are written already, each with its number."""
     first, held = _held(machine)
     numbers = [events.setdefault(id(event), (len(events), event))[0] for event in held]
@@ -99,7 +99,7 @@ def numbers_of(machine: Machine, events: dict[int, tuple[int, Event]]) -> dict[s
         # Options of one thread know each other by it: there is one of each.
         return threads.setdefault(id(thread), (len(threads), thread))[0]
 
-    said: dict[str, Any] = {"first": first, "events": numbers}
+    said: dict[str, object] = {"first": first, "events": numbers}
     if machine.simulation is not None:
         said["partials"] = [number(path) for path in machine.simulation.partials]
         said["went on"] = [number(path) for path in machine.simulation.went_on]
@@ -117,7 +117,7 @@ def numbers_of(machine: Machine, events: dict[int, tuple[int, Event]]) -> dict[s
     return said
 
 
-def _item(item: ListItem, number: Callable[[Thread], int]) -> list[Any]:
+def _item(item: ListItem, number: Callable[[Thread], int]) -> list[object]:
     if isinstance(item, Waiting):
         own = [number(item.thread), item.wait.step, number(item.wait.path), item.closing, item.limits, item.broken]
         return ["waiting", *own]
@@ -125,7 +125,7 @@ def _item(item: ListItem, number: Callable[[Thread], int]) -> list[Any]:
     return [name, number(item.thread), item.end]
 
 
-def _thread(thread: Thread) -> list[Any]:
+def _thread(thread: Thread) -> list[object]:
     hop = thread.hop
     return [
         thread.program,
@@ -145,7 +145,7 @@ def _thread(thread: Thread) -> list[Any]:
     ]
 
 
-def _window(window: ast.Window | None) -> list[Any] | None:
+def _window(window: ast.Window | None) -> list[object] | None:
     match window:
         case ast.TimeWindow():
             return ["time", window.duration]
@@ -182,24 +182,30 @@ class _Reader:
         machine.simulation.partials = list(partials.values())
         machine.simulation.went_on = [partials[n] for n in said["went on"]]
 
-    def _of(self, number: Any) -> Thread:
+    def _of(self, number: object) -> Thread:
         return self.threads[number_in(number, 0, len(self.threads))]
 
-    def _position(self, place: Any) -> int:
+    def _position(self, place: object) -> int:
         return number_in(place, self.first, self.end)
 
-    def _step(self, step: Any) -> int:
+    def _step(self, step: object) -> int:
         return number_in(step, 0, len(self.machine.pattern.steps))
 
-    def _taken(self, pairs: Any) -> tuple[tuple[int, int], ...]:
+    def _taken(self, pairs: Iterable[tuple[object, object]]) -> tuple[tuple[int, int], ...]:
         return tuple((self._step(step), self._position(place)) for step, place in pairs)
 
-    def _attempt(self, start: Any, items: Any, emitted: Any, taken: Any) -> Attempt:
+    def _attempt(
+        self,
+        start: object,
+        items: Iterable[Sequence[Any]],
+        emitted: Iterable[Iterable[object]],
+        taken: Iterable[Iterable[tuple[object, object]]],
+    ) -> Attempt:
         combinations = {tuple(map(self._position, places)) for places in emitted}
         made = [self._item(*item) for item in items]
         return Attempt(self._position(start), made, combinations, set(map(self._taken, taken)))
 
-    def _item(self, name: str, thread: Any, *rest: Any) -> ListItem:
+    def _item(self, name: str, thread: object, *rest: Any) -> ListItem:
         if name == "waiting":
             step, path, closing, limits, broken = rest
             counted = tuple((number_in(n, 0, MANY), self._position(first)) for n, first in limits)
@@ -209,8 +215,11 @@ class _Reader:
         return dict(_ENDED)[name](self._of(thread), number_in(end, *_TIMES))
 
     def _thread(
-        self, program: Any, pc: Any, registers: Any, hop: Any, together: Any, taken: Any, current: Any, clock: Any,
-        barrier: Any, watches: Any, zones: Any, untils: Any, combination: Any, spare: Any,
+        self, program: int, pc: object, registers: Iterable[tuple[object, object, object]],
+        hop: tuple[str, object, object] | None, together: object, taken: Iterable[tuple[object, object]],
+        current: Iterable[tuple[object, object]], clock: object, barrier: object, watches: Iterable[Iterable[object]],
+        zones: Iterable[tuple[tuple[str, object] | None, object, object]], untils: Iterable[object],
+        combination: Iterable[object], spare: object,
     ) -> Thread:  # fmt: skip
         programs = self.machine.plan.programs
         own = programs[number_in(program, 0, len(programs))]
@@ -243,7 +252,9 @@ class _Reader:
             unified = _wrong() if found is None else found
         return unified
 
-    def _watch(self, program: Any, position: Any, since: Any, until: Any, depth: Any, conjunction: Any) -> Watched:
+    def _watch(
+        self, program: object, position: object, since: object, until: object, depth: object, conjunction: object
+    ) -> Watched:
         number = number_in(program, 0, len(self.machine.plan.programs))
         member = None if conjunction is None else number_in(conjunction, 0, 2**31)
         return Watched(
@@ -255,7 +266,7 @@ class _Reader:
             member,
         )
 
-    def _zone(self, within: Any, holds_for: Any, first: Any) -> OpenZone:
+    def _zone(self, within: tuple[str, object] | None, holds_for: object, first: object) -> OpenZone:
         window: ast.Window | None = None
         if within is not None:
             kind, size = within
@@ -264,15 +275,15 @@ class _Reader:
         return OpenZone(window, time_or_none(holds_for), None if first is None else self._position(first))
 
 
-def number_in(number: Any, low: int, end: int) -> int:
+def number_in(number: object, low: int, end: int) -> int:
     """A number that is one, and in its bounds."""
     return number if type(number) is int and low <= number < end else _wrong()
 
 
-def time_or_none(time: Any) -> int | None:
+def time_or_none(time: object) -> int | None:
     """A time that is one, or none."""
     return None if time is None else number_in(time, *_TIMES)
 
 
-def _wrong() -> Any:
+def _wrong() -> NoReturn:
     raise ValueError("not what was written")

@@ -7,17 +7,20 @@ a state in between, and a match that a transaction takes away and brings back is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from perseid.engines.models.deltas import Changed, Delta, Index, Key, Row, add, columns, merged, row_of
+from perseid.semantics.values import Value
 
 
 class Operator(Protocol):
     """``inputs`` are numbers of operators before this one; ``step`` is given their changes in that order."""
 
-    inputs: tuple[int, ...]
+    @property
+    def inputs(self) -> tuple[int, ...]: ...
 
-    def step(self, *changes: Any) -> Any: ...
+    @property
+    def step(self) -> Callable[..., Delta | Changed]: ...
 
 
 class Project:
@@ -90,12 +93,12 @@ class Without:
         self.inputs = (left, right)
         self.left = Index(left_key)
         self.right_key = right_key
-        self.against: dict[Any, int] = {}
+        self.against: dict[object, int] = {}
 
     def step(self, left: Delta, right: Delta) -> Delta:
         out: Delta = {}
         against = self.against
-        changes: dict[Any, int] = {}
+        changes: dict[object, int] = {}
         for row, weight in right.items():
             at = self.right_key(row)
             changes[at] = changes.get(at, 0) + weight
@@ -155,7 +158,7 @@ class Distinct:
 class Lookup:
     """Every row with the value that belongs to its key: an attribute of a node, or what was made of a group."""
 
-    def __init__(self, left: int, values: int, key: Key, held: dict[Any, Any], default: Any) -> None:
+    def __init__(self, left: int, values: int, key: Key, held: dict[object, Value], default: Value) -> None:
         self.inputs = (left, values)
         self.left = Index(key)
         self.held = held

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -44,10 +43,10 @@ class ModelsPlan:
     """Columns that tell models apart."""
     order_by: tuple[str, ...]
     """Columns that decide among changes of one time."""
-    types: Mapping[str, Any]
+    types: Mapping[str, pa.DataType]
     """Arrow's types of the columns that come in: the roles of a change or what a frame sets, and the key."""
     asked: tuple[Asked, ...]
-    schema: Any
+    schema: pa.Schema
     """The Arrow schema of the rows that come out."""
     beside: Mapping[str, str] = field(default_factory=dict)
     """Columns of ordinary events beside the models, and as which of the columns that come in they come."""
@@ -73,7 +72,7 @@ class ModelsPlan:
         return tuple(dict.fromkeys(name for one in self.asked for name in one.watched.queries))
 
     @property
-    def element(self) -> Any:
+    def element(self) -> pa.DataType:
         """The type of names of nodes."""
         return element_type(self.types, self.frames)
 
@@ -90,7 +89,7 @@ class ModelsPlan:
 def make_plan(
     groups: Sequence[tuple[Watched, Plan]],
     queries: Queries,
-    types: Mapping[str, Any],
+    types: Mapping[str, pa.DataType],
     *,
     key: Sequence[str] = (),
     order_by: Sequence[str] = (),
@@ -117,6 +116,6 @@ def make_plan(
     )
 
 
-def element_type(types: Mapping[str, Any], frames: FrameShape | None) -> Any:
+def element_type(types: Mapping[str, pa.DataType], frames: FrameShape | None) -> pa.DataType:
     """The type of names of nodes: frames do not name them, what their models begin with does."""
     return types["element"] if frames is None else frames.element

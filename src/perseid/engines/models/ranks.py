@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import TypeAlias
 
 from perseid.semantics.model_oracle import ordered
 from perseid.semantics.model_queries import Match
-from perseid.semantics.values import EPOCH, midnight
+from perseid.semantics.values import EPOCH, Value, midnight
+
+Sortable: TypeAlias = "tuple[object, ...]"
+"""Its parts are compared only with those that stand in the same place and are of their type."""
 
 
-def rank(value: Any) -> Any:
+def rank(value: Value) -> Sortable:
     """Something that compares as the value does with others of its type, and equal for equal values."""
     if value is None:
         return (0,)
@@ -38,7 +41,7 @@ class Backwards:
 
     __slots__ = ("inside",)
 
-    def __init__(self, inside: Any) -> None:
+    def __init__(self, inside: Sortable) -> None:
         self.inside = inside
 
     def __lt__(self, other: Backwards) -> bool:
@@ -51,7 +54,7 @@ class Backwards:
         return hash(self.inside)
 
 
-def downwards(value: Any) -> Any:
+def downwards(value: Value) -> Sortable:
     """As :func:`rank`, the greatest first."""
     if type(value) is int:
         return (-1, -value)

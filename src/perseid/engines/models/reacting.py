@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -66,7 +65,7 @@ class ReactingPlan(ModelsPlan):
 
 def make_rules_plan(
     rules: Rules,
-    types: Mapping[str, Any],
+    types: Mapping[str, pa.DataType],
     *,
     time: str,
     columns: Mapping[str, str],
@@ -87,13 +86,15 @@ def make_rules_plan(
     )  # fmt: skip
 
 
-def emitted_types(rules: Rules, types: Mapping[str, Any], key: Sequence[str]) -> dict[str, dict[str, Any]]:
+def emitted_types(
+    rules: Rules, types: Mapping[str, pa.DataType], key: Sequence[str]
+) -> dict[str, dict[str, pa.DataType]]:
     """Arrow's types of the columns of emitted rows, by the rows' name; ``types`` are those of names of nodes and of the key."""
     patterns = planned(rules, key)
     return _emitted_types(rules, make_plan([(one, plan) for plan, one in patterns], rules.queries, types, key=key))
 
 
-def _emitted_types(rules: Rules, base: ModelsPlan) -> dict[str, dict[str, Any]]:
+def _emitted_types(rules: Rules, base: ModelsPlan) -> dict[str, dict[str, pa.DataType]]:
     returned: dict[str, dict[str, t.Type]] = {}
     for asked in base.asked:
         for pattern in asked.sequence.plan.patterns:
@@ -102,7 +103,7 @@ def _emitted_types(rules: Rules, base: ModelsPlan) -> dict[str, dict[str, Any]]:
             returned[pattern.name] = {
                 name: arrow_type(schema.field(name).type) for name in names if name in schema.names
             }
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, pa.DataType]] = {}
     for name, columns in emitted_sorts(rules, returned).items():
         for column, sort in columns.items():
             kind = base.element if isinstance(sort, ANode) else arrow_of(sort.type)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 from perseid.engines.models.live import LiveModel
 from perseid.errors import UnsupportedError
@@ -20,7 +20,7 @@ from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.lang import rules as r
 from perseid.semantics import types as t
-from perseid.semantics.graphs import RANK, Change, Element, Graph
+from perseid.semantics.graphs import RANK, Change, Done, Element, Graph
 from perseid.semantics.model_oracle import ordered
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_repair import Aims, Fact, Fix, Step, asked_by, facts, said
@@ -66,7 +66,7 @@ def _explore(space: _Space, strategy: str) -> list[Fix]:
     ways: dict[State, list[_Way]] = {}
     best: dict[State, Fix] = {}
     numbers = count()
-    todo: list[tuple[tuple[Any, ...], int, _Way]] = []
+    todo: list[tuple[tuple[object, ...], int, _Way]] = []
 
     def add(way: _Way) -> None:
         if _is_better(way, ways.setdefault(way.state, [])):
@@ -92,7 +92,7 @@ def _explore(space: _Space, strategy: str) -> list[Fix]:
     return list(best.values())
 
 
-def _urgency(strategy: str, way: _Way, space: _Space) -> tuple[Any, ...]:
+def _urgency(strategy: str, way: _Way, space: _Space) -> tuple[object, ...]:
     if strategy == "breadth first":
         return (len(way.steps),)
     if strategy == "depth first":
@@ -186,7 +186,7 @@ class _Space:
         hard = sum(len(matches[name].standing) for name in self.aims.hard)
         return hard, sum(len(matches[name].standing) for name in self.aims.soft)
 
-    def _change(self, changes: Iterable[Change]) -> tuple[list[Any], bool]:
+    def _change(self, changes: Iterable[Change]) -> tuple[list[Done], bool]:
         changes = list(changes)
         touched = {end for change in changes for end in (change.element, change.target) if end is not None}
         graph = self.live.graph
@@ -217,14 +217,14 @@ def _made_of(wanted: Iterable[Fact]) -> list[Change]:
     """Changes that make facts so: nodes, then their values, then edges."""
     found: list[Change] = []
     for fact in wanted:
-        element: Any = fact[1]
+        element = cast("Element", fact[1])
         match fact[0]:
             case "node":
                 found.append(Change("create", element, str(fact[2])))
             case "value":
                 found.append(Change("set", element, None, str(fact[2]), fact[3]))
             case "edge":
-                target: Any = fact[3]
+                target = cast("Element", fact[3])
                 found.append(Change("link", element, str(fact[2]), target=target))
     return sorted(found, key=lambda change: RANK[change.action])
 
@@ -233,14 +233,14 @@ def _taken_away(gone: set[Fact]) -> list[Change]:
     deleted: set[Element] = {fact[1] for fact in gone if fact[0] == "node"}  # type: ignore[misc]
     found: list[Change] = []
     for fact in gone:
-        element: Any = fact[1]
+        element = cast("Element", fact[1])
         match fact[0]:
             case "node":
                 found.append(Change("delete", element))
             case "value" if element not in deleted:
                 found.append(Change("set", element, None, str(fact[2]), None))
             case "edge":
-                target: Any = fact[3]
+                target = cast("Element", fact[3])
                 found.append(Change("unlink", element, str(fact[2]), target=target))
     order = {"set": 0, "unlink": 1, "delete": 2}
     return sorted(found, key=lambda change: order[change.action])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import Int8Array, IntArray
 from perseid.engines.codes import one_chunk
 from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.hashing import identities
@@ -44,7 +45,7 @@ def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> 
     return Step(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
 
 
-def by_time(rows: Rows, kept: Kept) -> tuple[Any, Any, Any]:
+def by_time(rows: Rows, kept: Kept) -> tuple[IntArray, Int8Array, IntArray]:
     """The rows that came too late, why each did, and those that came in time."""
     behind = np.zeros(len(rows), bool) if kept.done is None else np.asarray(rows.time) <= kept.done
     late = np.flatnonzero(behind)
@@ -52,7 +53,7 @@ def by_time(rows: Rows, kept: Kept) -> tuple[Any, Any, Any]:
 
 
 def brought_by_changes(
-    plan: ModelsPlan, rows: Rows, timely: Any, kept: Kept, clock: Clock, counted: Counter[str]
+    plan: ModelsPlan, rows: Rows, timely: IntArray, kept: Kept, clock: Clock, counted: Counter[str]
 ) -> list[pa.Table]:
     """The events of transactions whose time has come, for each group of patterns."""
     accept(plan, rows, timely, kept)
@@ -70,7 +71,7 @@ def brought_by_changes(
     return [one.table(plan.element, [plan.types[name] for name in plan.key]) for one in gathered]
 
 
-def accept(plan: ModelsPlan, rows: Rows, timely: Any, kept: Kept) -> None:
+def accept(plan: ModelsPlan, rows: Rows, timely: IntArray, kept: Kept) -> None:
     """New changes, and events beside models, among those that wait."""
     times = np.asarray(rows.time)
     columns = [_values(rows.columns[role]) for role in ROLES]
@@ -129,7 +130,7 @@ def _searched(
 class _Punctual(Shard):
     """A search of events that are made when their time has come: none of them is late."""
 
-    def _behind(self, rows: Rows) -> Any:
+    def _behind(self, rows: Rows) -> Int8Array:
         return np.zeros(len(rows), np.int8)
 
 
@@ -161,7 +162,7 @@ def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _values(column: Any) -> list[Any]:
+def _values(column: pa.Array | pa.ChunkedArray | list[Any]) -> list[Any]:
     return column if isinstance(column, list) else column.to_pylist()
 
 

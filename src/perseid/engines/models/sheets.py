@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.codes import read_only
 from perseid.engines.models import vectors as x
-from perseid.engines.models.vectors import BOOLEAN, DOUBLE, INTEGER, KINDS, Vector
+from perseid.engines.models.vectors import BOOLEAN, DOUBLE, INTEGER, KINDS, Values, Vector
 from perseid.engines.models.windows import COUNT, MEAN, SUM, moving_extremes, moving_totals
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
@@ -23,6 +24,7 @@ from perseid.semantics.evaluate import evaluate
 from perseid.semantics.graphs import Element, Graph
 from perseid.semantics.model_oracle import RowScope, moving_value
 from perseid.semantics.model_queries import Moving
+from perseid.semantics.values import Value
 
 LONGEST = 2**61
 """No two times lie further apart, in microseconds."""
@@ -44,7 +46,7 @@ class Column:
 class Constant:
     """What is the same in every frame: an attribute that no column sets, a literal, a node."""
 
-    value: Any
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,8 @@ Term: TypeAlias = "Constant | Slot"
 class FrameColumns:
     """Frames by model and time: their columns, and of each row the first row of its model."""
 
-    time: Any
-    first: Any
+    time: IntArray
+    first: IntArray
     columns: Mapping[str, Vector]
 
     def __len__(self) -> int:
@@ -121,7 +123,7 @@ class Sheet:
 
         return self.add(("column", column.name), column.family, read)
 
-    def constant(self, value: Any) -> Slot:
+    def constant(self, value: Value) -> Slot:
         family = _family_of(value)
         made = x.constant(value)
         return self.add(("constant", family, repr(value)), family, lambda block, found: made)
@@ -135,7 +137,7 @@ class Sheet:
         )
         return self.add(("window", window, column.name), family, lambda block, found: _moving(block, window, column))
 
-    def window_of_constant(self, window: Moving, value: Any) -> Term:
+    def window_of_constant(self, window: Moving, value: Value) -> Term:
         """The window over an attribute that was set once, with the first frame of a model."""
         now, later = moving_value(window, [value]), moving_value(window, [])
         if window.microseconds is None:
@@ -165,10 +167,10 @@ class Sheet:
         return self.add(("changed", tuple(columns)), BOOLEAN, run)
 
 
-def _differs(column: Vector, start: int, stop: int) -> Any:
+def _differs(column: Vector, start: int, stop: int) -> BoolArray:
     now, before = slice(start, stop), slice(max(start - 1, 0), stop - 1)
 
-    def other(values: Any) -> Any:
+    def other(values: Values) -> BoolArray:
         found = values[now][stop - start - (before.stop - before.start) :] != values[before]
         return np.concatenate([[False], found]) if start == 0 else found
 
@@ -193,7 +195,7 @@ def _moving(block: Block, window: Moving, column: Column) -> Vector:
     rows = block.stop - block.start
     none = np.empty(rows, np.bool_)
     if window.function in _TOTALS:
-        found = np.empty(rows)
+        found: Values = np.empty(rows)
         anywhere = moving_totals(*shared, micros, _TOTALS[window.function], found, none)
         if window.function == "moving_count":
             return Vector(found.astype(np.int64))
@@ -203,7 +205,7 @@ def _moving(block: Block, window: Moving, column: Column) -> Vector:
     return Vector(found, none if anywhere else None)
 
 
-def _family_of(value: Any) -> str:
+def _family_of(value: Value) -> str:
     match value:
         case None:
             return BOOLEAN
@@ -243,7 +245,7 @@ class Formulas:
         if len(ref.parts) == 1:
             return held
         assert isinstance(held, Constant)
-        element, attribute = held.value, ref.parts[1]
+        element, attribute = cast("Element", held.value), ref.parts[1]
         window = self.windows.get(attribute)
         name = attribute if window is None else window.attribute
         column = self.columns.get((element, name))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
-from typing import Any, TypeAlias
+from typing import Protocol, TypeAlias
 
 from perseid.engines.models.deltas import Changed, Delta, add
 from perseid.semantics.graphs import Done, Element
 from perseid.semantics.metamodels import Kinds
 from perseid.semantics.model_oracle import moving_value
 from perseid.semantics.model_queries import Moving
+from perseid.semantics.values import Value
 
 Place: TypeAlias = "tuple[str, str | None]"
 """An action, with the type of node or edge, or the attribute, that it is about: what a source listens to."""
@@ -27,6 +28,16 @@ def _of_attribute(kinds: Kinds, attribute: str) -> Iterator[Place]:
     for kind, carried in kinds.carried.items():
         if attribute in carried:
             yield "delete", kind
+
+
+class Source(Protocol):
+    """``listens`` tells of what its changes are made, ``read`` is given those of one transaction."""
+
+    inputs: tuple[int, ...]
+
+    def listens(self) -> Iterator[Place]: ...
+
+    def read(self, time: int, done: list[Done]) -> Delta | Changed: ...
 
 
 class Nodes:
@@ -77,13 +88,13 @@ class Attributes:
         self.kinds = kinds
         self.attribute = attribute
         self.default = None
-        self.held: dict[Element, Any] = {}
+        self.held: dict[object, Value] = {}
 
     def listens(self) -> Iterator[Place]:
         return _of_attribute(self.kinds, self.attribute)
 
     def read(self, time: int, done: list[Done]) -> Changed:
-        before: dict[Element, Any] = {}
+        before: dict[Element, Value] = {}
         held = self.held
         for one in done:
             if one.action == "set":
@@ -108,8 +119,8 @@ class MovingWindows:
         self.window = window
         self.default = moving_value(window, ())
         """What the window of a node is worth that was given no value."""
-        self.past: dict[Element, deque[tuple[int, Any]]] = {}
-        self.held: dict[Element, Any] = {}
+        self.past: dict[Element, deque[tuple[int, Value]]] = {}
+        self.held: dict[object, Value] = {}
         self.due: list[tuple[int, int, Element]] = []
         """When a value leaves a window of time, and of which node; the second number keeps nodes from being compared."""
         self.asked = 0
@@ -139,7 +150,7 @@ class MovingWindows:
             self._make(time, element)
         return _differences(before, self.held, self.default)
 
-    def restore(self, past: Mapping[Element, list[tuple[int, Any]]]) -> Changed:
+    def restore(self, past: Mapping[Element, list[tuple[int, Value]]]) -> Changed:
         """Go on from what was in the windows after the last transaction."""
         for element, values in past.items():
             self.past[element] = deque(values, maxlen=self.window.values)
@@ -153,7 +164,7 @@ class MovingWindows:
         self.asked += 1
         heappush(self.due, (time + self.window.microseconds, self.asked, element))
 
-    def _remember(self, time: int, element: Element, value: Any) -> None:
+    def _remember(self, time: int, element: Element, value: Value) -> None:
         past = self.past.get(element)
         if past is None:
             past = self.past[element] = deque(maxlen=self.window.values)
@@ -175,7 +186,7 @@ class MovingWindows:
             self.held[element] = moving_value(self.window, [value for _, value in past])
 
 
-def _differences(before: dict[Element, Any], held: dict[Element, Any], default: Any = None) -> Changed:
+def _differences(before: dict[Element, Value], held: dict[object, Value], default: Value = None) -> Changed:
     changed: Changed = {}
     for element, old in before.items():
         new = held.get(element, default)

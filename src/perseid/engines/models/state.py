@@ -6,7 +6,7 @@ Networks are not written: they are made again from the models. Values lie by the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from perseid.engines.sequence.schema import arrow_of
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
 from perseid.semantics.graphs import Change, Element, Graph, Happening, canonical
+from perseid.semantics.values import Value
 
 NAME, VERSION = "models", 1
 _SHAPE = "The state is not what one of live models should be."
@@ -86,7 +87,7 @@ def _keys(plan: ModelsPlan, models: Iterable[Key]) -> pa.RecordBatch:
 
 
 def _waiting(plan: ModelsPlan, waiting: list[Waiting]) -> pa.RecordBatch:
-    columns: dict[str, Any] = {
+    columns: dict[str, pa.Array] = {
         "time": pa.array([one.time for one in waiting], pa.int64()),
     }
     for i, name in enumerate(plan.order_by):
@@ -134,13 +135,13 @@ def _edges(plan: ModelsPlan, models: dict[Key, LiveModel]) -> pa.RecordBatch:
     return _batch(rows, names, (pa.int32(), pa.string(), plan.element, plan.element))
 
 
-def _by_type(plan: ModelsPlan, models: dict[Key, LiveModel]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+def _by_type(plan: ModelsPlan, models: dict[Key, LiveModel]) -> Iterator[tuple[str, list[tuple[Value, ...]]]]:
     """Values and what moving windows remember, by the attribute's type: rows of model, node, attribute, time and value."""
-    found: dict[str, list[tuple[Any, ...]]] = {}
+    found: dict[str, list[tuple[Value, ...]]] = {}
     carried = plan.queries.kinds.carried
     for i, one in enumerate(models.values()):
 
-        def rows(element: Element, attribute: str, graph: Graph = one.graph) -> list[tuple[Any, ...]]:
+        def rows(element: Element, attribute: str, graph: Graph = one.graph) -> list[tuple[Value, ...]]:
             # Types that have nothing to do with each other may have attributes of one name.
             return found.setdefault(str(arrow_of(carried[graph.nodes[element]][attribute])), [])
 
@@ -154,13 +155,13 @@ def _by_type(plan: ModelsPlan, models: dict[Key, LiveModel]) -> Iterator[tuple[s
     return iter(sorted(found.items()))
 
 
-def _values(plan: ModelsPlan, type_: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def _values(plan: ModelsPlan, type_: str, rows: list[tuple[Value, ...]]) -> pa.RecordBatch:
     kinds = {str(arrow_of(t)): arrow_of(t) for own in plan.queries.kinds.carried.values() for t in own.values()}
     names = ("model", "element", "attribute", "time", "value")
     return _batch(rows, names, (pa.int32(), plan.element, pa.string(), pa.int64(), kinds[type_]))
 
 
-def _batch(rows: list[tuple[Any, ...]], names: tuple[str, ...], types: tuple[Any, ...]) -> pa.RecordBatch:
+def _batch(rows: Sequence[tuple[Value, ...]], names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> pa.RecordBatch:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=list(names))
@@ -191,14 +192,14 @@ def read_state(plan: ModelsPlan, state: bytes) -> Kept:
         raise StateError(_SHAPE, hint=GO_BACK) from None
 
 
-def _read(plan: ModelsPlan, sealed: Sealed, groups: list[Any]) -> Kept:
+def _read(plan: ModelsPlan, sealed: Sealed, groups: list[object]) -> Kept:
     keys_, waiting, nodes, edges, states, *values = sealed.tables
     keys = _rows(keys_, [f"key {i}" for i in range(len(plan.key))]) if plan.key else [()] * keys_.num_rows
     found = [LiveModel(plan.queries, plan.told) for _ in keys]
     changes: list[list[Change]] = [[] for _ in keys]
     for model, element, kind in _rows(nodes, ["model", "element", "kind"]):
         changes[_place(model, keys)].append(Change("create", element, kind))
-    past: list[tuple[int, Element, str, int, Any]] = []
+    past: list[tuple[int, Element, str, int, Value]] = []
     for table in values:
         for model, element, attribute, time, value in _rows(table, ["model", "element", "attribute", "time", "value"]):
             if time is None:
@@ -208,7 +209,7 @@ def _read(plan: ModelsPlan, sealed: Sealed, groups: list[Any]) -> Kept:
     for model, edge, source, target in _rows(edges, ["model", "edge", "source", "target"]):
         changes[_place(model, keys)].append(Change("link", source, edge, target=target))
     done = sealed.facts["done"]
-    remembered: list[dict[str, dict[Element, list[tuple[int, Any]]]]] = [{} for _ in keys]
+    remembered: list[dict[str, dict[Element, list[tuple[int, Value]]]]] = [{} for _ in keys]
     for model, element, name, time, value in past:
         remembered[model].setdefault(name, {}).setdefault(element, []).append((time, canonical(value)))
     for one, made, before in zip(found, changes, remembered, strict=True):
@@ -236,7 +237,7 @@ def _read(plan: ModelsPlan, sealed: Sealed, groups: list[Any]) -> Kept:
     return Kept(models, waits, done, sequences)
 
 
-def _place(model: Any, keys: list[Any]) -> int:
+def _place(model: object, keys: Sequence[Key]) -> int:
     if type(model) is not int or not 0 <= model < len(keys):
         raise ValueError("no such model")
     return model

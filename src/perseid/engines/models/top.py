@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 from perseid.engines.models.deltas import Delta, Key, Row, add
+from perseid.engines.models.ranks import Sortable
 
 
 class Top:
@@ -15,16 +15,16 @@ class Top:
     Ranks lie in a heap: what enters or leaves below the last that stands costs next to nothing, however many there are.
     """
 
-    def __init__(self, source: int, count: int, group: Key, rank: Callable[[Row], Any], width: int) -> None:
+    def __init__(self, source: int, count: int, group: Key, rank: Callable[[Row], Sortable], width: int) -> None:
         self.inputs = (source,)
         self.count = count
         self.group = group
         self.rank = rank
         self.width = width
-        self.groups: dict[Any, _Group] = {}
+        self.groups: dict[object, _Group] = {}
 
     def step(self, delta: Delta) -> Delta:
-        moved: dict[Any, None] = {}
+        moved: dict[object, None] = {}
         for row, weight in delta.items():
             at = self.group(row)
             group = self.groups.get(at)
@@ -50,14 +50,14 @@ class _Group:
     __slots__ = ("heap", "last", "rows", "standing")
 
     def __init__(self) -> None:
-        self.rows: dict[Any, Delta] = {}
-        self.heap: list[Any] = []
+        self.rows: dict[Sortable, Delta] = {}
+        self.heap: list[Sortable] = []
         """Every rank that has rows, and some that had: those are left out when they come up."""
         self.standing: set[Row] = set()
-        self.last: Any = None
+        self.last: Sortable | None = None
         """The rank of the last that stands; nothing while all there are stand."""
 
-    def change(self, rank: Any, row: Row, weight: int) -> bool:
+    def change(self, rank: Sortable, row: Row, weight: int) -> bool:
         """Can what stands be something else by this?"""
         held = self.rows.get(rank)
         if held is None:
@@ -72,7 +72,7 @@ class _Group:
 
     def stand(self, count: int) -> None:
         self.standing = set()
-        seen: list[Any] = []
+        seen: list[Sortable] = []
         while self.heap and len(self.standing) < count:
             rank = heappop(self.heap)
             if rank in self.rows and not (seen and seen[-1] == rank):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from perseid.semantics.graphs import Change, Happening, have_equal_ranks, in_turn, is_tied
+from perseid.semantics.values import Value
 
-Key: TypeAlias = "tuple[Any, ...]"
+Key: TypeAlias = "tuple[Value, ...]"
 
 
 @dataclass(slots=True)
@@ -17,7 +18,7 @@ class Waiting:
 
     key: Key
     time: int
-    rank: tuple[Any, ...]
+    rank: tuple[Value, ...]
     change: Change | Happening
 
 

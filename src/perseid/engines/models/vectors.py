@@ -8,38 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from perseid.engines.arrays import BoolArray
 from perseid.engines.codes import read_only
 from perseid.engines.models.windows import angles
 from perseid.semantics import values as v
 
 BOOLEAN, INTEGER, DOUBLE = "boolean", "integer", "double"
-KINDS: dict[str, Any] = {BOOLEAN: np.bool_, INTEGER: np.int64, DOUBLE: np.float64}
+KINDS: dict[str, type[np.bool_ | np.int64 | np.float64]] = {BOOLEAN: np.bool_, INTEGER: np.int64, DOUBLE: np.float64}
+
+Values: TypeAlias = NDArray[Any]
+"""Of one of :data:`KINDS`: an array, or a NumPy value that stands for all frames and does what an array does."""
+_FALSE, _TRUE = cast("BoolArray", np.False_), cast("BoolArray", np.True_)
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
     """A value for each frame, or one for all; a truth value is false where it is missing."""
 
-    values: Any
-    missing: Any = None
+    values: Values
+    missing: BoolArray | None = None
     """Truth values; None where nothing is missing."""
 
 
-def constant(value: Any) -> Vector:
+def constant(value: v.Value) -> Vector:
     """One value for all frames."""
-    return Vector(np.False_, np.True_) if value is None else Vector(np.asarray(value)[()])
+    return Vector(_FALSE, _TRUE) if value is None else Vector(np.asarray(value)[()])
 
 
-def either(left: Any, right: Any) -> Any:
+def either(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
     """What is missing where one of two values is."""
     return right if left is None else left if right is None else left | right
 
 
-def _truth(values: Any, missing: Any) -> Vector:
+def _truth(values: Values, missing: BoolArray | None) -> Vector:
     return Vector(values if missing is None else values & ~missing, missing)
 
 
@@ -64,12 +70,12 @@ def negation(a: Vector) -> Vector:
     return _truth(~a.values, a.missing)
 
 
-def _false(a: Vector) -> Any:
+def _false(a: Vector) -> BoolArray:
     return ~a.values if a.missing is None else ~a.values & ~a.missing
 
 
 def is_null(a: Vector) -> Vector:
-    return Vector(np.False_ if a.missing is None else a.missing)
+    return Vector(_FALSE if a.missing is None else a.missing)
 
 
 def is_true(a: Vector) -> Vector:
@@ -82,7 +88,7 @@ def is_false(a: Vector) -> Vector:
 
 # comparisons
 
-_QUICK: dict[str, Any] = {
+_QUICK: dict[str, np.ufunc] = {
     "=": np.equal,
     "<>": np.not_equal,
     "<": np.less,
@@ -101,9 +107,9 @@ def comparison(op: str, a: Vector, b: Vector) -> Vector:
     return _truth(found, either(a.missing, b.missing))
 
 
-def _with_nan(op: str, x: Any, y: Any) -> Any:
-    equal = (x == y) | (np.isnan(x) & np.isnan(y))
-    less = (x < y) | (np.isnan(y) & ~np.isnan(x))
+def _with_nan(op: str, x: Values, y: Values) -> BoolArray:
+    equal: BoolArray = (x == y) | (np.isnan(x) & np.isnan(y))
+    less: BoolArray = (x < y) | (np.isnan(y) & ~np.isnan(x))
     match op:
         case "=":
             return equal
@@ -125,7 +131,7 @@ def null_safe_equal(a: Vector, b: Vector) -> Vector:
 
 # numbers
 
-_BY_OP: dict[str, Any] = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod}
+_BY_OP: dict[str, np.ufunc] = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod}
 
 
 def arithmetic_of_doubles(op: str, a: Vector, b: Vector) -> Vector:
@@ -169,7 +175,7 @@ def absolute(a: Vector) -> Vector:
     return Vector(np.abs(a.values), _without_least(a))
 
 
-def _without_least(a: Vector) -> Any:
+def _without_least(a: Vector) -> BoolArray | None:
     """The least integer has no opposite."""
     if a.values.dtype != np.int64:
         return a.missing
@@ -181,7 +187,7 @@ def square_root(a: Vector) -> Vector:
     return Vector(np.sqrt(a.values), a.missing)
 
 
-def whole(toward: Any, a: Vector) -> Vector:
+def whole(toward: np.ufunc, a: Vector) -> Vector:
     """``floor`` or ``ceil`` of doubles, as integers; null where none holds them."""
     found = toward(a.values)
     fits = (found >= -(2.0**63)) & (found < 2.0**63)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ Patterns: TypeAlias = Sequence[tuple[Plan, Watched]]
 def write_watches(
     queries: Queries,
     patterns: Patterns,
-    types: Mapping[str, Any],
+    types: Mapping[str, pa.DataType],
     key: Sequence[str],
     watches: Sequence[PatternWatch],
     done: int | None,
@@ -69,7 +69,7 @@ def _forget(one: WatchedPattern, done: int | None) -> None:
             del one.machines[key]
 
 
-def _events(events: list[Event], known: Mapping[str, Any]) -> pa.RecordBatch:
+def _events(events: list[Event], known: Mapping[str, pa.DataType]) -> pa.RecordBatch:
     own = {
         "time": pa.array([event.time for event in events], pa.int64()),
         "type": pa.array([event.type for event in events], pa.string()),
@@ -86,7 +86,7 @@ def _events(events: list[Event], known: Mapping[str, Any]) -> pa.RecordBatch:
 def read_watches(
     queries: Queries,
     patterns: Patterns,
-    types: Mapping[str, Any],
+    types: Mapping[str, pa.DataType],
     key: Sequence[str],
     models: Sequence[Key],
     states: Sequence[bytes | None],
@@ -111,7 +111,7 @@ def read_watches(
 def _read(
     events: pa.RecordBatch,
     held: pa.RecordBatch,
-    known: Mapping[str, Any],
+    known: Mapping[str, pa.DataType],
     streams: Sequence[PatternStream],
 ) -> None:
     names = ["time", "type", "place", "occurrence", *(f"column {name}" for name in known)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from perseid.compile.compiler import compile_set
 from perseid.compile.interpreter import STEP_WORK, Machine
@@ -27,6 +26,7 @@ from perseid.semantics.model_steps import Beside, Watched, event_columns, groupe
 from perseid.semantics.resolve import resolve
 from perseid.semantics.rules import Rules
 from perseid.semantics.scope import attribute_path
+from perseid.semantics.values import Value
 
 
 def planned(rules: Rules, key: Sequence[str], beside: Beside | None = None) -> list[tuple[Plan, Watched]]:
@@ -54,7 +54,7 @@ class PatternWatch:
     :class:`SearchBudgetError`.
     """
 
-    def __init__(self, queries: Queries, plans: Iterable[tuple[Plan, Watched]], key: Mapping[str, Any]) -> None:
+    def __init__(self, queries: Queries, plans: Iterable[tuple[Plan, Watched]], key: Mapping[str, Value]) -> None:
         self.streams = [PatternStream(queries, plan, watched, key) for plan, watched in plans]
 
     def renew_budget(self, budget: SearchBudget) -> None:
@@ -85,7 +85,7 @@ class PatternWatch:
 class PatternStream:
     """The events of a model that some patterns are asked of, numbered as a table of them would be."""
 
-    def __init__(self, queries: Queries, plan: Plan, watched: Watched, key: Mapping[str, Any]) -> None:
+    def __init__(self, queries: Queries, plan: Plan, watched: Watched, key: Mapping[str, Value]) -> None:
         self.queries = queries
         self.watched = watched
         self.types = event_columns(queries, watched, tuple(key))
@@ -106,7 +106,7 @@ class PatternStream:
             for one in self.watched_by:
                 yield from one.feed(event)
 
-    def event(self, time: int, type_: str, values: Mapping[str, Any], place: int) -> Event:
+    def event(self, time: int, type_: str, values: Mapping[str, Value], place: int) -> Event:
         """An event of this model, the first like it at its time."""
         columns = {TYPE: type_, **self.key}
         for name, kind in self.types.items():

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, Int32Array, IntArray
 from perseid.engines.contract import Rows
 from perseid.engines.sequence.plan import SequencePlan
 from perseid.semantics import values as v
 
+if TYPE_CHECKING:
+    from perseid.engines.sequence.columns import AnyColumn, ArrowColumn
 
-def wanted_rows(plan: SequencePlan, rows: Rows) -> Any:
+
+def wanted_rows(plan: SequencePlan, rows: Rows) -> BoolArray | None:
     """True for rows some step may want, where events that fit no step may be dropped; None for all."""
     if plan.plan.event_types is None or len(rows.kind_names) == 0:
         return None
@@ -21,12 +25,12 @@ def wanted_rows(plan: SequencePlan, rows: Rows) -> Any:
     return None if hits.all() else hits
 
 
-def are_of(types: Collection[str], kinds: Any, kind_names: Sequence[str]) -> Any:
+def are_of(types: Collection[str], kinds: Int32Array, kind_names: Sequence[str]) -> BoolArray:
     """Which rows are of one of these types, by the codes of theirs."""
     return np.array([*(name in types for name in kind_names), False])[kinds]  # -1, null, is the last place
 
 
-def arranged(rows: Rows, route: int, chosen: Any) -> tuple[Any, Any, Any, int]:
+def arranged(rows: Rows, route: int, chosen: IntArray | None) -> tuple[IntArray, IntArray, IntArray | None, int]:
     """Row numbers in order, where partitions begin, occurrence numbers and how many rows were duplicates."""
     from perseid.engines.order import arrange
 
@@ -48,7 +52,7 @@ def arranged(rows: Rows, route: int, chosen: Any) -> tuple[Any, Any, Any, int]:
     return order, arrangement.offsets, arrangement.occurrence, 0
 
 
-def comparable(key: Any) -> Any:
+def comparable(key: AnyColumn) -> ArrowColumn:
     """A key whose values are of several kinds as a number for each distinct one."""
     if not isinstance(key, list):
         return key

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.compile.plan import PatternPlan, Plan
+from perseid.engines.arrays import Int8Array, IntArray
 from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.sequence import layout as y
@@ -39,7 +40,7 @@ MATCH_ID = "match_id"
 
 
 def make_chain(
-    plan: Plan, types: Mapping[str, t.Type], arrow: Mapping[str, Any], strictly_later: bool
+    plan: Plan, types: Mapping[str, t.Type], arrow: Mapping[str, pa.DataType], strictly_later: bool
 ) -> tuple[tuple[Numbered, ...], pa.Schema, tuple[Link, ...]]:
     """Every pattern in numbers, the schema of their matches, and the links in the order in which they are searched."""
     from perseid.engines.sequence.plan import Link
@@ -50,7 +51,7 @@ def make_chain(
         _refuse(pattern, [by_name[name] for name in pattern.feeds_on])
         groups.setdefault(tuple(sorted(pattern.feeds_on)), []).append(pattern)
     numbered: dict[str, Numbered] = {}
-    gives: dict[str, dict[str, Any]] = {}
+    gives: dict[str, dict[str, pa.DataType]] = {}
     schema, links = pa.schema([]), []
     # Producers come before consumers, so a link is complete when its first pattern's turn has come.
     for takes, patterns in groups.items():
@@ -83,10 +84,13 @@ def _shown(core: CorePattern) -> Iterable[tuple[str, str]]:
 
 
 def _columns(
-    takes: Sequence[str], gives: Mapping[str, Mapping[str, Any]], types: Mapping[str, t.Type], arrow: Mapping[str, Any]
-) -> dict[str, Any]:
+    takes: Sequence[str],
+    gives: Mapping[str, Mapping[str, pa.DataType]],
+    types: Mapping[str, t.Type],
+    arrow: Mapping[str, pa.DataType],
+) -> dict[str, pa.DataType]:
     """The columns of matches, with their types; where the stream has one of that name it is of the same type."""
-    columns: dict[str, Any] = {}
+    columns: dict[str, pa.DataType] = {}
     for producer in takes:
         for name, given in gives[producer].items():
             kind = pa.string() if name == MATCH_ID else given
@@ -140,7 +144,7 @@ def _refuse(pattern: PatternPlan, producers: Sequence[PatternPlan]) -> None:
 
 def _refuse_changed(
     producers: Iterable[str],
-    gives: Mapping[str, Mapping[str, Any]],
+    gives: Mapping[str, Mapping[str, pa.DataType]],
     schema: pa.Schema,
     by_name: Mapping[str, PatternPlan],
 ) -> None:
@@ -171,8 +175,8 @@ def advance_chain(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Cl
     wakes: list[int] = []
     after: dict[str, bytes | None] = {}
     counters: Counter[str] = Counter()
-    late: Any = ()
-    why: Any = ()
+    late: IntArray | Sequence[int] = ()
+    why: Int8Array | Sequence[int] = ()
     for link in plan.links:
         here = replace(plan, plan=link.plan, patterns=link.patterns, links=())
         own, fed, mine = rows, None, clock
@@ -272,6 +276,6 @@ def _as_rows(shape: Rows, pattern: PatternPlan, index: int, table: pa.Table) -> 
     )
 
 
-def _texts(ids: Any) -> Any:
+def _texts(ids: pa.ChunkedArray) -> pa.Array:
     ids = ids.combine_chunks()
     return ids if pa.types.is_string(ids.type) else pa.array([one.hex() for one in ids.to_pylist()], pa.string())

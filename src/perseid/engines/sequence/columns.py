@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from perseid.engines.arrays import BoolArray, FloatArray, Int32Array, IntArray
 from perseid.engines.contract import Rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.conditions import ask
@@ -27,33 +29,37 @@ from perseid.semantics.evaluate import evaluate
 from perseid.semantics.events import Event
 from perseid.semantics.scope import Bindings, MatchScope, attribute_path
 
-Loose = list[Any]
+T = TypeVar("T", bound=np.generic)
+Loose = list[object]
 """A column whose values are of several kinds: only the evaluator can work with it."""
+ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
+AnyColumn: TypeAlias = ArrowColumn | Loose
+"""A column as it came."""
 
 
 @dataclass(frozen=True)
 class Loaded:
     """A column in the order of events: numbers, or codes of the texts in a dictionary; and which are null."""
 
-    values: Any
-    missing: Any
+    values: NDArray[Any]
+    missing: BoolArray | None
     """Truth values; None where nothing is."""
-    texts: Any = None
+    texts: pa.Array = None
 
 
 @dataclass
 class Batch:
     """Events in order: times and types are, columns are as they came and ``order`` says which row stands where."""
 
-    time: Any
-    kinds: Any
+    time: IntArray
+    kinds: Int32Array
     """Codes of event types, -1 for null and for types nobody asks for."""
     kind_names: Sequence[str]
-    columns: Mapping[str, pa.Array | pa.ChunkedArray | Loose]
-    order: Any = None
+    columns: Mapping[str, AnyColumn]
+    order: IntArray | None = None
     """Row numbers; None where columns are in order themselves."""
     relations: Mapping[str, v.Relation] = field(default_factory=dict)
-    decided: Mapping[int, Any] = field(default_factory=dict)
+    decided: Mapping[int, BoolArray] = field(default_factory=dict)
     """Predicates decided before, by number: truth values by row."""
     made: Mapping[str, pa.Array] = field(default_factory=dict)
     """Columns computed before, by the text of their expression."""
@@ -61,7 +67,7 @@ class Batch:
     loaded: dict[tuple[str, int], Loaded] = field(default_factory=dict)
     """Columns in the order of events, by expression and family: patterns over the same events share them."""
 
-    texts: Any = None
+    texts: pa.Array = None
     """Every text that a code stands for, once the columns were made."""
 
     def __len__(self) -> int:
@@ -79,12 +85,12 @@ class Batch:
         attributes = {name: value_at(column, row) for name, column in self.columns.items()}
         return Event(self.kind_names[code] if code >= 0 else None, int(self.time[position]), attributes, str(position))
 
-    def arranged(self, values: Any) -> Any:
+    def arranged(self, values: NDArray[T]) -> NDArray[T]:
         """Values by row as values in order."""
         return values if self.order is None else values[self.order]
 
 
-def batch_in(rows: Rows, order: Any) -> Batch:
+def batch_in(rows: Rows, order: IntArray) -> Batch:
     """Some rows as events in an order; their columns stay as they are."""
     return Batch(
         time=rows.time[order],
@@ -98,7 +104,7 @@ def batch_in(rows: Rows, order: Any) -> Batch:
     )
 
 
-def value_at(column: Any, row: int) -> Any:
+def value_at(column: AnyColumn, row: int) -> v.Value:
     """A value of a column as the evaluator knows it."""
     if isinstance(column, list):
         return v.plain(column[row])
@@ -106,9 +112,9 @@ def value_at(column: Any, row: int) -> Any:
     return v.plain(dict(found.as_py()) if pa.types.is_map(column.type) and found.is_valid else found.as_py())
 
 
-def unified_values(pattern: CorePattern, columns: Sequence[Column], batch: Batch, pairs: Any) -> dict[str, Any]:
+def unified_values(pattern: CorePattern, columns: Sequence[Column], batch: Batch, pairs: IntArray) -> dict[str, object]:
     """The values of unified names, from the (position, column) that bound each; -1 where it is not bound."""
-    out: dict[str, Any] = {}
+    out: dict[str, object] = {}
     for n, name in enumerate(sorted(pattern.unified)):
         position, column = int(pairs[2 * n]), int(pairs[2 * n + 1])
         if position >= 0:
@@ -118,11 +124,11 @@ def unified_values(pattern: CorePattern, columns: Sequence[Column], batch: Batch
     return out
 
 
-def column_type(column: Any) -> t.Type:
+def column_type(column: AnyColumn) -> t.Type:
     return t.Unknown() if isinstance(column, list) else arrow_type(column.type)
 
 
-def arrow_type(type_: Any) -> t.Type:
+def arrow_type(type_: pa.DataType) -> t.Type:
     """The type of a column as expressions know it."""
     if pa.types.is_dictionary(type_):
         return arrow_type(type_.value_type)
@@ -152,7 +158,9 @@ def arrow_type(type_: Any) -> t.Type:
     return t.Unknown()
 
 
-def kernel_arrays(numbered: Numbered, batch: Batch, space: Any, reals: Any, *, posted: bool = False) -> Arrays:
+def kernel_arrays(
+    numbered: Numbered, batch: Batch, space: IntArray, reals: FloatArray, *, posted: bool = False
+) -> Arrays:
     """Everything the search reads, made from a batch; the codes of texts are filled into a copy of the tables.
 
     Where events are ``posted``, steps that must equal an earlier event are found by its values.
@@ -197,7 +205,7 @@ def kernel_arrays(numbered: Numbered, batch: Batch, space: Any, reals: Any, *, p
     return arrays._replace(postings=_post(numbered.postings, arrays.events)) if posted else arrays
 
 
-def _post(postings: Sequence[Posting], events: Any) -> Any:
+def _post(postings: Sequence[Posting], events: IntArray) -> IntArray:
     """The postings in one array: for each the groups of events, where groups begin, and the groups' events in order."""
     head = np.zeros(1 + len(postings) * y.POSTING_WIDTH, np.int64)
     head[0] = len(postings)
@@ -228,7 +236,7 @@ def _post(postings: Sequence[Posting], events: Any) -> Any:
     return np.concatenate(parts).astype(np.int64)
 
 
-def _missing(events: Any, columns: Sequence[int]) -> Any:
+def _missing(events: IntArray, columns: Sequence[int]) -> IntArray:
     """1 for each event that is null in one of the columns."""
     bits = sum(1 << column for column in set(columns))
     return (events[y.E_NULLS] & bits != 0).astype(np.int64)
@@ -290,7 +298,7 @@ def _opaque(column: Column, batch: Batch, known: dict[object, int]) -> pa.Array:
     return pa.array(codes, pa.int64())
 
 
-def _plain_array(found: Any, family: int) -> pa.Array:
+def _plain_array(found: ArrowColumn, family: int) -> pa.Array:
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
         if isinstance(found, pa.ChunkedArray):
@@ -340,12 +348,12 @@ def _every_event(batch: Batch) -> Iterator[Event]:
         yield batch.event(place) if place >= 0 else nothing
 
 
-def _answer(column: Column, event: Event, batch: Batch) -> Any:
+def _answer(column: Column, event: Event, batch: Batch) -> int | float | str | None:
     scope = MatchScope(frozenset(), Bindings(), event, batch.relations)
     return number_of(evaluate(column.expr, scope), column.family)
 
 
-def number_of(value: Any, family: int) -> Any:
+def number_of(value: Any, family: int) -> int | float | str | None:
     """A value as its column carries it; None for null and for what is of another kind."""
     match family, value:
         case (y.BOOLEAN, bool()):
@@ -363,12 +371,12 @@ def number_of(value: Any, family: int) -> Any:
     return None
 
 
-def _array(values: list[Any], family: int) -> pa.Array:
+def _array(values: Sequence[int | float | str | None], family: int) -> pa.Array:
     kind = pa.string() if family == y.STRING else pa.float64() if family == y.DOUBLE else pa.int64()
     return pa.array(values, kind)
 
 
-def _encode_texts(numbered: Numbered, texts: Mapping[int, Loaded], events: Any, batch: Batch) -> Any:
+def _encode_texts(numbered: Numbered, texts: Mapping[int, Loaded], events: IntArray, batch: Batch) -> IntArray:
     """Give every text a number, the same in all columns; in the order of the texts where conditions compare by it."""
     if not texts and not numbered.texts:
         return numbered.tables

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from perseid.compile import program as p
+from perseid.engines.arrays import IntArray
 from perseid.engines.jit import jit
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.numbered import Numbered
@@ -202,7 +203,7 @@ def count_chains(
     return 0
 
 
-def count_exactly(time: Any, fits: Any, chain: Chain, offsets: Any) -> list[int]:
+def count_exactly(time: IntArray, fits: IntArray, chain: Chain, offsets: IntArray) -> list[int]:
     """The same with numbers of any size, for windows that hold few events or counts that are beyond 64 bits."""
     steps, window = len(chain.steps), chain.window
     out = []
@@ -232,7 +233,7 @@ def count_exactly(time: Any, fits: Any, chain: Chain, offsets: Any) -> list[int]
     return out
 
 
-def count_matches(chain: Chain, arrays: y.Arrays, offsets: Any, tables: Any) -> list[int]:
+def count_matches(chain: Chain, arrays: y.Arrays, offsets: IntArray, tables: IntArray) -> list[int]:
     """The number of matches of each partition."""
     mask = arrays.events[y.E_MASK]
     fits = np.zeros(len(mask), np.int64)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from perseid.compile.plan import Plan
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.sequence.arrangement import arranged, wanted_rows
 from perseid.engines.sequence.plan import SequencePlan, make_plan
@@ -25,7 +27,7 @@ def make_linked_plan(
     plan: Plan,
     types: Mapping[str, t.Type],
     *,
-    arrow: Mapping[str, Any] | None = None,
+    arrow: Mapping[str, pa.DataType] | None = None,
     strictly_later: bool = False,
 ) -> SequencePlan:
     """The same, with links where patterns take matches of others."""
@@ -52,7 +54,7 @@ def find_all(
 
     wanted = wanted_rows(plan, rows)
     chosen = None if wanted is None else np.flatnonzero(wanted)
-    places: dict[int, tuple[Batch, Any, Any, int]] = {}
+    places: dict[int, tuple[Batch, IntArray, IntArray | None, int]] = {}
     out = []
     for numbered in plan.patterns:
         route = numbered.pattern.route

@@ -11,12 +11,12 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 from perseid.engines.sequence import layout as y
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.semantics import types as t
+from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.evaluate import evaluate
 from perseid.semantics.names import AGGREGATES, STEP_FUNCTIONS, references, without_own
@@ -574,7 +574,7 @@ class ColumnTypes:
         return name in self.steps
 
 
-def _literal_of(value: Any) -> ex.Literal:
+def _literal_of(value: v.Value) -> ex.Literal:
     match value:
         case bool():
             return ex.Literal("boolean", value)

@@ -6,16 +6,20 @@ reads like the interpreter's.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from perseid.engines.arrays import FloatArray, Int32Array, IntArray
 from perseid.engines.jit import numba, typed
 
-Ints: TypeAlias = Any
+if TYPE_CHECKING:
+    from numba.core.types import Type
+
+Ints: TypeAlias = IntArray
 """A flat array of int64."""
-Ints2: TypeAlias = Any
-Doubles: TypeAlias = Any
-Doubles2: TypeAlias = Any
-Codes: TypeAlias = Any
+Ints2: TypeAlias = IntArray
+Doubles: TypeAlias = FloatArray
+Doubles2: TypeAlias = FloatArray
+Codes: TypeAlias = Int32Array
 """A flat array of int32."""
 
 NONE = -(2**62)
@@ -171,13 +175,13 @@ class Arrays(NamedTuple):
     reals: Doubles
 
 
-def _types() -> tuple[dict[str, Any], dict[str, Any]]:
+def _types() -> tuple[dict[str, Type], dict[str, Type]]:
     """What the words in a kernel's annotations stand for: for functions that Python calls, and for the rest."""
     if numba is None:
         return {}, {}
     from perseid.engines.memory import memory_of
 
-    known: dict[str, Any] = {
+    known: dict[str, Type] = {
         "int": numba.int64,
         "bool": numba.boolean,
         "float": numba.float64,

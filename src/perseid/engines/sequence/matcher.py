@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
 from perseid.engines.budget import DEFAULT_BUDGET, SearchBudget
-from perseid.engines.sequence.columns import Batch, unified_values
+from perseid.engines.sequence.columns import AnyColumn, Batch, unified_values
 from perseid.engines.sequence.numbered import number
 from perseid.engines.sequence.run import find
 from perseid.engines.sequence.schema import MOMENT
@@ -20,7 +19,7 @@ from perseid.semantics.detection import Matcher, Partition, RawMatch
 from perseid.semantics.events import Event
 from perseid.semantics.values import Relation
 
-_ARROW: tuple[tuple[type, Any], ...] = (
+_ARROW: tuple[tuple[type, pa.DataType], ...] = (
     (bool, pa.bool_()),
     (int, pa.int64()),
     (float, pa.float64()),
@@ -78,7 +77,7 @@ def batch_of(events: Sequence[Event], relations: Mapping[str, Relation]) -> Batc
     )
 
 
-def column_of(values: list[Any]) -> Any:
+def column_of(values: list[object]) -> AnyColumn:
     kinds = {type(value) for value in values if value is not None}
     if not kinds:
         return pa.nulls(len(values))

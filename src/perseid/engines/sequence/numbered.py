@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan, Plan, forgetful
+from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.formulas import Column, Formulas, NoFormula
 from perseid.errors import LimitError
@@ -72,8 +73,8 @@ class Numbered:
     """A pattern in numbers, the columns it loads, and what each bit of a mask stands for."""
 
     pattern: PatternPlan
-    tables: Any
-    constants: Any
+    tables: IntArray
+    constants: FloatArray
     columns: tuple[Column, ...]
     texts: Mapping[int, str]
     sorted_texts: bool

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hex_ids, id_bytes, key_words, match_words
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.columns import Batch, unified_values, value_at
+from perseid.engines.sequence.columns import AnyColumn, ArrowColumn, Batch, Loose, unified_values, value_at
 from perseid.engines.sequence.measures import last_of_step, measure
 from perseid.engines.sequence.numbered import Numbered
 from perseid.engines.sequence.raw import Raw
@@ -39,8 +40,8 @@ class Found:
     numbered: Numbered
     raw: Raw
     batch: Batch
-    offsets: Any
-    occurrence: Any
+    offsets: IntArray
+    occurrence: IntArray | None
     arrays: y.Arrays | None
     duplicates: int = 0
 
@@ -92,7 +93,7 @@ def listed(
     horizon: int | None = None,
     wanted: pa.Schema | None = None,
     last: dict[tuple[int, int], int] | None = None,
-) -> tuple[Listing, Any]:
+) -> tuple[Listing, IntArray]:
     """One pattern's matches, and which of them stay, by end, start and id; what is left out is counted.
 
     Where only some columns are ``wanted``, those are made, in no order unless matches depend on it.
@@ -129,15 +130,15 @@ class Listing:
     """One pattern's matches as a table, their ids as numbers, and columns an array cannot hold as they are."""
 
     table: pa.Table
-    lanes: Any
-    loose: Mapping[str, list[Any]]
+    lanes: IntArray
+    loose: Mapping[str, Loose]
 
-    def values(self, name: str) -> list[Any]:
+    def values(self, name: str) -> Loose:
         """A column as plain values."""
         return self.loose[name] if name in self.loose else [v.plain(x) for x in self.table[name].to_pylist()]
 
 
-def cast_column(column: Any, kind: Any) -> Any:
+def cast_column(column: ArrowColumn, kind: pa.DataType) -> ArrowColumn:
     """A column in another type; to text by its values where Arrow has no cast for it."""
     if column.type == kind:
         return column
@@ -160,7 +161,7 @@ def rows_of(one: Found, rows: Rows, wanted: pa.Schema) -> Listing:
     names = list(keys)
     key_columns = [take(keys[name], first_rows) for name in names]
     lanes = match_lanes(one, rows, _key_words([keys[name] for name in names], key_columns, first_rows))
-    standard: dict[str, Callable[[], Any]] = {
+    standard: dict[str, Callable[[], pa.Array]] = {
         "pattern": lambda: _constant(core.name, count),
         "match_id": lambda: hex_ids(lanes) if pa.types.is_string(wanted.field("match_id").type) else id_bytes(lanes),
         "kind": lambda: _kinds(raw),
@@ -171,7 +172,7 @@ def rows_of(one: Found, rows: Rows, wanted: pa.Schema) -> Listing:
     }
     columns = {name: make() for name, make in standard.items() if name in wanted.names}
     taken = set(standard)
-    loose: dict[str, list[Any]] = {}
+    loose: dict[str, Loose] = {}
     for path, name, column in zip(core.partition, names, key_columns, strict=True):
         shown = key_name(".".join(path.parts), taken)
         columns[shown] = column
@@ -188,7 +189,7 @@ def rows_of(one: Found, rows: Rows, wanted: pa.Schema) -> Listing:
     return Listing(pa.table(columns), lanes, loose)
 
 
-def _order(one: Found, lanes: Any) -> Any:
+def _order(one: Found, lanes: IntArray) -> IntArray:
     """Matches by end, start and id. Few end together, and only those need more than one comparison."""
     end = one.raw.end
     order = np.argsort(end)
@@ -202,21 +203,21 @@ def _order(one: Found, lanes: Any) -> Any:
     return order
 
 
-def _kinds(raw: Raw) -> Any:
+def _kinds(raw: Raw) -> pa.Array:
     if raw.timed_out.any():
         return pa.array(np.where(raw.timed_out, "timed out", "match"))
     return _constant("match", len(raw))
 
 
-def _constant(text: str, count: int) -> Any:
+def _constant(text: str, count: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text])).dictionary_decode()
 
 
-def _rows_at(batch: Batch, positions: Any) -> Any:
+def _rows_at(batch: Batch, positions: IntArray) -> IntArray:
     return positions if batch.order is None else batch.order[positions]
 
 
-def take(column: Any, rows: Any, missing: Any = None) -> Any:
+def take(column: AnyColumn, rows: IntArray, missing: BoolArray | None = None) -> pa.Array:
     """Some rows of a column, null where they are ``missing``."""
     if isinstance(column, list):
         return loose_array([column[row] for row in rows.tolist()])
@@ -224,14 +225,14 @@ def take(column: Any, rows: Any, missing: Any = None) -> Any:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def _key_words(keys: Sequence[Any], taken: Sequence[Any], rows: Any) -> Any:
+def _key_words(keys: Sequence[AnyColumn], taken: Sequence[pa.Array], rows: IntArray) -> IntArray:
     if not any(isinstance(key, list) for key in keys):
         return key_words(taken, rows=len(rows))
     words = [reference_words([value_at(key, row) for key in keys]) for row in rows.tolist()]
     return np.array(words, np.int64).reshape(len(rows), 2)
 
 
-def loose_array(values: list[Any]) -> Any:
+def loose_array(values: Sequence[object]) -> pa.Array:
     """Values of several kinds as an array, by their text where they have no type in common."""
     try:
         return pa.array(values)
@@ -239,7 +240,7 @@ def loose_array(values: list[Any]) -> Any:
         return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
-def match_lanes(one: Found, rows: Rows, words: Any) -> Any:
+def match_lanes(one: Found, rows: Rows, words: IntArray) -> IntArray:
     """Both halves of every match's id."""
     raw, batch = one.raw, one.batch
     at = _rows_at(batch, raw.positions)
@@ -251,10 +252,10 @@ def match_lanes(one: Found, rows: Rows, words: Any) -> Any:
     )  # fmt: skip
 
 
-def returned(one: Found) -> dict[str, Any]:
+def returned(one: Found) -> dict[str, AnyColumn]:
     """The returned columns: gathered, computed by the kernel, or asked of the evaluator."""
     raw, core = one.raw, one.pattern
-    out: dict[str, Any] = {}
+    out: dict[str, AnyColumn] = {}
     asked = []
     for (name, formula, family), (_, expr) in zip(one.numbered.outputs, core.returns, strict=True):
         gathered = one.numbered.output_columns.get(name)
@@ -272,7 +273,7 @@ def returned(one: Found) -> dict[str, Any]:
     return out
 
 
-def _gathered(one: Found, step: int, column: Any) -> Any:
+def _gathered(one: Found, step: int, column: AnyColumn) -> AnyColumn:
     """A column of the last event of a step."""
     raw = one.raw
     last = np.empty(len(raw), np.int64)
@@ -284,7 +285,7 @@ def _gathered(one: Found, step: int, column: Any) -> Any:
     return take(column, at, missing if missing.any() else None)
 
 
-def _measured(one: Found, formula: int, family: int) -> Any:
+def _measured(one: Found, formula: int, family: int) -> pa.Array:
     raw = one.raw
     count = len(raw)
     ints, nulls = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -325,7 +326,7 @@ def scope_of(one: Found, i: int) -> MatchScope:
     return match_scope(one.pattern, events_of(one, i), unified, one.batch.relations)
 
 
-def evidence(one: Found, limit: int) -> tuple[Any, Any]:
+def evidence(one: Found, limit: int) -> tuple[pa.ListArray, pa.Array]:
     """The contributing events of each match as structs, up to the limit, and how many were left out."""
     raw = one.raw
     counts = np.diff(raw.offsets)
@@ -341,7 +342,7 @@ def evidence(one: Found, limit: int) -> tuple[Any, Any]:
     return lists, pa.array(counts - shown)
 
 
-def suppress(one: Found, listing: Listing, order: Any, last: dict[tuple[int, int], int] | None = None) -> Any:
+def suppress(one: Found, listing: Listing, order: IntArray, last: dict[tuple[int, int], int] | None = None) -> IntArray:
     """Rows in order without matches that come too soon after one with equal values; timed-out ones stay.
 
     ``last`` has, by those values, when the last match ended that was told before; what is told now is added.
@@ -359,7 +360,7 @@ def suppress(one: Found, listing: Listing, order: Any, last: dict[tuple[int, int
         column = listing.values(shown if shown in known else returned_name(name, known))
         values.append(column)
     # What is kept between calls is a hash; a whole answer goes by the values themselves, which may be of several kinds.
-    group_of: Callable[[list[Any]], Any] = reference_words if last is not None else _identities
+    group_of: Callable[[Sequence[v.Value]], Any] = reference_words if last is not None else _identities
     last = {} if last is None else last
     kept = []
     for i in order.tolist():
@@ -373,5 +374,5 @@ def suppress(one: Found, listing: Listing, order: Any, last: dict[tuple[int, int
     return np.array(kept, np.int64)
 
 
-def _identities(values: list[Any]) -> tuple[object, ...]:
+def _identities(values: Sequence[v.Value]) -> tuple[object, ...]:
     return tuple(v.identity(value) for value in values)

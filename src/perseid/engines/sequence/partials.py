@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.numbered import Numbered
 from perseid.errors import StateError
@@ -24,25 +24,25 @@ from perseid.semantics import values as v
 class Partials:
     """Partial matches of one pattern; those of one key in the order in which events are offered to them."""
 
-    offsets: Any
+    offsets: IntArray
     """Where the events of each begin."""
-    events: Any
+    events: IntArray
     """Rows, or positions where they come from the kernel."""
-    steps: Any
-    ways: Any
-    went_on: Any
+    steps: IntArray
+    ways: IntArray
+    went_on: BoolArray
     """Another grew from it, so it does not wait in vain."""
-    ends: Any
+    ends: IntArray
     """When a match that waits to be told ended; below every time for one that is open."""
 
     def __len__(self) -> int:
         return len(self.went_on)
 
     @property
-    def starts(self) -> Any:
+    def starts(self) -> IntArray:
         return self.events[self.offsets[:-1]]
 
-    def chosen(self, which: Any) -> Partials:
+    def chosen(self, which: BoolArray) -> Partials:
         """Some of them, by truth values."""
         if which.all():
             return self
@@ -56,7 +56,7 @@ class Partials:
             ends=self.ends[which],
         )
 
-    def renumbered(self, places: Any) -> Partials:
+    def renumbered(self, places: IntArray) -> Partials:
         """Those whose events all have a place, with these."""
         found = replace(self, events=places[self.events])
         return found.chosen(_each(found.events >= 0, found.offsets))
@@ -71,11 +71,11 @@ class Partials:
         return self.chosen(self.ends != y.NONE)
 
 
-def _ends_of(counts: Any) -> Any:
+def _ends_of(counts: IntArray) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _each(truths: Any, offsets: Any) -> Any:
+def _each(truths: BoolArray, offsets: IntArray) -> BoolArray:
     """For every stretch: do all its truths hold?"""
     before = np.concatenate([[0], np.cumsum(~truths)])
     return before[offsets[1:]] == before[offsets[:-1]]
@@ -105,7 +105,7 @@ def carries(numbered: Numbered) -> bool:
 # to the kernel and back
 
 
-def placed_partials(numbered: Numbered, partials: Partials, places: Any, partition: Any) -> Partials:
+def placed_partials(numbered: Numbered, partials: Partials, places: IntArray, partition: IntArray) -> Partials:
     """With positions in place of rows; without those that cannot be, which no state that we wrote has."""
     found = partials.renumbered(places)
     steps = int(numbered.tables[y.S_STEPS])
@@ -116,7 +116,7 @@ def placed_partials(numbered: Numbered, partials: Partials, places: Any, partiti
     return found.chosen(_each(fine, found.offsets))
 
 
-def carried_words(partials: Partials, partition: Any, count: int) -> Any:
+def carried_words(partials: Partials, partition: IntArray, count: int) -> IntArray:
     """Partial matches as the kernel takes them up: where those of each partition begin, then one after the other."""
     belongs = partition[partials.starts]
     order = np.argsort(belongs, kind="stable")
@@ -134,7 +134,7 @@ def carried_words(partials: Partials, partition: Any, count: int) -> Any:
     return np.concatenate([begins, flat]).astype(np.int64)
 
 
-def put_down(numbered: Numbered, counts: Any, steps: Any, positions: Any, went_on: Any) -> Partials:
+def put_down(numbered: Numbered, counts: IntArray, steps: IntArray, positions: IntArray, went_on: IntArray) -> Partials:
     """Partial matches as the kernel put them down: a step's word says the way too."""
     every = int(numbered.tables[y.S_STEPS])
     return Partials(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+import pyarrow as pa
 
 from perseid.compile.plan import Plan
 from perseid.engines.budget import DEFAULT_BUDGET, SearchBudget
@@ -20,7 +21,7 @@ class SequencePlan:
 
     plan: Plan
     patterns: tuple[Numbered, ...]
-    schema: Any
+    schema: pa.Schema
     """The Arrow schema of the rows that come out."""
     strictly_later: bool = False
     order: str = WATERMARK
@@ -50,7 +51,7 @@ class Link:
     plan: Plan
     patterns: tuple[Numbered, ...]
     takes: tuple[str, ...]
-    columns: Mapping[str, Any]
+    columns: Mapping[str, pa.DataType]
     """What matches have as events, with their types."""
     label: str
     """What it is in a state: empty for patterns that take no matches, else what those mean that it takes."""
@@ -60,7 +61,7 @@ def make_plan(
     plan: Plan,
     types: Mapping[str, t.Type],
     *,
-    arrow: Mapping[str, Any] | None = None,
+    arrow: Mapping[str, pa.DataType] | None = None,
     strictly_later: bool = False,
 ) -> SequencePlan:
     """Number every pattern, each on its own; ``arrow`` has the exact types of columns that are returned as they are."""

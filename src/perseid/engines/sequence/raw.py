@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.numbered import Numbered
 from perseid.engines.sequence.partials import Partials
@@ -17,15 +17,15 @@ from perseid.semantics.contexts import END_OF_TIME
 class Raw:
     """What a run found, in numbers: one row for each match, and its events in flat arrays."""
 
-    partition: Any
-    timed_out: Any
-    end: Any
-    offsets: Any
-    steps: Any
-    positions: Any
-    unified: Any
+    partition: IntArray
+    timed_out: BoolArray
+    end: IntArray
+    offsets: IntArray
+    steps: IntArray
+    positions: IntArray
+    unified: IntArray
     """(position, column) for each unified name, -1 where it has none."""
-    frontiers: Any
+    frontiers: IntArray
     capped: int
     wake: int = y.FOREVER
     """The first time at which an open attempt may be decided without a further event."""
@@ -36,7 +36,7 @@ class Raw:
         return len(self.partition)
 
     @property
-    def starts(self) -> Any:
+    def starts(self) -> IntArray:
         """The position of each match's first event."""
         return self.positions[self.offsets[:-1]]
 
@@ -60,7 +60,7 @@ def waiting(raw: Raw) -> Partials:
     return Partials(raw.offsets, raw.positions, raw.steps, np.zeros(len(raw.steps), np.int64), none, raw.end)
 
 
-def with_waiting(numbered: Numbered, raw: Raw, decided: Partials, partition: Any) -> Raw:
+def with_waiting(numbered: Numbered, raw: Raw, decided: Partials, partition: IntArray) -> Raw:
     """What was found, and before it what was found earlier and has not been told."""
     if not len(decided):
         return raw
@@ -76,7 +76,7 @@ def with_waiting(numbered: Numbered, raw: Raw, decided: Partials, partition: Any
     )
 
 
-def _unified(numbered: Numbered, decided: Partials) -> Any:
+def _unified(numbered: Numbered, decided: Partials) -> IntArray:
     """By match and unified name: the position and the column that bound it, the first that could."""
     tables = numbered.tables
     found = np.full((len(decided), 2 * int(tables[y.S_UNIFIED_COUNT])), -1, np.int64)

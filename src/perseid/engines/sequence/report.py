@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ def _report(state: bytes) -> StateReport:
     time = np.asarray(table.column("time"))
     searched = np.asarray(table.column("searched").to_numpy(zero_copy_only=False)).astype(bool)
     keys = [name for name in names if name.startswith("key ")]
-    shown: dict[tuple[tuple[str, Any], ...], int] = {}
+    shown: dict[tuple[tuple[str, object], ...], int] = {}
     columns = [table.column(name).to_pylist() for name in keys]
     for values in zip(*columns, strict=True):
         key = tuple((name.removeprefix("key "), str(value)) for name, value in zip(keys, values, strict=True))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.budget import (
     ATTEMPT_STEPS_PER_EVENT,
     DEFAULT_BUDGET,
@@ -61,7 +62,7 @@ def make_space(
     output_scale: int | None = None,
     taken_scale: int | None = None,
     max_bytes: int | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[IntArray, FloatArray]:
     """Room for one search, whole numbers and doubles; ``scale`` doubles each time it was too little.
 
     So many ``words`` of output, at least, spare most searches a second call; room that is not written to costs nothing.
@@ -108,11 +109,11 @@ def make_space(
 def find(
     numbered: Numbered,
     batch: Batch,
-    offsets: Any,
+    offsets: IntArray,
     *,
-    horizon: Any = None,
-    opens: Any = None,
-    carried: Any = None,
+    horizon: int | IntArray | None = None,
+    opens: IntArray | None = None,
+    carried: IntArray | None = None,
     compiled: bool = True,
     threads: int = 1,
     budget: SearchBudget = DEFAULT_BUDGET,
@@ -179,7 +180,7 @@ def _run_in_threads(searches: Sequence[PartitionSearch]) -> None:
         raise error
 
 
-def _bounds(time: Any, offsets: Any, horizon: Any) -> tuple[Any, Any]:
+def _bounds(time: IntArray, offsets: IntArray, horizon: int | IntArray | None) -> tuple[IntArray, IntArray]:
     """Where the events of each partition that have come end, and the horizon of each; none where all has come."""
     if horizon is None:
         return offsets[1:], np.zeros(0, np.int64)
@@ -190,7 +191,7 @@ def _bounds(time: Any, offsets: Any, horizon: Any) -> tuple[Any, Any]:
     return np.ascontiguousarray(ends, np.int64), np.full(len(ends), horizon, np.int64)
 
 
-def _shares(offsets: Any, threads: int) -> list[tuple[int, int]]:
+def _shares(offsets: IntArray, threads: int) -> list[tuple[int, int]]:
     """Partitions in about equal shares of events, one for each thread; small work is not worth sharing."""
     count = len(offsets) - 1
     threads = min(threads, count, 1 + int(offsets[-1] if count >= 0 else 0) // SHARE)
@@ -208,9 +209,9 @@ class SearchStoppedError(Exception):
 class PartitionSearch:
     """The search of some partitions: runs the kernel with as much room as it turns out to need."""
 
-    written: list[Any]
+    written: list[IntArray]
     """The output of each call of the kernel."""
-    frontiers: Any
+    frontiers: IntArray
     capped: int
     wake: int
 
@@ -219,11 +220,11 @@ class PartitionSearch:
         numbered: Numbered,
         batch: Batch,
         arrays: y.Arrays,
-        offsets: Any,
-        ends: Any,
-        horizons: Any,
-        opens: Any,
-        carried: Any,
+        offsets: IntArray,
+        ends: IntArray,
+        horizons: IntArray,
+        opens: IntArray,
+        carried: IntArray,
         fast: bool,
         budget: SearchBudget,
     ) -> None:
@@ -343,7 +344,9 @@ def _joined(raws: list[Raw]) -> Raw:
     )
 
 
-def gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: int, wake: int, first: int) -> Raw:
+def gather(
+    numbered: Numbered, written: Sequence[IntArray], frontiers: IntArray, capped: int, wake: int, first: int
+) -> Raw:
     """What a kernel wrote, from the partition on that is ``first`` of all."""
     flat = written[0] if len(written) == 1 else np.concatenate([np.zeros(0, np.int64), *written])
     unified = int(numbered.tables[y.S_UNIFIED_COUNT])
@@ -371,7 +374,7 @@ def gather(numbered: Numbered, written: Sequence[Any], frontiers: Any, capped: i
     )
 
 
-def _unpacked(flat: Any, starts: Any, unified: int) -> tuple[Any, Any, Any, Any]:
+def _unpacked(flat: IntArray, starts: IntArray, unified: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Of what begins at these places: where the events of each do, their steps, their positions, what is unified."""
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(flat[starts + 3], out=offsets[1:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -39,7 +38,7 @@ STANDARD = (
 """What every row has; key columns and returned columns follow."""
 
 
-def arrow_of(type_: t.Type) -> Any:
+def arrow_of(type_: t.Type) -> pa.DataType | None:
     """The Arrow type of a value; None where it is not known."""
     match type_:
         case t.Integer():
@@ -71,7 +70,9 @@ def arrow_of(type_: t.Type) -> Any:
     return None
 
 
-def output_schema(patterns: Sequence[Numbered], types: Mapping[str, t.Type], arrow: Mapping[str, Any]) -> pa.Schema:
+def output_schema(
+    patterns: Sequence[Numbered], types: Mapping[str, t.Type], arrow: Mapping[str, pa.DataType]
+) -> pa.Schema:
     """The rows of a set: what every row has, every key column, every returned column; absent ones are null."""
     fields = _Fields()
     for numbered in patterns:
@@ -118,10 +119,10 @@ class _Fields:
     """The columns of a set while its patterns are gone through."""
 
     def __init__(self) -> None:
-        self.kinds: dict[str, Any] = dict(STANDARD)
+        self.kinds: dict[str, pa.DataType] = dict(STANDARD)
         self.owners: dict[str, str] = {}
 
-    def add(self, name: str, kind: Any, core: CorePattern) -> None:
+    def add(self, name: str, kind: pa.DataType | None, core: CorePattern) -> None:
         """A column of one more pattern; None is a type that is not known."""
         kind = pa.null() if kind is None else kind
         before = self.kinds.get(name, pa.null())
@@ -137,11 +138,11 @@ class _Fields:
             self.kinds[name] = common_type(before, kind)
 
 
-def _has_text(kind: Any) -> bool:
+def _has_text(kind: pa.DataType) -> bool:
     return not (pa.types.is_nested(kind) or pa.types.is_binary(kind))
 
 
-def common_type(left: Any, right: Any) -> Any:
+def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     """The type of a column that two patterns return: numbers meet as numbers, other kinds as text."""
     if pa.types.is_integer(left) and pa.types.is_integer(right):
         return pa.int64()
@@ -149,7 +150,9 @@ def common_type(left: Any, right: Any) -> Any:
     return pa.float64() if numbers else pa.string()
 
 
-def _key_type(parts: Sequence[str], types: Mapping[str, t.Type], arrow: Mapping[str, Any]) -> Any:
+def _key_type(
+    parts: Sequence[str], types: Mapping[str, t.Type], arrow: Mapping[str, pa.DataType]
+) -> pa.DataType | None:
     if len(parts) == 1 and parts[0] in arrow:
         return arrow[parts[0]]
     found = types.get(parts[0], t.Null())

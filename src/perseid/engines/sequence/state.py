@@ -6,15 +6,17 @@ number of one plan, so that a changed set of patterns finds what is still its ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from perseid.compile.plan import PatternPlan, Plan
+from perseid.engines.arrays import BoolArray, Int32Array, IntArray
 from perseid.engines.contract import WATERMARK, Rows
 from perseid.engines.rows import take_rows, whole
 from perseid.engines.sequence.partials import (
@@ -33,6 +35,10 @@ from perseid.semantics import values as v
 from perseid.semantics.detection import expressions_of
 from perseid.semantics.names import without_own
 
+if TYPE_CHECKING:
+    from perseid.engines.sequence.columns import ArrowColumn
+
+T = TypeVar("T", bound=np.generic)
 ENGINE = "sequence"
 VERSION = 2
 """Of what lies in the container; raise it with a migration in :func:`read_state`."""
@@ -58,10 +64,10 @@ class Kept:
     """The state of a shard in the shape of its rows."""
 
     rows: Rows
-    searched: Any
+    searched: BoolArray
     """Rows that were searched before; others wait for time to pass them."""
-    occurrence: Any
-    opens: Mapping[str, Any]
+    occurrence: IntArray
+    opens: Mapping[str, BoolArray]
     """By pattern: rows that start an attempt which is still open."""
     horizon: int | None = None
     memories: Mapping[str, Memory] = field(default_factory=dict)
@@ -69,10 +75,10 @@ class Kept:
     """By pattern: partial matches that cannot be made again, by the numbers of the rows they took."""
     replays: bool = False
     """Contexts have no partial matches in it: they go on from all that is marked as open."""
-    required: Any = None
+    required: BoolArray | None = None
     """Rows that the state limit must not evict, or None; not written, since every search marks them again."""
 
-    def take(self, chosen: Any) -> Kept:
+    def take(self, chosen: IntArray) -> Kept:
         """Some of the rows, by number, with what is known of them."""
         places = np.full(len(self.rows), -1, np.int64)
         places[chosen] = np.arange(len(chosen))
@@ -86,7 +92,7 @@ class Kept:
             required=None if self.required is None else self.required[chosen],
         )
 
-    def without_attempts(self, begun: Any) -> Kept:
+    def without_attempts(self, begun: BoolArray) -> Kept:
         """The same without the attempts that these rows begin, by truth values."""
         opens = {name: flags & ~begun for name, flags in self.opens.items()}
         partials = {name: some.chosen(~begun[some.starts]) for name, some in self.partials.items()}
@@ -102,7 +108,7 @@ def nothing(shape: Rows) -> Kept:
 def write_state(plan: Plan, kept: Kept, shards: int, order: str) -> bytes:
     """A shard's state as bytes."""
     rows = kept.rows
-    columns: dict[str, Any] = {
+    columns: dict[str, pa.Array] = {
         "time": pa.array(rows.time),
         "identity": pa.array(rows.identity),
         "searched": pa.array(kept.searched),
@@ -268,7 +274,7 @@ def _beside(sealed: Sealed, names: list[str]) -> pa.RecordBatch | None:
     return next((table for table in sealed.tables[1:] if table.schema.names == names), None)
 
 
-def _truth(column: Any) -> Any:
+def _truth(column: pa.Array) -> BoolArray:
     return np.asarray(column.cast(pa.int8())).astype(bool)
 
 
@@ -315,9 +321,9 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
     return kept if reader.mine is None else kept.take(reader.mine)
 
 
-def repeats(kind: Any) -> bool:
+def repeats(kind: pa.DataType) -> bool:
     """May few bytes of the type stand for many? Such a column would be made large by a cast."""
-    few: tuple[Any, ...] = (
+    few: tuple[Callable[[pa.DataType], bool], ...] = (
         pa.types.is_dictionary, pa.types.is_run_end_encoded, pa.types.is_list_view, pa.types.is_large_list_view,
         pa.types.is_string_view, pa.types.is_binary_view,
     )  # fmt: skip
@@ -325,7 +331,7 @@ def repeats(kind: Any) -> bool:
     return any(is_kind(kind) for is_kind in few) or any(map(repeats, inner))
 
 
-def _dated(column: Any) -> bool:
+def _dated(column: pa.Array) -> bool:
     """Are all dates and moments ones that can be? Those of rows were looked at when they came."""
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
@@ -351,9 +357,9 @@ def _texts(pattern: PatternPlan) -> set[str]:
 class _Reader:
     def __init__(self, table: pa.RecordBatch, facts: Mapping[str, Any], plan: Plan, shape: Rows) -> None:
         self.table, self.facts, self.plan, self.shape = table, facts, plan, shape
-        self.missing: set[tuple[str, Any]] = set()
+        self.missing: set[tuple[str, int | str]] = set()
         """What is asked for now and was not kept: (kind of thing, which)."""
-        self.mine: Any = None
+        self.mine: IntArray | None = None
         """Rows of ways of partitioning that are still asked for; None for all."""
 
     def lost(self, pattern: PatternPlan) -> bool:
@@ -405,7 +411,7 @@ class _Reader:
         )
         return rows
 
-    def routes(self) -> Any:
+    def routes(self) -> Int32Array | None:
         """The ways of partitioning by the numbers they have now; rows of those that are gone are left behind."""
         if self.shape.route is None and "route" not in self.table.schema.names:
             return None
@@ -424,17 +430,19 @@ class _Reader:
             self.mine = np.flatnonzero(found >= 0)
         return found if self.shape.route is not None else None
 
-    def numbers(self, name: str, kind: Any) -> Any:
+    def numbers(self, name: str, kind: type[T]) -> NDArray[T]:
         if name in self.table.schema.names:
             return np.asarray(self.table.column(name)).astype(kind, copy=False)
         return np.zeros(self.table.num_rows, kind)
 
-    def truth(self, name: str) -> Any:
+    def truth(self, name: str) -> BoolArray | None:
         if name not in self.table.schema.names:
             return None
         return _truth(self.table.column(name))
 
-    def column(self, what: str, which: Any, like: Any, lack: tuple[str, Any] | None = None) -> Any:
+    def column(
+        self, what: str, which: int | str, like: ArrowColumn, lack: tuple[str, int | str] | None = None
+    ) -> pa.Array:
         """A column as those that come now are, of nulls where it was not kept."""
         name, kind = f"{what} {which}", whole(like).type
         if name not in self.table.schema.names:

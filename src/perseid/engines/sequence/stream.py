@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from perseid.compile import program as p
+from perseid.engines.arrays import BoolArray, Int8Array, IntArray
 from perseid.engines.codes import distinct
 from perseid.engines.contract import ARRIVAL, Clock, Late, Rows, Step
 from perseid.engines.hashing import match_words
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from perseid.engines.sequence.plan import SequencePlan
 
 _BEFORE_ALL = y.NONE
+Given: TypeAlias = "tuple[SequencePlan, Kept, Rows, Clock, Rows | None]"
+"""What a :class:`Shard` is made of."""
 
 
 def advance(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
@@ -172,17 +176,17 @@ class Placed:
     """Rows of one way of partitioning in their order, as far as they can be searched."""
 
     batch: Batch
-    order: Any
-    offsets: Any
-    occurrence: Any
+    order: IntArray
+    offsets: IntArray
+    occurrence: IntArray
     duplicates: int
-    horizons: Any
+    horizons: IntArray | None
     """What is known of each partition; None where all has come."""
-    searched: Any
+    searched: BoolArray
     """By place: searched before."""
 
     @cached_property
-    def partition(self) -> Any:
+    def partition(self) -> IntArray:
         """By place: its partition."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
@@ -202,7 +206,7 @@ class Shard:
         new = len(self.rows) - self.old
         self.searched = np.concatenate([kept.searched, np.zeros(new, bool)])
         self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), duplicates=0, capped=0)
-        self.opens: dict[str, Any] = {}
+        self.opens: dict[str, BoolArray] = {}
         """By pattern: rows whose attempts are open after this call."""
         self.partials: dict[str, Partials] = {}
         """By pattern: partial matches that are open after this call and cannot be made again."""
@@ -214,7 +218,7 @@ class Shard:
         self.wakes: list[int] = []
         self.known: dict[str, int] = {}
         """By pattern: matches that end up to here are decided, and told."""
-        self.arranged: Any = None
+        self.arranged: IntArray | None = None
         """Rows in the order in which they were searched."""
         self.ready = np.ones(len(self.rows), bool) if clock.ended else self._ready()
         """Rows that are searched now; others wait."""
@@ -222,7 +226,7 @@ class Shard:
         self.idle = nothing_new and not clock.ended and not kept.replays
         """Nothing came and no time passed: what was open still is."""
 
-    def _behind(self, rows: Rows) -> Any:
+    def _behind(self, rows: Rows) -> Int8Array:
         """By row: whether it came too late, and why."""
         behind, now = np.zeros(len(rows), np.int8), self.clock.now
         if self.arrival and len(self.kept.rows):
@@ -231,7 +235,7 @@ class Shard:
             behind[rows.time <= now] = Late.BEHIND_WATERMARK
         return behind
 
-    def _ready(self) -> Any:
+    def _ready(self) -> BoolArray:
         """True for rows whose time has come."""
         if self.arrival:
             return np.ones(len(self.rows), bool)
@@ -310,7 +314,7 @@ class Shard:
         arrived[: self.old] = np.arange(self.old)
         return replace(self.rows, ranks=[pa.array(arrived), *self.rows.ranks])
 
-    def _horizons(self, order: Any, offsets: Any, *, before: bool = False) -> Any:
+    def _horizons(self, order: IntArray, offsets: IntArray, *, before: bool = False) -> IntArray:
         """Up to when each partition is known, or was ``before``: the watermark, or what came last where order is trusted."""
         now = self.kept.horizon if before else self.clock.now
         known = np.full(len(offsets) - 1, _BEFORE_ALL if now is None else now, np.int64)
@@ -377,7 +381,7 @@ class Shard:
         self.counters["capped"] += len(before) - len(found)
         return found
 
-    def _new(self, numbered: Numbered, placed: Placed, raw: Raw, asked: Any) -> Raw:
+    def _new(self, numbered: Numbered, placed: Placed, raw: Raw, asked: IntArray) -> Raw:
         """Without matches that were told before: an attempt that is still open may have some already."""
         tables = numbered.tables
         contextual, suppresses = tables[y.S_CONTEXT] >= 0, numbered.pattern.pattern.suppress is not None
@@ -405,7 +409,7 @@ class Shard:
         known = _names(earlier, order)
         return chosen_of(raw, np.flatnonzero(~np.isin(told, known)))
 
-    def _tellable(self, numbered: Numbered, raw: Raw, opens: Any) -> tuple[Raw, Raw]:
+    def _tellable(self, numbered: Numbered, raw: Raw, opens: IntArray) -> tuple[Raw, Raw]:
         """What can be told in order of its end, and what not: an earlier match that is open may suppress a later one."""
         due = _due(numbered, raw)
         opens[raw.starts[~due]] = 1
@@ -413,7 +417,7 @@ class Shard:
 
     # keeping
 
-    def _give_up(self, numbered: Numbered, placed: Placed, opens: Any) -> int:
+    def _give_up(self, numbered: Numbered, placed: Placed, opens: IntArray) -> int:
         """Where nothing bounds a pattern, the oldest open attempts beyond the cap of a key are given up."""
         cap = numbered.pattern.retention.cap
         if cap is None or self.clock.ended:
@@ -428,7 +432,7 @@ class Shard:
         opens[places[gone]] = 0
         return int(gone.sum())
 
-    def _keep(self, numbered: Numbered, placed: Placed, arrays: y.Arrays, opens: Any, name: str) -> None:
+    def _keep(self, numbered: Numbered, placed: Placed, arrays: y.Arrays, opens: IntArray, name: str) -> None:
         """Mark the rows that the pattern may still ask for."""
         flags = np.zeros(len(self.rows), bool)
         flags[placed.order] = opens != 0
@@ -443,6 +447,7 @@ class Shard:
         asked = np.arange(len(time)) >= first[partition]
         back = numbered.pattern.facts.lookback
         if back:
+            assert placed.horizons is not None
             # What is looked back at, from open attempts and from those to come.
             began = np.where(first < len(time), time[np.minimum(first, len(time) - 1)], y.FOREVER)
             asked |= time >= (np.minimum(began, placed.horizons + 1) - back)[partition]
@@ -479,6 +484,7 @@ class Shard:
                 self.wakes += [end + about.duration for end in groups.values()]
         chosen = np.flatnonzero(self.keep | ~self.ready)
         if self.arrival and not self.idle:
+            assert self.arranged is not None
             chosen = self.arranged[self.keep[self.arranged]]  # in the order that was settled
         after = self.opens, self.clock.now, memories, self.partials
         return Kept(self.rows, self.ready, self.occurrence, *after, required=self.required).take(chosen)
@@ -517,7 +523,7 @@ def next_wake(times: Sequence[int], now: int | None) -> int | None:
     return min((time for time in times if time > now), default=now + 1)
 
 
-def _due(numbered: Numbered, raw: Raw) -> Any:
+def _due(numbered: Numbered, raw: Raw) -> BoolArray:
     """Matches of a pattern that suppresses some before which no other can end that they would have to give way to."""
     core = numbered.pattern.pattern
     assert core.suppress is not None
@@ -527,7 +533,7 @@ def _due(numbered: Numbered, raw: Raw) -> Any:
     return raw.timed_out | (raw.end <= upto)
 
 
-def _older(kept: Rows, rows: Rows) -> Any:
+def _older(kept: Rows, rows: Rows) -> BoolArray:
     """Rows older than the newest that was kept of their key."""
     both = join_rows(kept, rows)
     (keys,) = both.keys.values()
@@ -541,7 +547,7 @@ def _older(kept: Rows, rows: Rows) -> Any:
     return behind[len(kept) :]
 
 
-def _names(raw: Raw, order: Any) -> Any:
+def _names(raw: Raw, order: IntArray) -> NDArray[Any]:
     """A name for each match, by the rows it takes."""
     rows = np.ascontiguousarray(order[raw.positions], np.int64)
     none = np.zeros((len(raw), 2), np.int64)
@@ -551,7 +557,7 @@ def _names(raw: Raw, order: Any) -> Any:
     return np.ascontiguousarray(np.column_stack([lanes, kinds]).astype(np.int64)).view("V24").ravel()
 
 
-def chosen_of(raw: Raw, chosen: Any) -> Raw:
+def chosen_of(raw: Raw, chosen: IntArray) -> Raw:
     """Some of the matches."""
     if len(chosen) == len(raw):
         return raw

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Engine, Prepared
 from perseid.engines.trees.formats import XML, lots
 
@@ -60,7 +61,7 @@ def reader_of(trees: Trees) -> Reader:
     return Reader(trees.texts, trees.namespaces, trees.trusted)
 
 
-def readings(trees: Trees, bodies: Any, is_path: bool) -> Iterator[tuple[int, Reader, Findings]]:
+def readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[int, Reader, Findings]]:
     """What is found in a column of documents, piece by piece, each with the number of the document it begins with."""
     reader = reader_of(trees)
     if is_path:
@@ -72,7 +73,7 @@ def readings(trees: Trees, bodies: Any, is_path: bool) -> Iterator[tuple[int, Re
         yield lot.first, reader, lot.findings(reader.read(lot.bodies))
 
 
-def prepare(plan: TreesPlan, columns: Mapping[str, Any]) -> Iterator[Prepared]:
+def prepare(plan: TreesPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepared]:
     """Documents to events; the types that documents say they are of choose among the patterns."""
     given = columns.get(STREAM)
     streams = None if given is None else given.cast(pa.string()).to_pylist()
@@ -90,7 +91,7 @@ def prepare(plan: TreesPlan, columns: Mapping[str, Any]) -> Iterator[Prepared]:
 
 def _events(
     plan: TreesPlan, reader: Reader, findings: Findings, streams: Sequence[str | None] | None
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[IntArray, dict[str, pa.Array]]:
     """Results as events: which documents they are of, and the columns that results have and documents have not."""
     from perseid.engines.trees.match_layout import O_ORDINAL, O_PATTERN
 

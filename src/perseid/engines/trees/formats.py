@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ class Lot:
 
     first: int
     """The number of the first of them."""
-    bodies: Any
+    bodies: pa.Array
     made: bool = False
     """They were something else, and places in them are not places in what people have."""
     refused: Mapping[int, Unread] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Lot:
         return replace(found, refused=self.explained(found.refused))
 
 
-def lots(bodies: Any, format: str) -> Iterator[Lot]:
+def lots(bodies: pa.Array, format: str) -> Iterator[Lot]:
     """Documents in lots of some bytes: there may be any number of them, of any size."""
     if format == JSON:
         yield from _json_lots(bodies)
@@ -60,7 +60,7 @@ def lots(bodies: Any, format: str) -> Iterator[Lot]:
         yield from _xml_lots(bodies)
 
 
-def together(columns: Iterable[Any], format: str) -> Lot:
+def together(columns: Iterable[pa.Array], format: str) -> Lot:
     """All documents of some columns in one lot."""
     columns = list(columns)
     # A text is no bytes: the encoding that a document names is not that of a text.
@@ -76,7 +76,7 @@ def together(columns: Iterable[Any], format: str) -> Lot:
     return Lot(0, pa.concat_arrays(bodies), format != XML, refused)
 
 
-def _xml_lots(bodies: Any) -> Iterator[Lot]:
+def _xml_lots(bodies: pa.Array) -> Iterator[Lot]:
     lengths = np.asarray(pc.fill_null(pc.binary_length(bodies), 0), np.int64)
     begin = size = 0
     for end, length in enumerate(lengths.tolist(), 1):
@@ -88,7 +88,7 @@ def _xml_lots(bodies: Any) -> Iterator[Lot]:
         yield Lot(begin, bodies.slice(begin))
 
 
-def _json_lots(bodies: Any) -> Iterator[Lot]:
+def _json_lots(bodies: pa.Array) -> Iterator[Lot]:
     """How large JSON is as XML is known when it is written, and a lot is over when it is large enough."""
     made: list[bytes | None] = []
     refused: dict[int, Unread] = {}

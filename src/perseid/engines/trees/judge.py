@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 from xml.parsers import expat
 
 from perseid.engines.trees.limits import LONGEST_JUDGED
@@ -17,7 +16,7 @@ SEPARATOR = "\x1f"
 """Between a namespace and a name. Expat refuses namespaces that have it in them; this one no document can have."""
 
 
-def safe_parser(encoding: str | None = None) -> Any:
+def safe_parser(encoding: str | None = None) -> expat.XMLParserType:
     """An expat that loads and expands nothing: it raises :class:`RefusedError` where a document wants it to."""
     parser = expat.ParserCreate(encoding, namespace_separator=SEPARATOR)
     parser.StartDoctypeDeclHandler = _refuse_subset
@@ -75,7 +74,7 @@ class RefusedError(Exception):
     """Raised through expat, which cannot raise ours: where it stands is known outside."""
 
 
-def _at(parser: Any, message: str) -> DocumentError:
+def _at(parser: expat.XMLParserType, message: str) -> DocumentError:
     return DocumentError(message, line=parser.CurrentLineNumber, column=parser.CurrentColumnNumber + 1)
 
 
@@ -84,7 +83,7 @@ def _refuse_subset(name: str, system: str | None, public: str | None, subset: in
         raise RefusedError("A document type with declarations of its own is not read")
 
 
-def _refuse_entities(*_: Any) -> None:
+def _refuse_entities(*_: object) -> None:
     raise RefusedError("Entities that a document declares are not read")
 
 

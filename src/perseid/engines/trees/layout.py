@@ -5,15 +5,17 @@ As in the sequence engine, kernels see nothing but arrays of numbers, and the na
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from types import ModuleType
+from typing import TypeAlias
 
+from perseid.engines.arrays import ByteArray, Int32Array, IntArray
 from perseid.engines.jit import typed, words
 
-Ints: TypeAlias = Any
+Ints: TypeAlias = IntArray
 """A flat array of int64."""
-Tokens: TypeAlias = Any
+Tokens: TypeAlias = Int32Array
 """Rows of int32, one for each word of a token."""
-Bytes: TypeAlias = Any
+Bytes: TypeAlias = ByteArray
 """A flat array of uint8."""
 
 # tokens: what it is, its name, and where in the bytes that were given its text begins and ends
@@ -66,11 +68,11 @@ DONE, MORE, FULL, DOUBT = range(4)
     UNSURE, TOO_DEEP, TOO_MANY_ATTRIBUTES, TOO_MANY_NAMES, TOO_LONG,
 ) = range(5)  # fmt: skip
 
-Room: TypeAlias = Any
+Room: TypeAlias = ByteArray
 """A flat array of uint8 that is written to."""
 
 
-def kinds(numba: Any) -> dict[str, Any]:
+def kinds(numba: ModuleType) -> dict[str, object]:
     """The arrays of these kernels, by the words for them."""
     return {
         "Ints": numba.int64[::1],

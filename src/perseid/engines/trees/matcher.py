@@ -5,12 +5,14 @@ A document is read in pieces, in memory that does not grow with it: what is kept
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from perseid.engines.arrays import ByteArray, Int32Array, IntArray
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.collect import collect
 from perseid.engines.trees.kernel import begin_document, end_document, has_room_for, match_tokens
@@ -22,6 +24,8 @@ from perseid.engines.trees.progress import ProgressGuard
 from perseid.engines.trees.tokens import Scanner, TokenBatch
 from perseid.errors import StalledMatcherError
 from perseid.semantics.documents import Name
+
+T = TypeVar("T", bound=np.generic)
 
 STACK, CELLS, TEXT, ROWS = 1 << 12, 1 << 14, 1 << 16, 1 << 12
 """Words and bytes to begin with; whatever is too small is made larger."""
@@ -43,7 +47,7 @@ STALLED = "The tree matcher made no progress in this document, which is a bug in
 class Told:
     """Rows that the kernel told, of results in the order they were decided in."""
 
-    rows: Any
+    rows: IntArray
     """By word: pattern, level, step (-1: the pattern returns nothing, and holds), name, text from and to, place."""
     text: bytes
     names: Callable[[int], Name]
@@ -146,7 +150,9 @@ class Matcher:
                 yield from self._matched(batch)
         yield from self._ended()
 
-    def read_all(self, data: Any, offsets: Any, *, trusted: bool = False) -> Iterator[tuple[int, Told | None, Any]]:
+    def read_all(
+        self, data: ByteArray, offsets: IntArray, *, trusted: bool = False
+    ) -> Iterator[tuple[int, Told | None, IntArray]]:
         """Many small documents that lie one after the other in memory, most of them without a word of Python.
 
         Gives, again and again: how many documents are done, what was told of those since the last time, and by document
@@ -209,7 +215,7 @@ class Matcher:
             for word in (y.X_ELEMENTS, y.X_ATTRIBUTES):
                 self.head[self.head[word] : self.head[word] + MOST_NAMES] = -1
 
-    def _scan(self, space: Any, names: Any, data: Any, tokens: Any, end: int) -> int:
+    def _scan(self, space: IntArray, names: ByteArray, data: ByteArray, tokens: Int32Array, end: int) -> int:
         self._renumber()
         return int(read_bytes(self.space, space, names, data, tokens, end))
 
@@ -258,7 +264,8 @@ class Matcher:
         """Everything that changes when a loop makes progress: input, output, names and capacity."""
         head = self.head
         words = (y.X_DOCUMENT, y.X_AT, y.X_DEPTH, y.X_QUEUE, y.X_QUEUE_DONE)
-        return (answer, *(int(head[word]) for word in words), self.taken, self.resolved, *map(len, self.space))
+        arrays: tuple[Sized, ...] = self.space
+        return (answer, *(int(head[word]) for word in words), self.taken, self.resolved, *map(len, arrays))
 
     def _require_progress(self, guard: ProgressGuard, answer: int) -> None:
         if guard.is_stalled(*self._position(answer)):
@@ -319,7 +326,7 @@ class Matcher:
             self._fit()
 
 
-def _larger(array: Any, needed: int = 0) -> Any:
+def _larger(array: NDArray[T], needed: int = 0) -> NDArray[T]:
     larger = np.zeros(2 * len(array) + needed, array.dtype)
     larger[: len(array)] = array
     return larger

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import ByteArray, IntArray
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.bounds import Bound, bounds_of
 from perseid.engines.trees.siblings import OVER, SiblingFA, sibling_automaton
@@ -77,8 +77,8 @@ class TreePlan:
     steps: tuple[Step, ...]
     names: tuple[Name, ...]
     """Names that steps ask for: the scanner gives them the first numbers."""
-    ints: Any
-    constants: Any
+    ints: IntArray
+    constants: ByteArray
     lists: Mapping[tuple[bool, Name], int]
     """By whether it is an attribute's, and name: where the steps are that ask for it."""
     others: Mapping[tuple[bool, str | None], int]

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Unread
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.fields import NODE
@@ -34,12 +34,12 @@ ROWS = 1 << 15
 class Findings:
     """What was found in some documents: rows as the kernel tells them, those of one result after the other."""
 
-    document: Any
+    document: IntArray
     """By row: the number of its document."""
-    rows: Any
+    rows: IntArray
     names: Sequence[Name]
     """What the names in the rows stand for."""
-    texts: Any
+    texts: pa.LargeStringArray
     """By row, as an Arrow array."""
     refused: tuple[Unread, ...] = ()
     done: Sequence[int] = ()
@@ -50,16 +50,16 @@ class Findings:
         return tuple(one.later(first) for one in self.refused)
 
     @cached_property
-    def firsts(self) -> Any:
+    def firsts(self) -> IntArray:
         """Rows with which results begin."""
         return np.flatnonzero(self.rows[:, y.O_LEVEL] == 0)
 
     @cached_property
-    def result(self) -> Any:
+    def result(self) -> IntArray:
         """By row: the number of its result."""
         return np.cumsum(self.rows[:, y.O_LEVEL] == 0) - 1
 
-    def first_texts(self, steps: Sequence[int]) -> Any:
+    def first_texts(self, steps: Sequence[int]) -> pa.StringArray:
         """By result: the text of the first node that one of some steps returned in it, or null."""
         at = np.flatnonzero(np.isin(self.rows[:, y.O_STEP], steps))
         results, first = np.unique(self.result[at], return_index=True)
@@ -67,12 +67,12 @@ class Findings:
         found[results] = at[first]
         return self.texts.take(pa.array(found, mask=found < 0)).cast(pa.string())
 
-    def all_texts(self, steps: Sequence[int]) -> Any:
+    def all_texts(self, steps: Sequence[int]) -> pa.ListArray:
         """By result: the texts of all nodes that some steps returned in it."""
         at = np.flatnonzero(np.isin(self.rows[:, y.O_STEP], steps))
         return self._lists(self.result[at], self.texts.take(pa.array(at)).cast(pa.string()))
 
-    def nodes(self, variables: Sequence[str | None]) -> Any:
+    def nodes(self, variables: Sequence[str | None]) -> pa.ListArray:
         """By result: all its nodes and runs, those in others after them and one level deeper."""
         rows = self.rows
         uris, locals_ = (pa.array([name[k] for name in self.names], pa.string()) for k in (0, 1))
@@ -92,7 +92,7 @@ class Findings:
         shown = np.flatnonzero(steps >= 0)
         return self._lists(self.result[shown], told.take(pa.array(shown)))
 
-    def _lists(self, results: Any, values: Any) -> Any:
+    def _lists(self, results: IntArray, values: pa.Array) -> pa.ListArray:
         counts = np.bincount(results, minlength=len(self.firsts)) if len(self.firsts) else np.zeros(0, np.int64)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
@@ -117,7 +117,7 @@ class Reader:
         self._codes = np.full(MOST_NAMES + 1, -1)
         self._made = -1
 
-    def read(self, bodies: Any) -> Findings:
+    def read(self, bodies: pa.Array | pa.ChunkedArray | Sequence[bytes | str | None]) -> Findings:
         """A column of documents, text or binary: nothing is told of one that cannot be read."""
         column = bodies.combine_chunks() if isinstance(bodies, pa.ChunkedArray) else bodies
         if not isinstance(column, pa.Array):
@@ -225,13 +225,13 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.told: list[Told] = []
-        self.documents: list[Any] = []
+        self.documents: list[IntArray] = []
         self.rows = 0
 
     def add(self, document: int, told: Told) -> None:
         self.add_all(document, [len(told.rows)], told)
 
-    def add_all(self, first: int, counts: Any, told: Told) -> None:
+    def add_all(self, first: int, counts: IntArray | Sequence[int], told: Told) -> None:
         """What was told of several documents, from one on: so many rows of each."""
         self.told.append(told)
         self.documents.append(np.repeat(np.arange(first, first + len(counts)), counts))

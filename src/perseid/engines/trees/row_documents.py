@@ -7,7 +7,7 @@ has items, and a null is nothing. Whole columns are written at once, here and on
 from __future__ import annotations
 
 import base64
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +24,13 @@ _NAMELESS = "\x01"
 _DAY = 86_400_000_000
 
 
-def rows_to_xml(rows: Any) -> Any:
+def rows_to_xml(rows: pa.StructArray) -> pa.LargeBinaryArray:
     """A struct array, whose fields are columns, as a document each."""
     written = _element(ROOT, _contents(rows), None)
     return written.cast(pa.large_binary())
 
 
-def has_text(kind: Any) -> bool:
+def has_text(kind: pa.DataType) -> bool:
     """Is something of this type written?"""
     is_ = pa.types
     if is_.is_struct(kind):
@@ -40,7 +40,7 @@ def has_text(kind: Any) -> bool:
     return has_text(kind.value_type) if _is_list(kind) else _is_plain(kind)
 
 
-def _is_plain(kind: Any) -> bool:
+def _is_plain(kind: pa.DataType) -> bool:
     is_ = pa.types
     tests = (
         is_.is_string, is_.is_large_string, is_.is_boolean, is_.is_integer, is_.is_floating, is_.is_decimal, is_.is_timestamp,
@@ -49,12 +49,12 @@ def _is_plain(kind: Any) -> bool:
     return any(one(kind) for one in tests) or (is_.is_dictionary(kind) and _is_plain(kind.value_type))
 
 
-def _is_list(kind: Any) -> bool:
+def _is_list(kind: pa.DataType) -> bool:
     is_ = pa.types
     return bool(is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind))
 
 
-def _element(name: str, contents: Any, nulls: Any) -> Any:
+def _element(name: str, contents: pa.Array, nulls: pa.BooleanArray | None) -> pa.LargeStringArray:
     """By row: an element with a content, or nothing where there is a null."""
     written = pc.binary_join_element_wise(
         pa.scalar(f"<{name}>", _TEXT), contents, pa.scalar(f"</{name}>", _TEXT), pa.scalar("", _TEXT)
@@ -62,7 +62,7 @@ def _element(name: str, contents: Any, nulls: Any) -> Any:
     return written if nulls is None else pc.if_else(nulls, pa.scalar("", _TEXT), written)
 
 
-def _elements(name: str, column: Any, is_item: bool = False) -> Any:
+def _elements(name: str, column: pa.Array, is_item: bool = False) -> pa.LargeStringArray:
     """By row: the elements of a value with a name."""
     column = _within_years(column)
     kind = column.type
@@ -76,17 +76,17 @@ def _elements(name: str, column: Any, is_item: bool = False) -> Any:
     return _element(name, _contents(column) if pa.types.is_struct(kind) else _texts(column), nulls)
 
 
-def _contents(structs: Any) -> Any:
+def _contents(structs: pa.StructArray) -> pa.LargeStringArray:
     """By row: the elements of all fields."""
     written = [_elements(xml_name(f.name), structs.field(i)) for i, f in enumerate(structs.type)]
     return pc.binary_join_element_wise(*written, pa.scalar("", _TEXT)) if written else _same("", len(structs))
 
 
-def _same(text: str, count: int) -> Any:
+def _same(text: str, count: int) -> pa.LargeStringArray:
     return pa.repeat(pa.scalar(text, _TEXT), count)
 
 
-def _joined(lists: Any, write: Any) -> Any:
+def _joined(lists: pa.Array, write: Callable[[pa.Array], pa.LargeStringArray]) -> pa.LargeStringArray:
     """By row: what is written of all items of a list, one after the other; nothing for a null."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))])
@@ -95,11 +95,11 @@ def _joined(lists: Any, write: Any) -> Any:
     return pc.binary_join(written, pa.scalar("", _TEXT))
 
 
-def _entries(maps: Any) -> Any:
+def _entries(maps: pa.MapArray) -> pa.LargeStringArray:
     kind = maps.type
     plain = maps.cast(pa.list_(pa.struct([pa.field("key", kind.key_type, False), ("value", kind.item_type)])))
 
-    def write(entries: Any) -> Any:
+    def write(entries: pa.StructArray) -> pa.LargeStringArray:
         names = [xml_name(key) for key in _raw_texts(entries.field(0)).to_pylist()]
         written = _elements(_NAMELESS, entries.field(1)).to_pylist()
         return pa.array([one.replace(_NAMELESS, name) for name, one in zip(names, written, strict=True)], _TEXT)
@@ -107,7 +107,7 @@ def _entries(maps: Any) -> Any:
     return _joined(plain, write)
 
 
-def _texts(column: Any) -> Any:
+def _texts(column: pa.Array) -> pa.LargeStringArray:
     """By row: a value as text that may stand in XML; of nulls any."""
     raw = _raw_texts(column)
     kind = column.type
@@ -122,7 +122,7 @@ def _texts(column: Any) -> Any:
     return pa.array([xml_text(t) if bad else t for t, bad in zip(raw.to_pylist(), found, strict=True)], _TEXT)
 
 
-def _raw_texts(column: Any) -> Any:
+def _raw_texts(column: pa.Array) -> pa.LargeStringArray:
     kind, is_ = column.type, pa.types
     if is_.is_dictionary(kind):
         return _raw_texts(column.cast(kind.value_type))
@@ -142,14 +142,14 @@ def _raw_texts(column: Any) -> Any:
     return pc.fill_null(column.cast(_TEXT), "")
 
 
-def _number(value: Any) -> str:
+def _number(value: np.floating) -> str:
     """As XPath writes a number: no exponent, which comparisons would not read, and no point that nothing follows."""
     if not np.isfinite(value):
         return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return np.format_float_positional(value, trim="-") if value else "0"
 
 
-def _within_years(column: Any) -> Any:
+def _within_years(column: pa.Array) -> pa.Array:
     """Moments and days outside the years 1 to 9999 are null, as everywhere."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us"), safe=False)

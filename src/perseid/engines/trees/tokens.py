@@ -11,10 +11,11 @@ import re
 import secrets
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from perseid.engines.arrays import ByteArray, Int32Array, IntArray
 from perseid.engines.space import lay_out
 from perseid.engines.trees import layout as y
 from perseid.engines.trees.judge import judged
@@ -55,17 +56,17 @@ _LIMITS = {
 class TokenBatch:
     """Some tokens, and the bytes that they point into; both are only good until the next batch."""
 
-    data: Any
-    table: Any
+    data: ByteArray
+    table: Int32Array
     """Room for tokens, the first of which are these."""
     count: int
 
     @property
-    def tokens(self) -> Any:
+    def tokens(self) -> Int32Array:
         return self.table[:, : self.count]
 
 
-Scan: TypeAlias = Callable[[Any, Any, Any, Any, int], int]
+Scan: TypeAlias = Callable[[IntArray, ByteArray, ByteArray, Int32Array, int], int]
 """Space, names, bytes, tokens and how many bytes there are, to what a scan answers."""
 
 

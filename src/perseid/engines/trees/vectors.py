@@ -7,13 +7,16 @@ All of it reads REACH bytes from a place, wherever what is asked for ends: the c
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perseid.engines.jit import numba
 from perseid.engines.trees.layout import Bytes, compiled
+
+if TYPE_CHECKING:
+    from numba.core.typing.templates import Signature
 
 REACH = 16
 WORD = 7
@@ -44,26 +47,26 @@ else:
     _BYTE, _LONG, _FLAGS = ir.IntType(8), ir.IntType(64), ir.IntType(REACH)
     _VECTOR = ir.VectorType(_BYTE, REACH)
 
-    def _load(builder: Any, row: Any, at: Any, kind: Any) -> Any:
+    def _load(builder: ir.IRBuilder, row: ir.Value, at: ir.Value, kind: ir.Type) -> ir.Value:
         place = builder.bitcast(builder.gep(row, [at]), kind.as_pointer())
         return builder.load(place, align=1)
 
-    def _all(byte: int) -> Any:
+    def _all(byte: int) -> ir.Constant:
         return ir.Constant(_VECTOR, [byte] * REACH)
 
     @intrinsic
-    def word(typingctx: Any, row: Any, at: Any) -> Any:
+    def word(typingctx: object, row: types.Type, at: types.Type) -> tuple[Signature, Callable[..., ir.Value]]:
         """Some bytes as one number, the first of them the lowest."""
 
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def code(context: object, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]) -> ir.Value:
             return builder.and_(_load(builder, *args, _LONG), ir.Constant(_LONG, WORD_BITS))
 
         return types.int64(row, types.int64), code
 
-    def _bytes_before(signs: bytes, least: int, most: int, also: bytes = b"") -> Any:
+    def _bytes_before(signs: bytes, least: int, most: int, also: bytes = b"") -> Callable[[Bytes, int], int]:
         """How many bytes, up to REACH, lie between two bounds, or are ``also`` allowed, and are none of some signs."""
 
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def code(context: object, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]) -> ir.Value:
             found = _load(builder, *args, _VECTOR)
             # From the least on, those below it lie above all others.
             odd = builder.icmp_unsigned(">", builder.sub(found, _all(least)), _all(most - least))
@@ -75,7 +78,7 @@ else:
             flags = builder.or_(flags, ir.Constant(_LONG, 1 << REACH))
             return builder.cttz(flags, ir.Constant(ir.IntType(1), 1))
 
-        def count(typingctx: Any, row: Any, at: Any) -> Any:
+        def count(typingctx: object, row: types.Type, at: types.Type) -> tuple[Signature, Callable[..., ir.Value]]:
             return types.int64(row, types.int64), code
 
         return intrinsic(count)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
+from perseid.engines.codes import Codes
+from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.exact import Weights
 from perseid.engines.uncertain.joint import joint_lot
 from perseid.engines.uncertain.memory import no_memory
@@ -30,19 +32,19 @@ from perseid.errors import LimitError
 class Answers:
     """By group and step, in this order: the probability that the pattern is completed."""
 
-    keys: Sequence[Any]
+    keys: Sequence[Column]
     """The columns of groups."""
-    group: Any
+    group: IntArray
     """By answer: its group."""
-    step: Any
-    probability: Any
-    error: Any
+    step: IntArray
+    probability: FloatArray
+    error: FloatArray
     """By how much it may be off; where bindings are told one by one, what pruning left out."""
-    drawn: Any
+    drawn: BoolArray
     """Whether it was sampled."""
-    binding: Any = None
+    binding: IntArray | None = None
     """Where bindings are told one by one: a hash of each."""
-    expected: Any = None
+    expected: FloatArray | None = None
     """Where it is asked for: how many matches are expected to be completed."""
 
 
@@ -93,7 +95,7 @@ def combined(
         keys, group = groups.keys, groups.of[0][told.unit]
     # So that products are taken in the same order in every call.
     order = np.lexsort((units.hashes[told.unit], told.step, group))
-    told, group = Told(*(one[order] for one in told)), group[order]
+    told, group = Told._make(one[order] for one in told), group[order]
     if apart:
         return Answers(keys, group, told.step, told.probability, told.lost, told.drawn, units.hashes[told.unit])
     at = beginnings([group, told.step])
@@ -110,13 +112,13 @@ def beside(answers: Answers, counted: Answers) -> Answers:
     return replace(answers, expected=expected[rows.of[0]])
 
 
-def _whose(answers: Answers) -> list[Any]:
+def _whose(answers: Answers) -> list[Column]:
     """Whose each answer is: columns of its group, its step, and its binding where these are told apart."""
     words = [answers.step] if answers.binding is None else [answers.step, answers.binding]
     return [*(key.take(pa.array(answers.group)) for key in answers.keys), *map(pa.array, words)]
 
 
-def beginnings(words: Sequence[Any]) -> Any:
+def beginnings(words: Sequence[Codes]) -> IntArray:
     """Of rows in order: where those begin that agree in all words."""
     new = np.zeros(len(words[0]), bool)
     new[:1] = True
@@ -125,7 +127,7 @@ def beginnings(words: Sequence[Any]) -> Any:
     return np.flatnonzero(new)
 
 
-def anyone(probability: Any, at: Any) -> Any:
+def anyone(probability: FloatArray, at: IntArray) -> FloatArray:
     """By run of rows: the probability that one of them at least is true.
 
     Of a single one that can be it is that one's to the bit, whatever else there is in a call.
@@ -134,12 +136,12 @@ def anyone(probability: Any, at: Any) -> Any:
     return np.where(summed(probability > 0, at) > 1, 1.0 - none, summed(probability, at))
 
 
-def summed(numbers: Any, at: Any) -> Any:
+def summed(numbers: FloatArray | BoolArray, at: IntArray) -> FloatArray:
     """By run of rows: their sum."""
     return np.add.reduceat(numbers, at, dtype=np.float64) if len(at) else np.zeros(0)
 
 
-def errors(lost: Any, drawn: Any, at: Any, streams: Streams) -> tuple[Any, Any]:
+def errors(lost: FloatArray, drawn: BoolArray, at: IntArray, streams: Streams) -> tuple[FloatArray, BoolArray]:
     """By run of rows: how far the probability of any of them may be off, and whether one was sampled."""
     some = np.logical_or.reduceat(drawn, at) if len(at) else np.zeros(0, bool)
     return summed(lost, at) + np.where(some, streams.sampling.epsilon, 0.0), some

@@ -9,11 +9,13 @@ that nobody is in any more are forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from perseid.engines.uncertain.pattern_nfa import Configuration, Letter, PatternNFA
+from perseid.engines.arrays import IntArray
+from perseid.engines.uncertain.pattern_nfa import Configuration, ConfigurationKey, Letter, PatternNFA
 from perseid.semantics import core as c
 from perseid.semantics.values import Relation
 
@@ -26,6 +28,8 @@ MOST_LETTERS = 4_096
 MOST_SETS = 512
 """The same where a letter is a set of events: above it, worlds are moved on event by event."""
 UNKNOWN = -1
+
+S = TypeVar("S", bound=np.generic)
 
 
 class TooManyStates(Exception):  # noqa: N818  It is no error of the user's, and is always caught.
@@ -52,11 +56,11 @@ class Automaton:
         """Microseconds from one step of the stream to the next."""
         self.most = MOST_STATES if most is None else most
         """How many states the worlds of one group may be in at once, to be told exactly."""
-        self.held: list[Any] = []
+        self.held: list[IntArray] = []
         """Arrays of numbers of states that somebody goes on using: they are changed in place when states are forgotten."""
         self._enough = FORGET
         self.configurations: list[Configuration] = []
-        self._configuration_numbers: dict[Any, int] = {}
+        self._configuration_numbers: dict[ConfigurationKey, int] = {}
         self.states: list[tuple[int, ...]] = []
         self._state_numbers: dict[tuple[int, ...], int] = {}
         self.letters: list[Letter] = []
@@ -152,7 +156,7 @@ class Automaton:
         """Are there so many states that some should be forgotten?"""
         return len(self.states) > self._enough
 
-    def forget(self, *used: Any) -> None:
+    def forget(self, *used: IntArray) -> None:
         """Forget all states but those in these arrays and in what is held; in all of them they have new numbers then."""
         arrays = [*self.held, *used]
         own = np.unique(np.concatenate([np.zeros(1, np.int64), *arrays]))
@@ -172,7 +176,7 @@ class Automaton:
 
     def _youngest(self, configurations: list[int]) -> list[int]:
         """Of configurations that differ in their age alone, the one that has the most time left."""
-        best: dict[Any, int] = {}
+        best: dict[ConfigurationKey, int] = {}
         for number in configurations:
             one = self.configurations[number]
             key = one.key_without_age
@@ -181,7 +185,7 @@ class Automaton:
         return list(best.values())
 
 
-def _grown(table: Any, fill: Any, row: int, column: int) -> Any:
+def _grown(table: NDArray[S], fill: int, row: int, column: int) -> NDArray[S]:
     """A table with room for a row and a column."""
     rows, columns = table.shape
     if row < rows and column < columns:

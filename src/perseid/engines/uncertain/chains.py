@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
 from perseid.engines.codes import numbered, read_only
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
+from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.inference import chain_of, likeliest_each, likeliest_path, particle_filter, smoothed
 from perseid.engines.uncertain.ordering import begins, by_step, ordered
 from perseid.engines.uncertain.passes import Evidence, filter_on, look_ahead_all, weigh_all
@@ -32,28 +33,28 @@ from perseid.semantics.hidden import HiddenMarkov
 class Chains:
     """The chains of one stream: those of a key that was silent for too long are two."""
 
-    keys: Mapping[str, Any]
+    keys: Mapping[str, Column]
     """The columns of their key, by chain."""
-    hashes: Any
+    hashes: IntArray
     """By chain: a hash of its key."""
-    offsets: Any
+    offsets: IntArray
     """By chain: where its steps begin."""
-    step: Any
+    step: IntArray
     """By step: its number."""
-    reading: Any
+    reading: IntArray
     """By step: a row of the likelihoods."""
-    rows: Any
+    rows: BoolArray
     """By step: whether it has a row; others are silent."""
-    likelihood: Any
+    likelihood: FloatArray
     """By reading and value; the last row says nothing."""
-    afresh: Any
+    afresh: BoolArray
     """By chain: whether it begins here, and does not go on from what is kept."""
-    told: Any
+    told: IntArray
     """By chain: how many of its steps count now; those behind them only say what comes."""
-    before: Any
+    before: IntArray
     """By chain: where what is kept of it is, or -1."""
 
-    def some(self, which: Any) -> tuple[Chains, Any]:
+    def some(self, which: IntArray) -> tuple[Chains, IntArray]:
         """Some of them, and which of all steps theirs are."""
         lengths = np.diff(self.offsets)[which]
         offsets = np.append(0, np.cumsum(lengths))
@@ -64,13 +65,13 @@ class Chains:
         return replace(self, keys=keys, offsets=offsets, **by_chain, **by_step), steps
 
     @property
-    def counted(self) -> Any:
+    def counted(self) -> BoolArray:
         """By step: whether it counts now."""
         owner = self.owner
         return np.arange(len(owner)) - self.offsets[owner] < self.told[owner]
 
     @property
-    def owner(self) -> Any:
+    def owner(self) -> IntArray:
         """By step: its chain."""
         return np.repeat(np.arange(len(self.afresh)), np.diff(self.offsets))
 
@@ -79,10 +80,10 @@ class Chains:
 class Lives:
     """What is kept of chains: their key, their last step with a row, the last that counted, and what was known then."""
 
-    keys: Mapping[str, Any]
-    last: Any
-    done: Any
-    belief: Any
+    keys: Mapping[str, Column]
+    last: IntArray
+    done: IntArray
+    belief: FloatArray
     """By chain and value; without columns where only patterns ask for it."""
 
     def __len__(self) -> int:
@@ -96,8 +97,9 @@ def no_lives(stream: Stream, rows: Rows) -> Lives:
 
 
 def chains_of(
-    stream: Stream, rows: Rows, chosen: Any, step: Any, kept: Lives, upto: int | None, known: int | None, numbered: bool
-) -> Chains:
+    stream: Stream, rows: Rows, chosen: IntArray, step: IntArray, kept: Lives, upto: int | None, known: int | None,
+    numbered: bool,
+) -> Chains:  # fmt: skip
     """The chains of a stream's rows, and of what is kept of earlier ones.
 
     ``step`` has the numbers of the rows' steps. Steps count up to ``upto``, all where it is None; readings are there up to
@@ -122,8 +124,8 @@ def chains_of(
     whole = np.repeat(lives.first, lives.lengths) + inside if numbered else step[at]
     # Where the steps that have a row come to lie; all others are silent.
     owner = np.repeat(np.arange(len(lives.key)), lives.end - lives.begin)
-    own = step[at]
-    place = offsets[owner] + own - lives.first[owner] if numbered else np.arange(len(own))
+    steps = step[at]
+    place = offsets[owner] + steps - lives.first[owner] if numbered else np.arange(len(steps))
     reading, there = np.full(len(whole), silence, np.int64), np.zeros(len(whole), bool)
     reading[place], there[place] = said, True
     told = lives.lengths
@@ -147,22 +149,22 @@ def chains_of(
 class _Spans:
     """Chains as spans of steps, key by key: what goes on from what is kept, and what begins after too long a silence."""
 
-    key: Any
-    kept: Any
+    key: IntArray
+    kept: IntArray
     """Where what is kept of it is, or -1."""
-    begin: Any
-    end: Any
+    begin: IntArray
+    end: IntArray
     """Its rows: from which to before which."""
-    first: Any
-    lengths: Any
+    first: IntArray
+    lengths: IntArray
     """Its first step, and how many steps it has, silent ones too."""
 
-    def some(self, chosen: Any) -> _Spans:
+    def some(self, chosen: BoolArray) -> _Spans:
         return self if chosen.all() else _Spans(*(getattr(self, one.name)[chosen] for one in fields(self)))
 
 
 def _lives(
-    codes: Any, steps: Any, kept: Lives, places: Any, patience: int, known: int | None, numbered: bool
+    codes: IntArray, steps: IntArray, kept: Lives, places: IntArray, patience: int, known: int | None, numbered: bool
 ) -> _Spans:
     """The chains of rows that are in the order of keys and steps; ``places`` say, by key, where what is kept of it is, or -1."""
     first_row = np.ones(len(codes), bool)
@@ -195,13 +197,13 @@ def _lives(
     return _Spans(key, place, begin, end, first, np.maximum(final - first + 1, 0))
 
 
-def owners_of(stream: Stream, rows: Rows, chosen: Any) -> tuple[Any, Any]:
+def owners_of(stream: Stream, rows: Rows, chosen: IntArray) -> tuple[IntArray, IntArray]:
     """By row a number for whose it is; and by that number a hash, the same in every call."""
     own = [taken(rows.columns[name], chosen) for name in stream.of]
     return hashed(own, len(chosen), hash_values([stream.type]))
 
 
-def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple[Any, Any, int | None]:
+def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: IntArray) -> tuple[IntArray, FloatArray, int | None]:
     """By row what it says, as a row of the likelihoods; these, the last of which says nothing; and which of them silence is."""
     nothing = np.ones((1, len(model.values)))
     column = taken(rows.columns[LIKELIHOOD], chosen) if LIKELIHOOD in rows.columns else None
@@ -224,7 +226,7 @@ def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple
     column = comparable(taken(rows.columns[READING], chosen))
     first, which = numbered([column], len(chosen))
     values = taken(rows.columns[READING], chosen)
-    known: Mapping[Any, int] = {value: i for i, value in enumerate(model.readings)}
+    known: Mapping[object, int] = {value: i for i, value in enumerate(model.readings)}
     found = np.empty(len(first), np.int64)
     for i, row in enumerate(first):
         value = values[int(row)] if isinstance(values, list) else values[int(row)].as_py()
@@ -238,7 +240,7 @@ def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: Any) -> tuple
     return found[which], np.concatenate([model.emissions, nothing]), known.get(None)
 
 
-def _together(likelihood: Any, said: Any, begins: Any) -> tuple[Any, Any]:
+def _together(likelihood: FloatArray, said: IntArray, begins: IntArray) -> tuple[FloatArray, IntArray]:
     """What the readings of each step say together; ``begins`` says where the readings of each begin, and the last end."""
     counts = np.diff(begins)
     nothing = len(likelihood) - 1
@@ -256,7 +258,7 @@ def _together(likelihood: Any, said: Any, begins: Any) -> tuple[Any, Any]:
     return whole, out
 
 
-def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tuple[Any, Any, int]:
+def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tuple[FloatArray, FloatArray, int]:
     """By step and value: how probable it is by itself, as the stream's inference has it; what is known at the last step of each
     chain that counts; and how many readings cannot be."""
     model, way = stream.model, stream.inference
@@ -280,7 +282,7 @@ def marginals_of(stream: Stream, chains: Chains, kept: Lives, seed: int) -> tupl
     return found, belief, passed_over
 
 
-def looked_ahead(stream: Stream, chains: Chains, kept: Lives) -> tuple[Any, Any]:
+def looked_ahead(stream: Stream, chains: Chains, kept: Lives) -> tuple[FloatArray, FloatArray]:
     """By step and value: how probable it makes what is read in the steps that are waited for, up to a factor; and what is known
     at the last step of each chain that counts. Readings that cannot be say nothing."""
     assert stream.model is not None
@@ -288,7 +290,7 @@ def looked_ahead(stream: Stream, chains: Chains, kept: Lives) -> tuple[Any, Any]
     return _ahead(stream, chains, known, impossible), _last(chains, known)
 
 
-def _ahead(stream: Stream, chains: Chains, known: Any, impossible: Any) -> Any:
+def _ahead(stream: Stream, chains: Chains, known: FloatArray, impossible: BoolArray) -> FloatArray:
     assert stream.model is not None
     weights = np.empty_like(known)
     said = Evidence(read_only(chains.likelihood), chains.reading, chains.offsets)
@@ -296,13 +298,13 @@ def _ahead(stream: Stream, chains: Chains, known: Any, impossible: Any) -> Any:
     return weights
 
 
-def _last(chains: Chains, known: Any) -> Any:
+def _last(chains: Chains, known: FloatArray) -> FloatArray:
     """What is known at the last step of each chain that counts."""
     last = chains.offsets[:-1] + np.maximum(chains.told, 1) - 1
     return known[last].copy() if len(last) else known
 
 
-def _filtered(model: HiddenMarkov, chains: Chains, kept: Lives) -> tuple[Any, Any]:
+def _filtered(model: HiddenMarkov, chains: Chains, kept: Lives) -> tuple[FloatArray, BoolArray]:
     """What is known at each step by the readings up to it, going on from what was known before; and which of them cannot be."""
     begin = np.zeros((len(chains.afresh), len(model.values)))
     goes_on = chains.before >= 0
@@ -314,7 +316,7 @@ def _filtered(model: HiddenMarkov, chains: Chains, kept: Lives) -> tuple[Any, An
     return marginals, impossible
 
 
-def _chosen(path: Any, values: int) -> Any:
+def _chosen(path: IntArray, values: int) -> FloatArray:
     """One value a step, as if it were certain."""
     out = np.zeros((len(path), values))
     out[np.arange(len(path)), path] = 1.0

@@ -9,10 +9,11 @@ before it has changed anything.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from perseid.engines.arrays import FloatArray
 from perseid.engines.jit import typed, words
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.exact import Moved, Weights, count_steps, in_bytes, room
@@ -276,7 +277,7 @@ def _edges(size: int) -> Edges:
     return Edges(old, new, letter, np.zeros(size), np.zeros(size))
 
 
-def _refuse_infinite(ways: Ways, told: Any, kept: Weights) -> None:
+def _refuse_infinite(ways: Ways, told: FloatArray, kept: Weights) -> None:
     if not (np.isfinite(told).all() and np.isfinite(kept.weight).all()):
         raise LimitError(
             f"Pattern {ways.pattern.name} has more partial matches than a number can say.",

@@ -41,7 +41,7 @@ class Encoding:
         self._places = {element: i for i, element in enumerate(self.elements)}
         self._hops = {hop: i for i, hop in enumerate(self.hops)}
 
-    def write(self, configuration: Configuration) -> list[Any]:
+    def write(self, configuration: Configuration) -> list[object]:
         """A configuration as lists and numbers."""
         thread = configuration.thread
         return [
@@ -92,7 +92,7 @@ class Encoding:
             raise StateError("The state has a partial match that this pattern cannot have.") from None
         return self.nfa.configuration(thread, tuple(waiting))
 
-    def _write_events(self, thread: Thread) -> list[Any]:
+    def _write_events(self, thread: Thread) -> list[object]:
         """What conditions refer to: the last step, the events of others, and the values of variables."""
         bound = [
             [step, time, bits, [[name, write_value(value)] for name, value in columns]]
@@ -121,8 +121,8 @@ class Encoding:
             raise ValueError("variable")
         return step, bound, unified
 
-    def _write_rest(self, rest: Continuation) -> list[Any]:
-        out: list[Any] = []
+    def _write_rest(self, rest: Continuation) -> list[object]:
+        out: list[object] = []
         while rest is not None:
             task, rest = rest
             if isinstance(task, c.Hop):
@@ -145,7 +145,7 @@ class Encoding:
             rest = self._read_task(kind, place, more), rest
         return rest
 
-    def _read_task(self, kind: Any, place: int, more: list[Any]) -> Task:
+    def _read_task(self, kind: object, place: int, more: list[object]) -> Task:
         if kind == "hop":
             return self.hops[place]
         element = self.elements[place]
@@ -174,7 +174,7 @@ class Encoding:
         return zone, first
 
 
-def _name(given: Any) -> str:
+def _name(given: object) -> str:
     if not isinstance(given, str):
         raise ValueError("name")
     return given

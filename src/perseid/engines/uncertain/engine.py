@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.uncertain.output import (
     APART,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 def make_plan(
     patterns: Sequence[c.CorePattern],
     streams: Streams,
-    types: Mapping[str, Any],
+    types: Mapping[str, pa.DataType],
     *,
     telling: Telling = EVERY,
 ) -> UncertainPlan:
@@ -67,7 +68,7 @@ def make_plan(
     return UncertainPlan(asked, streams, output_schema(asked, types, telling), telling)
 
 
-def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.Table, dict[str, int], Any]:
+def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.Table, dict[str, int], IntArray]:
     """The rows of all answers, where all rows have come; what was counted; and rows that are no distribution.
 
     Where it is ``strict`` these are an error.

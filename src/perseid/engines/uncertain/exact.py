@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray, ByteArray, FloatArray, IntArray
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 
@@ -16,9 +16,9 @@ from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 class Weights:
     """What is known of groups: by group pairs of a state and a hidden value, with their weights."""
 
-    pairs: Any
-    weight: Any
-    offsets: Any
+    pairs: IntArray
+    weight: FloatArray
+    offsets: IntArray
 
     @classmethod
     def fresh(cls, groups: int, values: int) -> Weights:
@@ -32,13 +32,13 @@ class Weights:
 class Moved:
     """The probability of every step, what is known afterwards, and what pruning left out of each group."""
 
-    told: Any
+    told: FloatArray
     weights: Weights
-    lost: Any
+    lost: FloatArray
     impossible: int
-    gone: Any
+    gone: FloatArray
     """By step: what was absorbed at it."""
-    fell: Any
+    fell: IntArray
     """By group: the step that would have led its worlds into too many states, or -1; it is left as it was before that."""
 
 
@@ -51,7 +51,7 @@ def move(
     *,
     values: int = 0,
     prune: float = 0.0,
-    absorbing: Callable[[Automaton], Any] | None = None,
+    absorbing: Callable[[Automaton], BoolArray] | None = None,
     falls: bool = False,
 ) -> Moved:
     """Every group over its steps; ``values`` are those of the hidden chain, without that of no event.
@@ -102,7 +102,7 @@ def move(
         work = room(automaton, values + 1, work)
 
 
-def _bytes(truths: Any) -> Any:
+def _bytes(truths: k.Truths) -> ByteArray:
     return truths.view(np.uint8)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Rows
 from perseid.engines.rows import take_rows
 from perseid.engines.uncertain.engine import answer, make_plan
@@ -108,7 +109,7 @@ def _drawn(streams: Streams) -> Stream:
     return uncertain[0]
 
 
-def _of_key(part: Stream, rows: Rows, key: object) -> tuple[Any, dict[str, Any]]:
+def _of_key(part: Stream, rows: Rows, key: object) -> tuple[IntArray, dict[str, object]]:
     """The rows of a key, and the key by the names of its columns."""
     there = np.flatnonzero(rows.kinds == rows.kind_names.index(part.type))
     columns = {name: rows.columns[name].to_pylist() for name in part.of}
@@ -132,7 +133,7 @@ def _of_key(part: Stream, rows: Rows, key: object) -> tuple[Any, dict[str, Any]]
     return np.array(chosen, np.int64), dict(zip(part.of, wanted, strict=True))
 
 
-def _values(part: Stream, rows: Rows, truth: str | None) -> list[Any]:
+def _values(part: Stream, rows: Rows, truth: str | None) -> list[object]:
     if part.model is not None:
         return [v.plain(value) for value in part.model.values]
     columns = [part.about[0], *([truth] if truth else [])]
@@ -141,7 +142,7 @@ def _values(part: Stream, rows: Rows, truth: str | None) -> list[Any]:
     return list(dict.fromkeys(value for value in found if value is not None))
 
 
-def _shares(part: Stream, streams: Streams, rows: Rows, values: Sequence[Any]) -> dict[int, dict[int, float]]:
+def _shares(part: Stream, streams: Streams, rows: Rows, values: Sequence[object]) -> dict[int, dict[int, float]]:
     """By step and value: how probable it is."""
     by = f"partition by {', '.join(part.of)}" if part.of else ""
     cores = [
@@ -158,7 +159,7 @@ def _shares(part: Stream, streams: Streams, rows: Rows, values: Sequence[Any]) -
 
 
 def _chances(
-    cores: Sequence[CorePattern], streams: Streams, rows: Rows, whose: Mapping[str, Any]
+    cores: Sequence[CorePattern], streams: Streams, rows: Rows, whose: Mapping[str, object]
 ) -> list[dict[int, float]]:
     """By pattern and step: how probable it is that it is completed."""
     for core in cores:
@@ -181,11 +182,13 @@ def _answered(cores: Sequence[CorePattern], streams: Streams, rows: Rows) -> lis
     return table.to_pylist()  # type: ignore[no-any-return]
 
 
-def _micros(moment: Any) -> int:
+def _micros(moment: dt.datetime) -> int:
     return int((moment - v.EPOCH) / dt.timedelta(microseconds=1))
 
 
-def _row(part: Stream, rows: Rows, row: int | None, values: Sequence[Any], truth: str | None) -> tuple[Any, ...]:
+def _row(
+    part: Stream, rows: Rows, row: int | None, values: Sequence[object], truth: str | None
+) -> tuple[str | None, Sequence[int], int | None]:
     """What the row of a step has read, where that is likeliest, and what really was."""
     if row is None:
         return None, (), None
@@ -202,7 +205,7 @@ def _row(part: Stream, rows: Rows, row: int | None, values: Sequence[Any], truth
     return v.text(read), tuple(np.flatnonzero(likely == likely.max()).tolist()), number
 
 
-def _doors(part: Stream, rows: Rows, values: Sequence[Any]) -> list[tuple[int, int]]:
+def _doors(part: Stream, rows: Rows, values: Sequence[object]) -> list[tuple[int, int]]:
     pairs: set[tuple[int, int]] = set()
     if part.model is not None:
         source = np.repeat(np.arange(len(values)), np.diff(part.model.starts))

@@ -17,13 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
 from perseid.engines.rows import take_rows
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.pattern_nfa import chooses
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.reading import Reader, Units, unit_columns
@@ -40,11 +42,11 @@ class Starts:
     """What is hidden in the chains of tables, by itself, after some step."""
 
     step: int
-    chain: Any
-    value: Any
-    event: Any
+    chain: IntArray
+    value: IntArray
+    event: BoolArray
     """By row: a hash of whose it is; a hash of the value, and whether it is one, or no event."""
-    weight: Any
+    weight: FloatArray
 
 
 # plans that are laid out
@@ -70,7 +72,7 @@ class After:
 
     plan: Plan
     tracks: tuple[Track, ...]
-    fits: Callable[[Automaton], Any]
+    fits: Callable[[Automaton], BoolArray]
     is_last: bool
     """Whether what follows it cannot be asked: the event has a test, or depends on the step before."""
 
@@ -163,13 +165,13 @@ class Layout:
                 yield track
 
 
-def _taken_by(automaton: Automaton, steps: Sequence[int]) -> Any:
+def _taken_by(automaton: Automaton, steps: Sequence[int]) -> BoolArray:
     """By letter: whether one of these steps can take an event of it."""
     mask = sum(chooses(step) for step in set(steps))
     return np.array([any(bits & mask for bits, _ in letter) for letter in automaton.letters], bool)
 
 
-def _with_effect(found: Material, effective: Any) -> Material:
+def _with_effect(found: Material, effective: BoolArray) -> Material:
     """The same without hidden chains none of whose events is an ``effective`` letter."""
     entries = tuple(
         one.chosen(np.flatnonzero(np.isin(one.chain, one.chain[effective[one.letter]]))) for one in found.entries
@@ -194,7 +196,7 @@ def _chain(found: Material, unit: int) -> int:
     return 0
 
 
-def _start(known: Starts, chain: int, values: Any) -> Any:
+def _start(known: Starts, chain: int, values: IntArray) -> FloatArray | None:
     """By value: how probable it was; None where nothing is known."""
     own = np.flatnonzero(known.chain == chain)
     if not len(own):
@@ -205,10 +207,10 @@ def _start(known: Starts, chain: int, values: Any) -> Any:
     return out
 
 
-def _fitting(step: int) -> Callable[[Automaton], Any]:
+def _fitting(step: int) -> Callable[[Automaton], BoolArray]:
     """With which letters an event fits a step."""
 
-    def absorbing(automaton: Automaton) -> Any:
+    def absorbing(automaton: Automaton) -> BoolArray:
         out = np.zeros(automaton.done.shape, np.bool_)
         for number, letter in enumerate(automaton.letters):
             out[:, number] = any(bits & chooses(step) for bits, _ in letter)
@@ -250,7 +252,7 @@ def put_apart(given: Given, units: Units) -> Iterator[tuple[int, Given]]:
         )
 
 
-def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[Any] | None = None) -> Units:
+def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[Column] | None = None) -> Units:
     """The groups of rows, of chains, and of ``more`` columns."""
     sources, sizes = [unit_columns(given.rows, unit)], [len(given.rows)]
     for type_, chains in given.chains.items():
@@ -262,7 +264,7 @@ def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[Any] | No
     return Units(sources, sizes)
 
 
-def grid_of(given: Given) -> Any:
+def grid_of(given: Given) -> IntArray:
     """The steps at which something is given."""
     return np.unique(np.concatenate([given.step, *(one.step[one.counted] for one in given.chains.values())]))
 
@@ -270,7 +272,7 @@ def grid_of(given: Given) -> Any:
 # plans that are followed
 
 
-def points(plan: Plan, grid: Any, first: int = 0) -> Any:
+def points(plan: Plan, grid: IntArray, first: int = 0) -> FloatArray:
     """By step of a grid, from its ``first`` on: the probability that the query is true there."""
     match plan:
         case Automata():
@@ -285,7 +287,7 @@ def points(plan: Plan, grid: Any, first: int = 0) -> Any:
             return _points_after(plan, grid, first)
 
 
-def never(plan: Plan, grid: Any) -> Any:
+def never(plan: Plan, grid: IntArray) -> FloatArray:
     """By first and last step: the probability that the query is true at none from one to the other."""
     match plan:
         case Automata():
@@ -305,7 +307,7 @@ def never(plan: Plan, grid: Any) -> Any:
             return _never_after(plan, grid)
 
 
-def _is_quiet(plan: Plan, grid: Any) -> bool:
+def _is_quiet(plan: Plan, grid: IntArray) -> bool:
     """Can the query not be true there, for nothing happens?"""
     match plan:
         case Automata():
@@ -316,7 +318,7 @@ def _is_quiet(plan: Plan, grid: Any) -> bool:
             return all(track.is_quiet(grid) for track in plan.tracks) or _is_quiet(plan.plan, grid)
 
 
-def _points_after(plan: After, grid: Any, first: int) -> Any:
+def _points_after(plan: After, grid: IntArray, first: int) -> FloatArray:
     """Equation 2 for a single step: an event of g passes there, and q was true since the last one that fits."""
     true = 1.0 - never(plan.plan, grid)
     none, nor = _apart(plan, grid)
@@ -328,7 +330,7 @@ def _points_after(plan: After, grid: Any, first: int) -> Any:
     return out
 
 
-def _apart(plan: After, grid: Any) -> tuple[Any, Any]:
+def _apart(plan: After, grid: IntArray) -> tuple[FloatArray, FloatArray]:
     """By step s and step t behind it: that nothing fits g from s to before t; and besides, that nothing passes at t."""
     none, nor = np.ones((len(grid), len(grid))), np.ones((len(grid), len(grid)))
     for track in plan.tracks:
@@ -341,7 +343,7 @@ def _apart(plan: After, grid: Any) -> tuple[Any, Any]:
     return none, nor
 
 
-def _never_after(plan: After, grid: Any) -> Any:
+def _never_after(plan: After, grid: IntArray) -> FloatArray:
     """Equation 3, for an event g that has no test behind it, whose streams are independent from step to step."""
     if plan.is_last:
         raise TooManyStates

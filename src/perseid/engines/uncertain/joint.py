@@ -8,10 +8,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 from perseid.engines.uncertain.inference import filtered, smoothed_tables
@@ -25,11 +25,11 @@ MOST_ENTRIES = 1 << 20
 class Table:
     """How the values of one chain change at a step, all of it: old, new, letter, weight; and what is read afterwards."""
 
-    old: Any
-    new: Any
-    letter: Any
-    weight: Any
-    ahead: Any = None
+    old: IntArray
+    new: IntArray
+    letter: IntArray
+    weight: FloatArray
+    ahead: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class OneChain:
         return sorted(self.tables)
 
 
-def joint_lot(found: Material, last: Any, numbered: bool, automaton: Automaton) -> Lot:
+def joint_lot(found: Material, last: IntArray, numbered: bool, automaton: Automaton) -> Lot:
     """The groups of a call in which several chains may be hidden."""
     count = len(found.units)
     chains: list[list[OneChain]] = [[] for _ in range(count)]
@@ -126,7 +126,7 @@ def _laid(layout: Layout, chains: list[list[OneChain]], automaton: Automaton, la
     return layout.steps._replace(entries=first[:-1], entries_end=first[1:]), hidden
 
 
-def _whole(parts: list[Any]) -> Any:
+def _whole(parts: list[IntArray]) -> IntArray:
     return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64)
 
 

@@ -16,20 +16,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
+from perseid.engines.arrays import BoolArray, ByteArray, FloatArray, Int32Array, IntArray
 from perseid.engines.jit import typed, words
 
-Ints: TypeAlias = Any
+Ints: TypeAlias = IntArray
 """A flat array of int64."""
-Rows: TypeAlias = Any
+Rows: TypeAlias = IntArray
 """Rows of int64."""
-Floats: TypeAlias = Any
-Numbers: TypeAlias = Any
+Floats: TypeAlias = FloatArray
+Numbers: TypeAlias = FloatArray
 """Rows of doubles."""
-Truths: TypeAlias = Any
-"""A flat array of bytes, 0 or 1."""
-Facts: TypeAlias = Any
+Truths: TypeAlias = ByteArray | BoolArray
+"""A flat array of bytes, 0 or 1; of truths until a kernel is called."""
+Facts: TypeAlias = ByteArray
 """Rows of bytes, 0 or 1."""
-Moves: TypeAlias = Any
+Moves: TypeAlias = Int32Array
 """Rows of int32."""
 
 ALONE, TABLES, JOINT, MODEL, SMOOTHED = range(5)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import IntArray
 from perseid.engines.contract import Rows
 from perseid.engines.uncertain.chains import chains_of, no_lives
 from perseid.engines.uncertain.streams import Stream
@@ -20,11 +20,11 @@ from perseid.semantics.hidden import UNKNOWN
 class Steps:
     """Traces one after another: those of a key that was silent for too long are two."""
 
-    codes: Any
+    codes: IntArray
     """What was read: a row of the model's emissions, or -1."""
-    hidden: Any
+    hidden: IntArray
     """What really was: the number of a value, or -1."""
-    offsets: Any
+    offsets: IntArray
 
 
 def labelled_steps(stream: Stream, every: int | None, rows: Rows, truth: str | None) -> Steps:
@@ -59,12 +59,12 @@ def labelled_steps(stream: Stream, every: int | None, rows: Rows, truth: str | N
     return Steps(np.where(said < len(model.readings), said, UNKNOWN), hidden, np.append(0, np.cumsum(ends - starts)))
 
 
-def _known(stream: Stream, rows: Rows, step: Any, truth: str) -> dict[Any, int]:
+def _known(stream: Stream, rows: Rows, step: IntArray, truth: str) -> dict[tuple[tuple[object, ...], int], int]:
     """By key and step: the number of what really was."""
     assert stream.model is not None
     numbers = {v.identity(v.plain(value)): number for number, value in enumerate(stream.model.values)}
     columns = [rows.columns[name].to_pylist() for name in stream.of]
-    out: dict[Any, int] = {}
+    out: dict[tuple[tuple[object, ...], int], int] = {}
     for row, value in enumerate(rows.columns[truth].to_pylist()):
         if value is None:
             continue

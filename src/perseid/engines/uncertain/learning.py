@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -175,7 +175,7 @@ def _maximised(model: HiddenMarkov, expected: Expected) -> HiddenMarkov:
     )
 
 
-def _scaled(counts: Floats, totals: Any, otherwise: Floats) -> Floats:
+def _scaled(counts: Floats, totals: npt.ArrayLike, otherwise: Floats) -> Floats:
     """Counts as shares of their totals; what was there before where nothing was counted."""
     enough = np.broadcast_to(totals, counts.shape) >= LEAST
     shares = otherwise.copy()

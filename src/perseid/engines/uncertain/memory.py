@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
 from perseid.engines.contract import Rows
 from perseid.engines.rows import take_rows
 from perseid.engines.uncertain.chains import Lives, no_lives
+from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.exact import Weights
 from perseid.engines.uncertain.past import Past
 from perseid.engines.uncertain.plan import UncertainPlan
@@ -27,19 +28,19 @@ OFF = NEVER
 class Memory:
     """Groups, in any order."""
 
-    keys: Sequence[Any]
+    keys: Sequence[Column]
     """The columns that they are put together by."""
-    last: Any
+    last: IntArray
     """By group: the last step that counted."""
     weights: Weights
     """Values are numbered as ``values`` has them, and after them comes that of no event."""
-    values: Any
+    values: IntArray
     """Of tables: hashes of the values there are; of models: their numbers."""
-    since: Any
-    peak: Any
-    error: Any
+    since: IntArray
+    peak: FloatArray
+    error: FloatArray
     """By group: since which step an alert or a span lasts; of a span, the highest probability and how far it may be off."""
-    lost: Any
+    lost: FloatArray
     """By group: what pruning left out."""
     worlds: Mapping[int, Worlds] = field(default_factory=dict)
     """By group that is sampled; such a group has no pairs."""
@@ -48,7 +49,7 @@ class Memory:
         return len(self.last)
 
     @property
-    def hidden(self) -> Any:
+    def hidden(self) -> BoolArray:
         """By group: whether it has a hidden value."""
         some = np.zeros(len(self), bool)
         owner = np.repeat(np.arange(len(self)), np.diff(self.weights.offsets))
@@ -56,7 +57,7 @@ class Memory:
         some[[group for group, worlds in self.worlds.items() if worlds.values]] = True
         return some
 
-    def among(self, values: Any) -> Memory:
+    def among(self, values: IntArray) -> Memory:
         """The same, with more values."""
         places = np.append(np.searchsorted(values, self.values), len(values)).astype(np.int64)
         pairs = self.weights.pairs.copy()
@@ -64,14 +65,14 @@ class Memory:
         return replace(self, weights=replace(self.weights, pairs=pairs), values=values)
 
 
-def no_memory(keys: Sequence[Any], values: Any) -> Memory:
+def no_memory(keys: Sequence[Column], values: IntArray) -> Memory:
     """That nothing is kept."""
     none, nothing = np.zeros(0, np.int64), np.zeros(0)
     weights = Weights(np.zeros((0, 2), np.int64), nothing, np.zeros(1, np.int64))
     return Memory([key.slice(0, 0) for key in keys], none, weights, values, none, nothing, nothing, nothing)
 
 
-def chosen_weights(weights: Weights, groups: Any) -> Weights:
+def chosen_weights(weights: Weights, groups: IntArray) -> Weights:
     """The weights of some groups, in their order."""
     lengths = np.diff(weights.offsets)[groups]
     starts = weights.offsets[:-1][groups]
@@ -80,7 +81,7 @@ def chosen_weights(weights: Weights, groups: Any) -> Weights:
     return Weights(weights.pairs[rows], weights.weight[rows], np.append(0, ends).astype(np.int64))
 
 
-def begun(memory: Memory, places: Any, lot: Lot) -> Weights:
+def begun(memory: Memory, places: IntArray, lot: Lot) -> Weights:
     """What the groups of a lot begin with: what is kept of them (``places``, -1 for nothing), or nothing yet."""
     old = places[lot.groups]
     fresh = Weights.fresh(len(old), lot.values)
@@ -98,13 +99,15 @@ def begun(memory: Memory, places: Any, lot: Lot) -> Weights:
     return Weights(pairs, weight, np.append(0, ends).astype(np.int64))
 
 
-def is_plain(weights: Weights, values: int) -> Any:
+def is_plain(weights: Weights, values: int) -> BoolArray:
     """By group: whether nothing is known of it that was not known before it began."""
     lengths = np.diff(weights.offsets)
     first = np.minimum(weights.offsets[:-1], max(len(weights.pairs) - 1, 0))
     if not len(weights.pairs):
-        return lengths == 0
-    return (lengths == 1) & (weights.pairs[first, 0] == 0) & (weights.pairs[first, 1] == values)
+        none: BoolArray = lengths == 0
+        return none
+    plain: BoolArray = (lengths == 1) & (weights.pairs[first, 0] == 0) & (weights.pairs[first, 1] == values)
+    return plain
 
 
 @dataclass(frozen=True)

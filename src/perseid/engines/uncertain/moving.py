@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.chains import Lives
 from perseid.engines.uncertain.counting import count
 from perseid.engines.uncertain.exact import Moved, Weights, move
+from perseid.engines.uncertain.kernel import Steps
 from perseid.engines.uncertain.memory import OFF, Memory, begun, is_plain
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Reader, Units
@@ -66,11 +67,11 @@ class Moving:
         self.worlds = {where[place]: worlds for place, worlds in memory.worlds.items()}
         self.linked = bool(found.entries)
         self.alive = self._alive(lives)
-        self.weights: list[tuple[Any, Weights, int, Any]] = []
+        self.weights: list[tuple[IntArray, Weights, int, IntArray]] = []
         """Groups that were exact, what is known of them, how many hidden values they have, and where they fell."""
         self.impossible = 0
 
-    def _alive(self, lives: Mapping[str, Lives]) -> Any:
+    def _alive(self, lives: Mapping[str, Lives]) -> BoolArray:
         """By group: whether a chain behind readings may go on in it."""
         units = self.found.units
         alive = np.zeros(len(units), bool)
@@ -126,7 +127,7 @@ class Moving:
                 del self.worlds[unit]
             found, here, hidden = self.found.since(first), np.zeros(len(first), bool), np.zeros(len(first), bool)
 
-    def _exact(self, found: Material, here: Any, hidden: Any) -> list[Told]:
+    def _exact(self, found: Material, here: BoolArray, hidden: BoolArray) -> list[Told]:
         memory, automaton = self.memory, self.reader.automaton
         told = []
         for lot in lots(found, self.last.copy(), self.numbered, (here, hidden), memory.values if self.linked else None):
@@ -140,7 +141,7 @@ class Moving:
             self.weights.append((lot.groups, moved.weights, lot.values, moved.fell))
         return told
 
-    def _steps(self, lot: Lot) -> Any:
+    def _steps(self, lot: Lot) -> Steps:
         """The steps of a lot, and how many there are behind them by now at which nothing happens."""
         some = np.diff(lot.steps.offsets) > 0
         last = self.last

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.jit import jit
 
 
-def ordered(ranks: Sequence[Any], last: Any) -> Any:
+def ordered(ranks: Sequence[IntArray], last: FloatArray) -> IntArray:
     """Rows in the order of ranks, which count from 0, the first before all others; those that agree in all by ``last``."""
     whole = np.stack([np.asarray(rank, np.int64) for rank in ranks])
     order = np.arange(whole.shape[1])
@@ -24,7 +25,7 @@ def ordered(ranks: Sequence[Any], last: Any) -> Any:
     return order
 
 
-def by_step(unit: Any, step: Any) -> tuple[Any, Any]:
+def by_step(unit: IntArray, step: IntArray) -> tuple[IntArray, IntArray]:
     """By row the number of its step in the order of groups and steps; and where each of these has a row."""
     order = np.arange(len(unit))
     if not _in_order(unit, step):
@@ -33,23 +34,23 @@ def by_step(unit: Any, step: Any) -> tuple[Any, Any]:
     return which, at[: number_steps(unit, step, order, which, at)]
 
 
-def begins(which: Any, steps: int) -> Any:
+def begins(which: IntArray, steps: int) -> IntArray:
     """Where the rows of each step begin, once they are in order; and where the last ends."""
     return np.append(0, np.cumsum(np.bincount(which, minlength=steps)))
 
 
-def _places(numbers: Any) -> Any:
+def _places(numbers: IntArray) -> IntArray:
     """Numbers as ranks: by how much they are above the least, or where that leaves too many free, by their places."""
     above = numbers - (numbers.min() if len(numbers) else 0)
     return above if above.max(initial=0) <= 4 * len(numbers) else ranks(numbers)
 
 
-def ranks(numbers: Any) -> Any:
+def ranks(numbers: IntArray) -> IntArray:
     """The places of numbers among themselves."""
     return np.unique(numbers, return_inverse=True)[1].reshape(-1)
 
 
-def _in_order(first: Any, second: Any) -> bool:
+def _in_order(first: IntArray, second: IntArray) -> bool:
     """Do rows ascend in one word, and where they agree in another?"""
     step = np.diff(first)
     return bool(((step > 0) | ((step == 0) & (np.diff(second) >= 0))).all())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.sequence.schema import MOMENT, common_type
+from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
 from perseid.engines.uncertain.telling import Ongoing, Telling, go_on
 from perseid.errors import EventDataError
@@ -21,9 +23,9 @@ SAMPLED = "sampled"
 PATTERN, TIME, START, END, CHANCE, ERROR, EXPECTED = "pattern", "time", "start", "end", "p", "error", "expected"
 
 
-def output_schema(asked: Sequence[Asked], types: Mapping[str, Any], telling: Telling) -> pa.Schema:
+def output_schema(asked: Sequence[Asked], types: Mapping[str, pa.DataType], telling: Telling) -> pa.Schema:
     """What rows of answers have; ``types`` are Arrow's, of columns by name."""
-    groups: dict[str, Any] = {}
+    groups: dict[str, pa.DataType] = {}
     when = [(START, MOMENT), (END, MOMENT)] if telling.how == "spans" else [(TIME, MOMENT)]
     ours = {PATTERN, *(name for name, _ in when), *numbers_told(telling)}
     for one in asked:
@@ -59,6 +61,7 @@ def apart_table(asked: Asked, number: int, answers: Answers, every: int | None, 
     there = answers.probability > 0
     if answers.expected is not None:
         there |= answers.expected > 0  # numbers are not pruned
+    assert answers.binding is not None
     some = np.flatnonzero(there)
     told = _steps_table(asked, answers, some, every, schema)
     own = {GROUP: np.full(len(some), number), BINDING: answers.binding[some], DRAWN: answers.drawn[some]}
@@ -74,7 +77,9 @@ def told_table(
     """What is told of a pattern's answers, and which alerts and spans go on; ``before`` has those that did."""
     every, telling = plan.streams.every, plan.telling
     if not telling.lasts:
-        chosen = np.flatnonzero((answers.expected if telling.counts else answers.probability) > telling.rise)
+        numbers = answers.expected if telling.counts else answers.probability
+        assert numbers is not None
+        chosen = np.flatnonzero(numbers > telling.rise)
         return _steps_table(asked, answers, chosen, every, plan.schema), before
     told, after = go_on(telling, before, answers, every is not None, done, ended, off)
     group, first, last = (np.array([one[i] for one in told], np.int64) for i in range(3))
@@ -82,7 +87,7 @@ def told_table(
     return _table(asked, answers.keys, group, first, last, found, every, plan.schema), after
 
 
-def _steps_table(asked: Asked, answers: Answers, chosen: Any, every: int | None, schema: pa.Schema) -> pa.Table:
+def _steps_table(asked: Asked, answers: Answers, chosen: IntArray, every: int | None, schema: pa.Schema) -> pa.Table:
     """A row for each of some answers."""
     found = {CHANCE: answers.probability[chosen], ERROR: answers.error[chosen]}
     if answers.expected is not None:
@@ -92,13 +97,13 @@ def _steps_table(asked: Asked, answers: Answers, chosen: Any, every: int | None,
 
 
 def _table(
-    asked: Asked, keys: Sequence[Any], group: Any, first: Any, last: Any, found: Mapping[str, Any], every: int | None,
-    schema: pa.Schema,
+    asked: Asked, keys: Sequence[Column], group: IntArray, first: IntArray, last: IntArray, found: Mapping[str, FloatArray],
+    every: int | None, schema: pa.Schema,
 ) -> pa.Table:  # fmt: skip
     names = [component.name for component in asked.unit[: asked.groups]]
     columns = dict(zip(names, keys, strict=False))
     width = every or 1
-    made: dict[str, Any] = {
+    made: dict[str, pa.Array] = {
         PATTERN: pa.array([asked.name] * len(group), pa.string()),
         START: pa.array(first * width, pa.int64()).cast(MOMENT),
         END: pa.array(last * width, pa.int64()).cast(MOMENT),

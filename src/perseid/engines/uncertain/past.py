@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
 from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.uncertain.chains import Chains, no_lives
+from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.intervals import Layout, Starts, of_types
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Units
@@ -33,9 +34,9 @@ from perseid.semantics.hashing import hash_values
 class Believed:
     """What readings said, each step for itself: a row for every key and step."""
 
-    keys: Mapping[str, Any]
-    step: Any
-    shares: Any
+    keys: Mapping[str, Column]
+    step: IntArray
+    shares: FloatArray
     """By row and value."""
 
     def __len__(self) -> int:
@@ -53,7 +54,7 @@ class Past:
     """By type of event that is read."""
     starts: Mapping[str, Starts]
     """By type of event that has tables: what was hidden after ``begin``."""
-    groups: Sequence[Any]
+    groups: Sequence[Column]
     ongoing: Ongoing
     """By group that an alert or a span lasts in; the columns of these."""
 
@@ -146,7 +147,7 @@ def _starts(one: Asked, streams: Streams, past: Past, given: Given, begin: int) 
         if part.known is not Known.LINKED or not one.asks(part.type):
             continue
         number = next(step.id for step in one.pattern.steps if step.kind == ast.EventType(part.type))
-        found: list[tuple[Any, Any, Any, Any]] = []
+        found: list[tuple[IntArray, IntArray, BoolArray, FloatArray]] = []
         for track in layout.tracks(c.Take(number), of_types(given, {part.type}), every_chain=True):
             at = int(np.searchsorted(track.lot.step, begin))
             if not np.array_equal(track.lot.step[at : at + 2], [begin, begin + 1]):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 from perseid.semantics import values as v
 
 
-def write_value(value: v.Value) -> Any:
+def write_value(value: v.Value) -> object:
     """A value; what JSON has no kind for is a list of what it is and how it is spelt."""
     match value:
         case None | bool() | int() | str():
@@ -33,7 +32,7 @@ def write_value(value: v.Value) -> Any:
     raise TypeError(type(value).__name__)
 
 
-def read_value(written: Any, depth: int = 0) -> v.Value:
+def read_value(written: object, depth: int = 0) -> v.Value:
     """What was written; a ValueError, or one of those that wrong arguments raise, where it cannot have been."""
     if depth > v.MAX_NESTING:
         raise ValueError("too deep")

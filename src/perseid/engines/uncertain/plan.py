@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
@@ -25,6 +25,9 @@ from perseid.semantics.classes import (
     local_form,
     window_of,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WAYS = " ways"
 LONGEST = 512
@@ -124,8 +127,8 @@ class UncertainPlan:
 
     asked: tuple[Asked, ...]
     streams: Streams
-    schema: Any
-    """The Arrow schema of the rows that come out."""
+    schema: pa.Schema
+    """The schema of the rows that come out."""
     telling: Telling = EVERY
     shards: int = 1
     max_state: int = 1 << 28

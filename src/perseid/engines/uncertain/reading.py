@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.codes import numbered
 from perseid.engines.contract import Rows
 from perseid.engines.hashing import hash_columns
@@ -18,6 +18,7 @@ from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.automaton import FORGET, MOST_LETTERS, Automaton
+from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.pattern_nfa import THERE, Symbol, chooses, passes
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.sparse import SparseAutomaton
@@ -36,19 +37,19 @@ MOST_KNOWN = 100_000
 class Columns:
     """Events of one type, column by column."""
 
-    columns: Mapping[str, Any]
+    columns: Mapping[str, Column | list[object]]
     count: int
-    time: Any = None
-    _known: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
+    time: IntArray | None = None
+    _known: dict[tuple[tuple[str, ...], bool, bool], tuple[IntArray, IntArray]] = field(default_factory=dict)
 
-    def distinct(self, test: Test) -> tuple[Any, Any]:
+    def distinct(self, test: Test) -> tuple[IntArray, IntArray]:
         """The first event of each kind that a condition can tell from others, and by event its kind."""
         key = test.columns, test.timed, test.only_null
         if key not in self._known:
             self._known[key] = self._distinct(test)
         return self._known[key]
 
-    def _distinct(self, test: Test) -> tuple[Any, Any]:
+    def _distinct(self, test: Test) -> tuple[IntArray, IntArray]:
         asked = [comparable(self.columns[name]) for name in test.columns if name in self.columns]
         if test.only_null:
             asked = [
@@ -58,7 +59,7 @@ class Columns:
             asked.append(pa.array(self.time))
         return numbered(asked, self.count)
 
-    def event(self, type_: str, names: Iterable[str], row: int, more: Mapping[str, Any]) -> Event:
+    def event(self, type_: str, names: Iterable[str], row: int, more: Mapping[str, object]) -> Event:
         attributes = {name: value_at(self.columns[name], row) for name in names if name in self.columns}
         return Event(type_, 0 if self.time is None else int(self.time[row]), {**attributes, **more}, "")
 
@@ -71,23 +72,23 @@ class Reader:
         self.pattern = automaton.pattern
         self.symbols = Symbols(self.pattern, automaton.nfa.relations)
         self.strict = is_strict(self.pattern)
-        self._known: dict[Any, bool] = {}
+        self._known: dict[tuple[int, str | None, int, tuple[object, ...]], bool] = {}
 
-    def letters(self, rows: Rows, type_: str, chosen: Any) -> Any:
+    def letters(self, rows: Rows, type_: str, chosen: IntArray) -> IntArray:
         """The letters of some rows, all of one type; 0 where the pattern could as well not see it."""
         there = {name: taken(rows.columns[name], chosen) for name in self.symbols.columns if name in rows.columns}
         return self._letters(type_, Columns(there, len(chosen), rows.time[chosen]), [{}])[:, 0]
 
     def value_letters(
-        self, type_: str, keys: Mapping[str, Any], count: int, model: HiddenMarkov, about: Sequence[str]
-    ) -> Any:
+        self, type_: str, keys: Mapping[str, Column], count: int, model: HiddenMarkov, about: Sequence[str]
+    ) -> IntArray:
         """By chain and hidden value: the letter of an event of the chain's key with that value; the last is no event."""
         several = [value if len(about) > 1 and isinstance(value, tuple) else (value,) for value in model.values]
         values = [dict(zip(about, own, strict=True)) for own in several]
         found = self._letters(type_, Columns(keys, count), values)
         return np.concatenate([found, np.zeros((count, 1), np.int64)], axis=1)
 
-    def _letters(self, type_: str, events: Columns, values: Sequence[Mapping[str, Any]]) -> Any:
+    def _letters(self, type_: str, events: Columns, values: Sequence[Mapping[str, object]]) -> IntArray:
         """By event and what it is besides: its letter."""
         which = np.zeros((events.count, len(values)), np.int64)
         bits = [THERE]
@@ -108,7 +109,9 @@ class Reader:
     def _letter(self, symbol: Symbol) -> int:
         return self.automaton.letter((symbol,)) if self.strict or symbol[0] & ~THERE else 0
 
-    def _hold(self, tests: Sequence[Test], type_: str, events: Columns, values: Sequence[Mapping[str, Any]]) -> Any:
+    def _hold(
+        self, tests: Sequence[Test], type_: str, events: Columns, values: Sequence[Mapping[str, object]]
+    ) -> BoolArray:
         """By event and what it is besides, or once where that makes no difference: whether all conditions hold."""
         out = np.ones((1, 1), bool)
         for test in tests:
@@ -132,7 +135,7 @@ class Reader:
         return known
 
 
-def _told_apart(which: Any, bits: list[int], truth: Any, bit: int) -> tuple[Any, list[int]]:
+def _told_apart(which: IntArray, bits: list[int], truth: BoolArray, bit: int) -> tuple[IntArray, list[int]]:
     """Events by number of what is known of them, once more is known of some."""
     mixed = 2 * which + truth
     there = np.bincount(mixed.reshape(-1), minlength=2 * len(bits)) > 0
@@ -189,13 +192,15 @@ def _reader(meant: _Meant, every: int, named: _Named, kind: type[Automaton]) -> 
     return Reader(kind(meant.one.pattern, named.relations, elapsed=every))
 
 
-def hashed(columns: Sequence[Any], rows: int, leading: int | None = None) -> tuple[Any, Any]:
+def hashed(
+    columns: Sequence[Column | list[object]], rows: int, leading: int | None = None
+) -> tuple[IntArray, IntArray]:
     """By row the number of what columns say together; and by that number a hash of it."""
     first, which = numbered([comparable(column) for column in columns], rows)
     return which, hash_columns([taken(column, first) for column in columns], leading=leading, rows=len(first))
 
 
-def taken(column: Any, chosen: Any) -> Any:
+def taken(column: Column, chosen: IntArray | Sequence[int]) -> pa.Array:
     """Some values of a column."""
     if len(chosen) == len(column) and np.array_equal(chosen, np.arange(len(column))):
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -208,7 +213,7 @@ def taken(column: Any, chosen: Any) -> Any:
 class Units:
     """Groups that are queries of their own, from several sources: rows, chains, and what is kept."""
 
-    def __init__(self, sources: Sequence[Sequence[Any]], sizes: Sequence[int]) -> None:
+    def __init__(self, sources: Sequence[Sequence[Column]], sizes: Sequence[int]) -> None:
         """``sources`` have the columns that they are put together by, each of so many rows."""
         width = len(sources[0])
         self.whole = [_below([source[i] for source in sources]) for i in range(width)]
@@ -225,7 +230,7 @@ class Units:
         return len(self.first)
 
 
-def _below(columns: Sequence[Any]) -> Any:
+def _below(columns: Sequence[Column]) -> pa.Array:
     """Columns one below the other; those of nothing have the type of the others."""
     whole = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
     kinds = {column.type for column in whole if not pa.types.is_null(column.type)}
@@ -236,7 +241,7 @@ def _below(columns: Sequence[Any]) -> Any:
     return some[0] if len(some) == 1 else pa.concat_arrays(some) if some else pa.array([], kind)
 
 
-def unit_columns(rows: Rows, unit: Sequence[Component]) -> list[Any]:
+def unit_columns(rows: Rows, unit: Sequence[Component]) -> list[Column]:
     """The columns that rows are put together by: of each row the one of its type."""
     out = []
     for component in unit:

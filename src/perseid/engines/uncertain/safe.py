@@ -8,11 +8,12 @@ grows with the square of the window, and memory that does not grow with the stre
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.uncertain.answers import Answers
+from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.intervals import Layout, Starts, grid_of, of_types, points, put_apart, units_of
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Units
@@ -30,7 +31,7 @@ def safely(
     *,
     after: int = NEVER,
     starts: Mapping[str, Starts] | None = None,
-    more: Sequence[Any] | None = None,
+    more: Sequence[Column] | None = None,
 ) -> tuple[Answers, Units]:
     """The answers of a Safe query to steps ``after`` one; and its groups, the last source of which are ``more``, by their columns.
 
@@ -46,7 +47,7 @@ def safely(
     given = of_types(given, asked.named_types)
     layout = Layout(asked, streams, starts or {})
     units = units_of(given, asked.unit[: asked.groups], more)
-    told: list[tuple[Any, Any, Any]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
+    told: list[tuple[IntArray, IntArray, FloatArray]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
     for group, own in put_apart(given, units):
         grid = grid_of(own)
         if asked.window is None:
@@ -63,7 +64,7 @@ def safely(
     return answers, units
 
 
-def _windows(layout: Layout, plan: SafePlan, given: Given, grid: Any, steps: Any, window: int) -> Any:
+def _windows(layout: Layout, plan: SafePlan, given: Given, grid: IntArray, steps: IntArray, window: int) -> FloatArray:
     """By step: the probability that the query is true there, in the steps that its window has."""
     out = np.zeros(len(steps))
     laid_out = layout.of(plan, given) if len(steps) else None

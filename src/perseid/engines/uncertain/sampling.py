@@ -8,11 +8,12 @@ the product has it too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
 from perseid.engines.hashing import hash_columns
 from perseid.engines.uncertain.exact import Moved
 from perseid.engines.uncertain.inference import smoothed_tables
@@ -20,18 +21,18 @@ from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Reader
 from perseid.engines.uncertain.streams import Known, Streams
 from perseid.engines.uncertain.traces import Entries, Lot, Material, Read
-from perseid.engines.uncertain.worlds import Doing, Hidden, Worlds, worlds_for
+from perseid.engines.uncertain.worlds import Doing, Hidden, Table, Worlds, worlds_for
 from perseid.semantics.hashing import hash_values
 
 
 class Told(NamedTuple):
     """By group that is a query of its own and step: the probability, what pruning left out by then, whether it was sampled."""
 
-    unit: Any
-    step: Any
-    probability: Any
-    lost: Any
-    drawn: Any
+    unit: IntArray
+    step: IntArray
+    probability: FloatArray
+    lost: FloatArray
+    drawn: BoolArray
 
 
 def fresh_worlds(reader: Reader, streams: Streams) -> Worlds:
@@ -40,7 +41,12 @@ def fresh_worlds(reader: Reader, streams: Streams) -> Worlds:
 
 
 def drawn_on(
-    found: Material, numbered: bool, worlds_of: Callable[[int], Worlds | None], lost: Any, *, returns: bool = False
+    found: Material,
+    numbered: bool,
+    worlds_of: Callable[[int], Worlds | None],
+    lost: FloatArray,
+    *,
+    returns: bool = False,
 ) -> tuple[Told, dict[int, int]]:
     """Worlds over the steps that there are behind those they have come to.
 
@@ -68,7 +74,7 @@ def drawn_on(
     return Told(of, np.array(steps, np.int64), np.array(share), lost[of], np.ones(len(of), bool)), returning
 
 
-def told_of(lot: Lot, moved: Moved, lost: Any) -> Told:
+def told_of(lot: Lot, moved: Moved, lost: FloatArray) -> Told:
     """What a lot tells exactly, up to where groups fell; ``lost`` is by group of all what pruning had left out before."""
     lengths = np.diff(lot.steps.offsets)
     place = np.repeat(np.arange(len(lot.groups)), lengths)
@@ -139,7 +145,9 @@ def _by_unit(found: Material) -> Iterator[list[tuple[int, list[Doing]]]]:
         order = np.lexsort((entries.weight, entries.new, entries.old, entries.chain, entries.step, entries.unit))
         for rows in _runs(order, entries.unit, entries.step, entries.chain):
             unit, step, chain = (int(one[rows[0]]) for one in (entries.unit, entries.step, entries.chain))
-            table = tuple(one[rows] for one in (entries.old, entries.new, entries.letter, entries.weight))
+            table = cast(
+                "Table", tuple(one[rows] for one in (entries.old, entries.new, entries.letter, entries.weight))
+            )
             happening[unit].setdefault(step, []).append(_follows(chain, table, entries.values, stays=entries.stays))
     for read in found.read:
         _posterior(happening, read)
@@ -169,12 +177,12 @@ def _posterior(happening: list[dict[int, list[Doing]]], read: Read) -> None:
             )
 
 
-def _happens(chain: int, letters: Any, shares: Any) -> Doing:
+def _happens(chain: int, letters: IntArray, shares: FloatArray) -> Doing:
     return lambda worlds: worlds.happens(chain, letters, shares)
 
 
-def _follows(chain: int, table: Any, names: Any, *, afresh: bool = False, stays: bool = False) -> Doing:
-    def follow(worlds: Worlds) -> Any:
+def _follows(chain: int, table: Table, names: IntArray, *, afresh: bool = False, stays: bool = False) -> Doing:
+    def follow(worlds: Worlds) -> IntArray:
         if afresh:
             worlds.values.pop(chain, None)
         return worlds.follows(chain, table, names, stays)
@@ -182,7 +190,7 @@ def _follows(chain: int, table: Any, names: Any, *, afresh: bool = False, stays:
     return follow
 
 
-def _runs(order: Any, *words: Any) -> Iterator[Any]:
+def _runs(order: IntArray, *words: IntArray) -> Iterator[IntArray]:
     """Rows in order, in runs that agree in all words."""
     if not len(order):
         return

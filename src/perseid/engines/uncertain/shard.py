@@ -10,11 +10,11 @@ import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
 from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.uncertain.answers import Answers, beside, combined, too_many_letters, too_many_ways
@@ -134,10 +134,10 @@ class Shard:
         now = clock.now if self.every is None else (clock.now + 1) // self.every - 1
         return now if before is None else max(now, before)
 
-    def _upto(self, step: Any, last: int | None) -> Any:
+    def _upto(self, step: IntArray, last: int | None) -> BoolArray:
         return np.ones(len(step), bool) if last is None else step <= last
 
-    def _given(self, step: Any, counts: Any, seen: Any) -> Given:
+    def _given(self, step: IntArray, counts: BoolArray, seen: BoolArray) -> Given:
         ready = take_rows(self.rows, np.flatnonzero(counts))
         own = step[counts]
         bad = unsound(self.streams, ready, own)
@@ -163,7 +163,7 @@ class Shard:
             self.lives[part.type] = self._lived(part, found, kept, belief)
         return Given(ready, own, chains, beliefs, ahead, bad, numbered)
 
-    def _lived(self, part: Stream, chains: Chains, kept: Lives, belief: Any) -> Lives:
+    def _lived(self, part: Stream, chains: Chains, kept: Lives, belief: FloatArray | None) -> Lives:
         """What is kept of chains that may go on: the newest of each key of which a step counted."""
         newest: dict[int, int] = {}
         for i, owner in enumerate(chains.hashes):
@@ -180,13 +180,14 @@ class Shard:
             alive = last + part.patience >= self.done
         known = np.zeros((len(chosen), 0 if belief is None else belief.shape[1]))
         for place, i in enumerate(chosen if belief is not None else ()):
+            assert belief is not None
             known[place] = belief[i] if chains.told[i] else kept.belief[chains.before[i]]
         keep = np.flatnonzero(alive)
         keys = {name: column.take(pa.array(chosen[keep])) for name, column in chains.keys.items()}
         lived = Lives(keys, last[keep], done[keep], known[keep])
         return self._with_quiet(part, kept, lived, np.isin(np.arange(len(kept)), chains.before))
 
-    def _with_quiet(self, part: Stream, kept: Lives, lived: Lives, goes_on: Any) -> Lives:
+    def _with_quiet(self, part: Stream, kept: Lives, lived: Lives, goes_on: BoolArray) -> Lives:
         """And what is kept of chains that had no step, for as long as one may come: time need not have passed since the last call."""
         both = Units([list(kept.keys.values()), list(lived.keys.values())], [len(kept), len(lived)])
         quiet = ~goes_on & ~np.isin(both.of[0], both.of[1])
@@ -256,7 +257,7 @@ class Shard:
             last = np.flatnonzero(ongoing.since != OFF)
             groups = [key.take(pa.array(last)) for key in units.keys]
             left = kept_of(one, self.streams, past, given, self.done)
-            self.pasts[name] = replace(left, groups=groups, ongoing=Ongoing(*(some[last] for some in ongoing)))
+            self.pasts[name] = replace(left, groups=groups, ongoing=Ongoing._make(some[last] for some in ongoing))
         return table
 
     def _moved(self, one: Asked, *, ways: bool) -> tuple[Moving, Answers]:

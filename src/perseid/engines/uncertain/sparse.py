@@ -11,10 +11,12 @@ stream. Worlds come to the same states as with letters, so both give the same an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.pattern_nfa import Letter
 
@@ -54,7 +56,7 @@ class SparseAutomaton(Automaton):
             self.letters.append(letter)
         return number
 
-    def state(self, configurations: Any) -> int:
+    def state(self, configurations: Iterable[int]) -> int:
         own = tuple(sorted(set(configurations)))
         number = self._state_numbers.get(own)
         if number is None:
@@ -62,12 +64,12 @@ class SparseAutomaton(Automaton):
             self.states.append(own)
         return number
 
-    def forget(self, *used: Any) -> None:
+    def forget(self, *used: IntArray) -> None:
         super().forget(*used)
         self._drop_effects()
         self._drop_moves()
 
-    def follow(self, states: Any, acting: Any) -> tuple[Any, Any]:
+    def follow(self, states: IntArray, acting: IntArray) -> tuple[IntArray, BoolArray]:
         """By world: the state that it comes to, and whether the pattern is completed.
 
         ``acting`` has, by chain and world, the letter of the chain's event.

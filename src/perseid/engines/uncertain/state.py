@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.contract import Rows, StateReport
 from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, seal, shown, unseal
 from perseid.engines.uncertain.automaton import Automaton
@@ -124,7 +126,7 @@ def _lives(lives: Lives) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({**columns, "last": lives.last, "done": lives.done, "belief": belief})
 
 
-def _states(automaton: Automaton, states: Any) -> dict[str, Any]:
+def _states(automaton: Automaton, states: IntArray) -> dict[str, object]:
     encoding = Encoding(automaton.nfa)
     configurations = sorted({number for state in states for number in automaton.states[int(state)]})
     places = {number: i for i, number in enumerate(configurations)}
@@ -143,7 +145,7 @@ def _units(memory: Memory) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(units)
 
 
-def _pairs(memory: Memory, states: Any) -> pa.RecordBatch:
+def _pairs(memory: Memory, states: IntArray) -> pa.RecordBatch:
     value = memory.weights.pairs[:, 1]
     pairs = {
         "state": np.searchsorted(states, memory.weights.pairs[:, 0]).astype(np.int32),
@@ -159,7 +161,7 @@ def _sampling(streams: Streams) -> list[int]:
     return [worlds_for(streams.sampling), streams.sampling.seed]
 
 
-def _worlds(memory: Memory, states: Any) -> pa.RecordBatch:
+def _worlds(memory: Memory, states: IntArray) -> pa.RecordBatch:
     every = list(memory.worlds.items())
     columns = {
         "unit": [unit for unit, _ in every],
@@ -172,7 +174,7 @@ def _worlds(memory: Memory, states: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in _WORLDS], schema=_WORLDS)
 
 
-def _past(name: str, past: Past) -> dict[str, Any]:
+def _past(name: str, past: Past) -> dict[str, object]:
     return {
         "pattern": name,
         "begin": past.begin,
@@ -231,7 +233,7 @@ def _tables(written: Mapping[str, Any]) -> int:
     return 2 + len(written["believed"]) + len(written["starts"])
 
 
-def _are_texts(given: Any) -> bool:
+def _are_texts(given: object) -> bool:
     return isinstance(given, list) and all(isinstance(one, str) for one in given)
 
 
@@ -279,7 +281,7 @@ def read_state(plan: UncertainPlan, rows: Rows, state: bytes, readers: Mapping[s
     return Kept(facts["known"], facts["done"], waiting, lives, memories, pasts)
 
 
-def _fields(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
+def _fields(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
     """Columns that are as they were written: the types they have, nothing null in them."""
     out = []
     for field in schema:
@@ -292,7 +294,7 @@ def _fields(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
     return out
 
 
-def _numbers(batch: pa.RecordBatch, schema: pa.Schema) -> list[Any]:
+def _numbers(batch: pa.RecordBatch, schema: pa.Schema) -> list[NDArray[Any]]:
     found = [column.to_numpy(zero_copy_only=False) for column in _fields(batch, schema)]
     if any(one.dtype.kind == "f" and not np.isfinite(one).all() for one in found):
         raise StateError(_SHAPE)
@@ -304,7 +306,7 @@ def _read_rows(batch: pa.RecordBatch, names: list[str], rows: Rows) -> Rows:
     time, identity, kinds = _numbers(batch, own)
     if len(kinds) and not (kinds.min() >= -1 and kinds.max() < len(names)):
         raise StateError(_SHAPE)
-    columns: dict[str, Any] = {}
+    columns: dict[str, pa.Array] = {}
     for name, column in rows.columns.items():
         kept = batch.column(_COLUMN + name) if _COLUMN + name in batch.schema.names else pa.nulls(len(time))
         if kept.type != column.type:
@@ -331,7 +333,7 @@ _NO_KEYS = (pa.types.is_map, pa.types.is_dictionary, pa.types.is_run_end_encoded
 """Types that no key column has."""
 
 
-def _read_keys(batch: pa.RecordBatch, of: Sequence[str]) -> dict[str, Any]:
+def _read_keys(batch: pa.RecordBatch, of: Sequence[str]) -> dict[str, pa.Array]:
     if any(_KEY + name not in batch.schema.names for name in of):
         raise StateError(_SHAPE)
     keys = {name: batch.column(_KEY + name) for name in of}
@@ -340,19 +342,19 @@ def _read_keys(batch: pa.RecordBatch, of: Sequence[str]) -> dict[str, Any]:
     return keys
 
 
-def _read_belief(column: Any, values: int) -> Any:
+def _read_belief(column: pa.Array, values: int) -> FloatArray:
     """By row and value: how probable it is."""
     sizes = column.value_lengths().to_numpy(zero_copy_only=False)
     flat = column.flatten().to_numpy(zero_copy_only=False)
     if (sizes != values).any() or not np.isfinite(flat).all() or (flat < 0).any():
         raise StateError(_SHAPE)
-    belief = flat.reshape(len(sizes), values)
+    belief: FloatArray = flat.reshape(len(sizes), values)
     if values and (np.abs(belief.sum(axis=1) - 1.0) > 1e-6).any():
         raise StateError(_SHAPE)
     return belief
 
 
-def _check_steps(*given: Any) -> None:
+def _check_steps(*given: IntArray) -> None:
     if any((np.abs(one.astype(np.float64)) >= float(_FURTHEST)).any() for one in given):
         raise StateError(_SHAPE)
 
@@ -398,7 +400,7 @@ def _read_start(begin: int, batch: pa.RecordBatch) -> Starts:
 
 
 def _read_memory(
-    one: Asked, streams: Streams, automaton: Automaton, written: Mapping[str, Any], tables: list[pa.RecordBatch]
+    one: Asked, streams: Streams, automaton: Automaton, written: Mapping[str, object], tables: list[pa.RecordBatch]
 ) -> Memory:
     made = _read_states(automaton, written)
     units, pairs, *drawn = tables
@@ -442,7 +444,7 @@ def _read_memory(
     return Memory(keys, last, weights, values.astype(np.int64), since, peak, error, lost, worlds)
 
 
-def _read_states(automaton: Automaton, written: Mapping[str, Any]) -> Any:
+def _read_states(automaton: Automaton, written: Mapping[str, object]) -> IntArray:
     """The numbers that states have in this process."""
     encoding = Encoding(automaton.nfa)
     configurations, states = written.get("situations"), written.get("states")
@@ -458,7 +460,7 @@ def _read_states(automaton: Automaton, written: Mapping[str, Any]) -> Any:
 
 
 def _read_worlds(
-    streams: Streams, automaton: Automaton, sampling: Any, batch: pa.RecordBatch, made: Any
+    streams: Streams, automaton: Automaton, sampling: object, batch: pa.RecordBatch, made: IntArray
 ) -> dict[int, Worlds]:
     if sampling != _sampling(streams):
         raise StateError(

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+
+from perseid.engines.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from perseid.engines.uncertain.answers import Answers
 
 How = Literal["steps", "alerts", "spans", "expected"]
 
@@ -46,10 +51,10 @@ class Ongoing(NamedTuple):
     """By group: since which step an alert or a span lasts, or that none does; its highest, how far that may be off; and the last
     step that was answered."""
 
-    since: Any
-    peak: Any
-    error: Any
-    last: Any
+    since: IntArray
+    peak: FloatArray
+    error: FloatArray
+    last: IntArray
 
 
 def nothing_ongoing(count: int, off: int) -> Ongoing:
@@ -68,14 +73,14 @@ class Ended(NamedTuple):
 
 
 def go_on(
-    telling: Telling, before: Ongoing, answers: Any, numbered: bool, done: int | None, ended: bool, off: int
+    telling: Telling, before: Ongoing, answers: Answers, numbered: bool, done: int | None, ended: bool, off: int
 ) -> tuple[list[Ended], Ongoing]:
     """Alerts and spans of a stream: those that are told now, and those that go on.
 
     ``done`` is the last step that counted: of numbered steps it is known that those without an answer had none. ``off`` is since when
     nothing lasts.
     """
-    since, peak, error, last = (one.copy() for one in before)
+    since, peak, error, last = before.since.copy(), before.peak.copy(), before.error.copy(), before.last.copy()
     told: list[Ended] = []
     alerts = telling.how == "alerts"
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
 from perseid.engines.codes import key_codes
 from perseid.engines.contract import Rows
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.chains import Chains, chains_of, looked_ahead, marginals_of, no_lives, owners_of
+from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.ordering import begins, by_step, ordered, ranks
 from perseid.engines.uncertain.plan import Asked
@@ -34,25 +35,25 @@ TOO_MUCH = 1e-6
 class Others:
     """Rows of what is independent from step to step."""
 
-    unit: Any
-    step: Any
-    chain: Any
+    unit: IntArray
+    step: IntArray
+    chain: IntArray
     """By row: a number for whose it is."""
-    owners: Any
+    owners: IntArray
     """By that number: a hash of whose."""
-    value: Any
-    values: Any
+    value: IntArray
+    values: IntArray
     """By row a number for its value, and by that a hash of it."""
-    letter: Any
-    share: Any
+    letter: IntArray
+    share: FloatArray
 
-    def chosen(self, rows: Any) -> Others:
+    def chosen(self, rows: IntArray) -> Others:
         """Some of them."""
         by_row = ("unit", "step", "chain", "value", "letter", "share")
         return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
 
     @cached_property
-    def order(self) -> Any:
+    def order(self) -> IntArray:
         """Two words by row that put rows of one step in the same order in every call: of the chain, and of the value."""
         return np.stack([self.owners[self.chain], self.values[self.value]])
 
@@ -61,27 +62,27 @@ class Others:
 class Entries:
     """Rows of tables: how a hidden value comes about from the one before."""
 
-    unit: Any
-    step: Any
-    chain: Any
+    unit: IntArray
+    step: IntArray
+    chain: IntArray
     """A hash of whose they are."""
-    old: Any
-    new: Any
-    letter: Any
-    weight: Any
-    values: Any
+    old: IntArray
+    new: IntArray
+    letter: IntArray
+    weight: FloatArray
+    values: IntArray
     """By value: a hash of it; values are numbered in the order of these."""
     stays: bool
     """Where a step has no entry of a chain: does the chain keep its value, or is there no event?"""
-    key_types: tuple[Any, ...]
+    key_types: tuple[pa.DataType | None, ...]
     """The types of the columns of a chain's key, of which its hash is made."""
 
-    def chosen(self, rows: Any) -> Entries:
+    def chosen(self, rows: IntArray) -> Entries:
         """Some of them."""
         by_row = ("unit", "step", "chain", "old", "new", "letter", "weight")
         return replace(self, **{name: getattr(self, name)[rows] for name in by_row})
 
-    def among(self, more: Any) -> Entries:
+    def among(self, more: IntArray) -> Entries:
         """The same, with more values."""
         values = np.union1d(self.values, more)
         places = np.append(np.searchsorted(values, self.values), len(values))
@@ -94,11 +95,11 @@ class Read:
 
     stream: Stream
     chains: Chains
-    unit: Any
+    unit: IntArray
     """By chain."""
-    letters: Any
+    letters: IntArray
     """By chain and value."""
-    ahead: Any
+    ahead: FloatArray | None
     """By step and value: how probable it makes later readings; None where these do not count."""
 
 
@@ -107,15 +108,15 @@ class Given:
     """What a call is about: rows that count, chains behind readings, and up to where steps count."""
 
     rows: Rows
-    step: Any
+    step: IntArray
     """By row: the number of its step."""
     chains: Mapping[str, Chains]
     """By type of event that is read."""
-    beliefs: Mapping[str, Any]
+    beliefs: Mapping[str, FloatArray]
     """Of those of them that are taken step by step: by step and value, its probability."""
-    ahead: Mapping[str, Any]
+    ahead: Mapping[str, FloatArray]
     """Of those of them whose beliefs wait for later readings: by step and value, how probable it makes these."""
-    bad: Any
+    bad: IntArray
     """Rows of steps whose probabilities add up to more than 1, which are left out."""
     numbered: bool
     """Whether steps have numbers, so that some may be missing."""
@@ -131,7 +132,7 @@ class Material:
     """One for each kind of event that is known so."""
     read: tuple[Read, ...]
 
-    def since(self, first: Any) -> Material:
+    def since(self, first: IntArray) -> Material:
         """The same with rows, of each group, from this step on; of what is read all."""
         own = np.flatnonzero(self.others.step >= first[self.others.unit])
         if len(own) == len(self.others.unit) and all((e.step >= first[e.unit]).all() for e in self.entries):
@@ -141,9 +142,10 @@ class Material:
         return replace(self, others=others, entries=entries)
 
 
-def steps_of(rows: Rows, every: int | None) -> Any:
+def steps_of(rows: Rows, every: int | None) -> IntArray:
     """The number of each row's step."""
-    return rows.time if every is None else rows.time // every
+    time: IntArray = rows.time
+    return time if every is None else time // every
 
 
 def gather(streams: Streams, rows: Rows) -> tuple[Given, int]:
@@ -164,7 +166,7 @@ def gather(streams: Streams, rows: Rows) -> tuple[Given, int]:
     return Given(rows, step, chains, beliefs, ahead, bad, numbered), impossible
 
 
-def parts_of(streams: Streams, rows: Rows) -> Iterator[tuple[Stream, Any]]:
+def parts_of(streams: Streams, rows: Rows) -> Iterator[tuple[Stream, IntArray]]:
     """The streams that rows are of, with their rows."""
     for code, type_ in enumerate(rows.kind_names):
         part = streams.part(type_)
@@ -172,7 +174,7 @@ def parts_of(streams: Streams, rows: Rows) -> Iterator[tuple[Stream, Any]]:
             yield part, np.flatnonzero(rows.kinds == code)
 
 
-def unsound(streams: Streams, rows: Rows, step: Any) -> Any:
+def unsound(streams: Streams, rows: Rows, step: IntArray) -> IntArray:
     """Rows of steps whose probabilities are none."""
     found = [np.zeros(0, np.int64)]
     for part, chosen in parts_of(streams, rows):
@@ -182,7 +184,7 @@ def unsound(streams: Streams, rows: Rows, step: Any) -> Any:
 
 
 def material(
-    asked: Asked, streams: Streams, reader: Reader, given: Given, kept: Sequence[Any] | None = None
+    asked: Asked, streams: Streams, reader: Reader, given: Given, kept: Sequence[Column] | None = None
 ) -> Material:
     """What a call says to a pattern; ``kept`` are the keys of groups that something is known of."""
     rows, step = given.rows, given.step
@@ -221,7 +223,7 @@ def material(
     return Material(units, _joined(others), tuple(entries), tuple(read))
 
 
-def _unsound(part: Stream, rows: Rows, chosen: Any, step: Any) -> Any:
+def _unsound(part: Stream, rows: Rows, chosen: IntArray, step: IntArray) -> IntArray:
     share = np.asarray(rows.columns[CHANCE].fill_null(float("nan")))[chosen]
     linked = part.known is Known.LINKED
     keys = [comparable(taken(rows.columns[name], chosen)) for name in part.of]
@@ -235,7 +237,7 @@ def _unsound(part: Stream, rows: Rows, chosen: Any, step: Any) -> Any:
     return chosen[broken[which]]
 
 
-def refuse_bad(part_of: Streams, rows: Rows, bad: Any) -> None:
+def refuse_bad(part_of: Streams, rows: Rows, bad: IntArray) -> None:
     """Say which step it is whose probabilities are none."""
     if not len(bad):
         return
@@ -252,7 +254,9 @@ def refuse_bad(part_of: Streams, rows: Rows, bad: Any) -> None:
     )
 
 
-def _values_of(part: Stream, rows: Rows, chosen: Any, before: bool = False) -> tuple[Any, Any, Any]:
+def _values_of(
+    part: Stream, rows: Rows, chosen: IntArray, before: bool = False
+) -> tuple[IntArray, IntArray, BoolArray]:
     """By row the number of its value, by that number a hash, and by row whether it has one: null is no event."""
     columns = [taken(rows.columns[(GIVEN if before else "") + name], chosen) for name in part.about]
     there = np.zeros(len(chosen), bool)
@@ -261,7 +265,7 @@ def _values_of(part: Stream, rows: Rows, chosen: Any, before: bool = False) -> t
     return *hashed(columns, len(chosen)), there
 
 
-def _independent(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, step: Any) -> Others:
+def _independent(part: Stream, reader: Reader, rows: Rows, chosen: IntArray, unit: IntArray, step: IntArray) -> Others:
     letter = reader.letters(rows, part.type, chosen)
     seen = np.flatnonzero(letter)  # what the pattern does not see might as well not be
     own, letter = chosen[seen], letter[seen]
@@ -277,7 +281,7 @@ def _independent(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: An
     return Others(unit[own], step[own], *owners_of(part, rows, own), value, values, letter, share)
 
 
-def _believed(chains: Chains, unit: Any, letters: Any, shares: Any) -> Others:
+def _believed(chains: Chains, unit: IntArray, letters: IntArray, shares: FloatArray) -> Others:
     """Beliefs step by step, each for itself, as far as they count."""
     owner, counted = chains.owner, chains.counted
     steps, values = np.nonzero((shares > 0) & (letters[owner][:, :-1] != 0) & counted[:, None])
@@ -287,7 +291,9 @@ def _believed(chains: Chains, unit: Any, letters: Any, shares: Any) -> Others:
     return Others(unit[chain], chains.step[steps], chain, chains.hashes, values, names, *found)
 
 
-def _entries(part: Stream, reader: Reader, rows: Rows, chosen: Any, unit: Any, step: Any, numbered: bool) -> Entries:
+def _entries(
+    part: Stream, reader: Reader, rows: Rows, chosen: IntArray, unit: IntArray, step: IntArray, numbered: bool
+) -> Entries:
     """The entries of tables.
 
     Where steps are not ``numbered``, the time of a row without a value is a step as well: its entry has no weight.
@@ -329,20 +335,20 @@ class Lot:
     """Groups in which the same is hidden, ready for the kernel."""
 
     mode: int
-    groups: Any
+    groups: IntArray
     """Which of all groups they are."""
-    step: Any
+    step: IntArray
     """By step: its number."""
     steps: k.Steps
     hidden: k.Hidden
     values: int
-    hashes: Any = None
+    hashes: IntArray | None = None
     """Of tables: by hidden value, a hash of it."""
     impossible: int = 0
     """Readings that cannot be, where they are known before."""
 
     @property
-    def names(self) -> Any:
+    def names(self) -> IntArray:
         """By hidden value: what it is called where its number counts for nothing."""
         return np.arange(self.values) if self.hashes is None else self.hashes
 
@@ -351,18 +357,19 @@ class Lot:
 class Layout:
     """The steps of some groups in order."""
 
-    unit: Any
-    step: Any
-    places: Any
+    unit: IntArray
+    step: IntArray
+    places: IntArray
     """Where the given places have come to lie."""
-    entries: Any
+    entries: IntArray
     """The rows of entries, in order."""
     steps: k.Steps
 
 
 def laid_out(
-    units: Any, last: Any, numbered: bool, others: Others, entries: Entries | None = None, places: Any = None
-) -> Layout:
+    units: IntArray, last: IntArray, numbered: bool, others: Others, entries: Entries | None = None,
+    places: tuple[IntArray, IntArray] | None = None,
+) -> Layout:  # fmt: skip
     """The steps of some groups: those of rows, and ``places``, groups and steps besides.
 
     ``last`` is, by group, the step before its first; where steps are not ``numbered``, none is missing between two.
@@ -417,7 +424,13 @@ NEVER, LATER = -(1 << 62), 1 << 62
 """The step before the first, and one behind all others."""
 
 
-def lots(found: Material, last: Any, numbered: bool, kept: Any = None, values: Any = None) -> list[Lot]:
+def lots(
+    found: Material,
+    last: IntArray,
+    numbered: bool,
+    kept: tuple[BoolArray, BoolArray] | None = None,
+    values: IntArray | None = None,
+) -> list[Lot]:
     """The groups of a call by what is hidden in them, one chain at most; ``last`` is each group's step before.
 
     Of what is ``kept``: by group, whether something is, and whether a value is hidden in it; ``values`` are hashes of those.
@@ -447,7 +460,7 @@ def no_hidden(steps: int) -> k.Hidden:
                     np.zeros(steps, np.int64), np.zeros((0, 0)))  # fmt: skip
 
 
-def _tables(found: Material, entries: Entries, units: Any, last: Any, numbered: bool) -> Lot:
+def _tables(found: Material, entries: Entries, units: IntArray, last: IntArray, numbered: bool) -> Lot:
     layout = laid_out(units, last[units], numbered, found.others, entries)
     order = layout.entries
     hidden = no_hidden(len(layout.step))._replace(
@@ -461,7 +474,7 @@ def _tables(found: Material, entries: Entries, units: Any, last: Any, numbered: 
     return Lot(k.TABLES, units, layout.step, layout.steps, hidden, len(entries.values), entries.values)
 
 
-def _read(found: Material, read: Read, units: Any, last: Any, numbered: bool) -> Lot:
+def _read(found: Material, read: Read, units: IntArray, last: IntArray, numbered: bool) -> Lot:
     """Chains behind readings: the entries of their model, and before its first step a chain is nowhere."""
     chains, model, way = read.chains, read.stream.model, read.stream.inference
     assert model is not None

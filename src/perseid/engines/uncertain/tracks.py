@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
 from perseid.engines.jit import jit
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.automaton import Automaton
@@ -31,13 +32,13 @@ class Track:
 
     reader: Reader
     lot: Lot
-    start: Any = None
+    start: FloatArray | None = None
     """By hidden value, the last being no event: how probable it is before the first step, where there were steps before it."""
     chain: int = 0
     """Of tables: a hash of whose they are."""
 
     @cached_property
-    def after(self) -> Any:
+    def after(self) -> FloatArray:
         """By step and hidden value: how probable it is by itself after that step."""
         lot = self.lot
         out = np.zeros((len(lot.step), lot.values + 1))
@@ -49,26 +50,29 @@ class Track:
         )  # fmt: skip
         return out
 
-    def _nowhere(self) -> Any:
+    def _nowhere(self) -> FloatArray:
         out = np.zeros(self.lot.values + 1)
         out[-1] = 1.0
         return out
 
-    def _before(self, first: int) -> Any:
+    def _before(self, first: int) -> FloatArray:
         """By hidden value: how probable it is before a step."""
         steps = self.lot.steps
         if steps.afresh[first] or (self.lot.mode == k.TABLES and steps.idle[first] > 0):
             return self._nowhere()
         if first:
-            return self.after[first - 1]
+            before: FloatArray = self.after[first - 1]
+            return before
         return self._nowhere() if self.start is None else self.start
 
-    def is_quiet(self, grid: Any) -> bool:
+    def is_quiet(self, grid: IntArray) -> bool:
         """Has it no step there?"""
         low, high = np.searchsorted(self.lot.step, [grid[0], grid[-1] + 1])
         return bool(low == high)
 
-    def over(self, grid: Any, absorbing: Callable[[Automaton], Any] | None = None) -> tuple[Any, Any] | None:
+    def over(
+        self, grid: IntArray, absorbing: Callable[[Automaton], BoolArray] | None = None
+    ) -> tuple[FloatArray, FloatArray] | None:
         """By step of a grid from which on worlds are absorbed, and by step: what completes the query there, and what is
         absorbed; begun with the grid. None where it has no step there.
 
@@ -116,7 +120,7 @@ class Track:
         return Weights(np.tile(pairs, (many, 1)), np.tile(before[some], many), np.arange(many + 1) * len(some))
 
 
-def track_of(reader: Reader, lot: Lot, group: int, start: Any = None, chain: int = 0) -> Track:
+def track_of(reader: Reader, lot: Lot, group: int, start: FloatArray | None = None, chain: int = 0) -> Track:
     """One group of a lot."""
     low, high = int(lot.steps.offsets[group]), int(lot.steps.offsets[group + 1])
     steps = lot.steps._replace(
@@ -133,7 +137,7 @@ def track_of(reader: Reader, lot: Lot, group: int, start: Any = None, chain: int
     return Track(reader, one, start, chain)
 
 
-def _from_each(steps: k.Steps, low: int, high: int, begins: Any) -> k.Steps:
+def _from_each(steps: k.Steps, low: int, high: int, begins: IntArray) -> k.Steps:
     """Some steps once for each beginning, from which on worlds are absorbed."""
     many, count = len(begins), high - low
     return steps._replace(

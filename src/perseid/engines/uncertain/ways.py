@@ -12,9 +12,10 @@ Events of one step that the pattern cannot tell apart are two events: letters ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perseid.engines.uncertain import automaton
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
@@ -26,6 +27,8 @@ WORLD = 0
 """The state without a configuration: that of the world itself, which begins ways and goes on."""
 MOST_WAYS = 4_096
 """How many states of ways there may be: they are not forgotten, and nothing is sampled of a number."""
+
+S = TypeVar("S", bound=np.generic)
 
 
 class Ways(Automaton):
@@ -91,5 +94,5 @@ class Ways(Automaton):
         return number
 
 
-def _long_enough(array: Any, size: int) -> Any:
+def _long_enough(array: NDArray[S], size: int) -> NDArray[S]:
     return array if len(array) >= size else np.concatenate([array, np.zeros(max(size, len(array)), array.dtype)])

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from perseid.engines.arrays import BoolArray, FloatArray, IntArray
 from perseid.engines.jit import jit
 from perseid.engines.uncertain.automaton import UNKNOWN, Automaton
 from perseid.engines.uncertain.exact import count_steps
@@ -47,9 +48,9 @@ def _word(number: int) -> np.uint64:
 class Hidden:
     """The value that a hidden chain has in each world."""
 
-    there: Any
+    there: BoolArray
     """By world: whether it has one, or there was no event."""
-    value: Any
+    value: IntArray
     """By world: a hash of the value, or its number in the model."""
     stays: bool = False
     """Where a step says nothing of it: does it stay what it is, or is there no event?"""
@@ -89,24 +90,25 @@ class Worlds:
         has_value = any(own.stays or step - self.last <= 1 for own in self.values.values())
         return not has_value and not self.state.any()
 
-    def uniform(self, chain: int, step: int) -> Any:
+    def uniform(self, chain: int, step: int) -> FloatArray:
         drawn = np.empty(self.count)
         with np.errstate(over="ignore"):
             draw(_word(self.seed), _word(chain), _word(step), drawn)
         return drawn
 
-    def fall(self, group: int, step: int, pairs: Any, weight: Any) -> Any:
+    def fall(self, group: int, step: int, pairs: IntArray, weight: FloatArray) -> IntArray:
         """Draw them all from what was known before a step, pairs of a state and a hidden value; these values."""
         reached = np.cumsum(weight)
         drawn = np.searchsorted(reached, self.uniform(group ^ _FALL, step) * reached[-1], side="right")
         drawn = np.minimum(drawn, len(pairs) - 1)
         self.state[:] = pairs[drawn, 0]
         self.last = step - 1
-        return pairs[drawn, 1]
+        value: IntArray = pairs[drawn, 1]
+        return value
 
     # a step
 
-    def take(self, step: int, doings: Sequence[Doing], numbered: bool) -> Any:
+    def take(self, step: int, doings: Sequence[Doing], numbered: bool) -> BoolArray:
         """One step on, with what chains do at it: by world, whether the pattern is completed."""
         if numbered and self.last != NEVER:
             self._wait(step - self.last - 1)
@@ -121,7 +123,7 @@ class Worlds:
             letters = self.joined(letters, own_letters)
         return self.move(letters)
 
-    def _follow(self, automaton: SparseAutomaton, acting: Sequence[Any]) -> Any:
+    def _follow(self, automaton: SparseAutomaton, acting: Sequence[IntArray]) -> BoolArray:
         """From state to state without letters of whole steps; by world, whether the pattern is completed."""
         if automaton.is_crowded():
             automaton.forget()
@@ -142,12 +144,12 @@ class Worlds:
                 else:
                     self.move(nothing)
 
-    def happens(self, chain: int, own: Any, shares: Any) -> Any:
+    def happens(self, chain: int, own: IntArray, shares: FloatArray) -> IntArray:
         """By world: the letter of what an independent chain does at this step."""
         drawn = np.searchsorted(np.cumsum(shares), self.uniform(chain, self.last), side="right")
         return np.append(own, 0)[drawn]
 
-    def follows(self, chain: int, table: Any, names: Any, stays: bool) -> Any:
+    def follows(self, chain: int, table: Table, names: IntArray, stays: bool) -> IntArray:
         """By world: the letter of what a hidden chain does at this step; ``table`` has old, new, letter and weight of entries.
 
         Entries are sorted by the value before, and values are numbered as ``names`` has them. What entries leave out is no event,
@@ -173,7 +175,7 @@ class Worlds:
         self._said.add(chain)
         return own
 
-    def _numbers(self, chain: int, names: Any) -> Any:
+    def _numbers(self, chain: int, names: IntArray) -> IntArray:
         """By world: the number of a chain's value; one of which nothing is said has none of them."""
         known = self.values.get(chain)
         if known is None:
@@ -182,7 +184,7 @@ class Worlds:
         same = known.there & (names[place] == known.value) if len(names) else np.zeros(self.count, bool)
         return np.where(same, place, np.where(known.there, -1, len(names)))
 
-    def joined(self, letters: Any, own: Any) -> Any:
+    def joined(self, letters: IntArray, own: IntArray) -> IntArray:
         found = self.automaton.join[letters, own]
         if (found == UNKNOWN).any():
             for one, other in np.unique(np.stack([letters, own])[:, found == UNKNOWN], axis=1).T:
@@ -190,7 +192,7 @@ class Worlds:
             found = self.automaton.join[letters, own]
         return found.astype(np.int64)
 
-    def move(self, letters: Any) -> Any:
+    def move(self, letters: IntArray) -> BoolArray:
         """From state to state; by world, whether the pattern is completed."""
         automaton = self.automaton
         if automaton.is_crowded():
@@ -201,10 +203,12 @@ class Worlds:
             for state, letter in pairs.T:
                 automaton.resolve(int(state), int(letter))
             after = automaton.next[self.state, letters]
-        done = automaton.done[self.state, letters]
+        done: BoolArray = automaton.done[self.state, letters]
         self.state[:] = after
         return done
 
 
-Doing: TypeAlias = "Callable[[Worlds], Any]"
+Table: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
+"""Entries: the value before, the one after, the letter, the weight."""
+Doing: TypeAlias = "Callable[[Worlds], IntArray]"
 """What a chain does at a step: by world, the letter of its event."""
