@@ -79,15 +79,15 @@ def engine_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     Times dropping what no step wants, ordering by key and time, masks and indexes, and the kernel; planning comes
     before, and so must a first call, which compiles. Also gives what it found.
     """
-    from perseid.engines.contract import Rows
     from perseid.engines.sequence.columns import Batch
     from perseid.engines.sequence.engine import find_all
     from perseid.engines.sequence.plan import make_plan
+    from perseid.runtime.event_batch import EventBatch
 
     plan = _perseid.pattern(query.text).plan()
     columns = _columns(arrays)
     route = plan.patterns[0].route
-    rows = Rows(**columns, keys={route: {"key": columns["columns"]["key"]}}, identity=arrays.id)
+    rows = EventBatch(**columns, keys={route: {"key": columns["columns"]["key"]}}, identity=arrays.id)
     numbered = make_plan(plan, Batch(**columns).types())
     started = time.perf_counter()
     [found] = find_all(numbered, rows, threads=1)

@@ -11,11 +11,12 @@ import pkgutil
 from pyspark.daemon import manager
 
 import perseid.engines
+import perseid.runtime
 import perseid.spark
 
 if __name__ == "__main__":
-    for package in (perseid.engines, perseid.spark):
+    for package in (perseid.runtime, perseid.engines, perseid.spark):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith((".ahead", "__main__")):
+            if not module.name.endswith((".precompile", ".ahead", "__main__")):
                 importlib.import_module(module.name)
     manager()

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 import perseid as ps
-from perseid.engines.contract import Clock, Rows
-from perseid.engines.registry import engines
-from perseid.engines.rows import take_rows
+from perseid.runtime.event_batch import EventBatch, take_events
+from perseid.runtime.registry import engines
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 
 UNIT = 1_000_000
@@ -43,7 +43,7 @@ class Stream:
     """Events in order of arrival, with punctuations among them."""
 
     percent: int
-    rows: Rows
+    rows: EventBatch
     arrival: Any
     """By the id of an event: its number among the arrivals."""
     disorder: float
@@ -51,7 +51,7 @@ class Stream:
 
     def without_punctuations(self) -> Stream:
         chosen = np.flatnonzero(self.rows.control == 0)
-        return replace(self, rows=replace(take_rows(self.rows, chosen), control=None))
+        return replace(self, rows=replace(take_events(self.rows, chosen), control=None))
 
     def latency(self, events: Any, moments: Any) -> Any:
         """By match: arrivals from the last of its events, which have these ids, to its output."""
@@ -139,10 +139,10 @@ def make_stream(count: int, percent: int, seed: int = 4, *, rate: float = 1.0, t
         return np.ascontiguousarray(np.concatenate([events, punctuations])[whole])
 
     key = pa.array(joined(keys[order], np.zeros(len(places), np.int64)))
-    rows = Rows(
+    rows = EventBatch(
         time=joined(arrived, to_come[about, places + 1] - 1),
-        kinds=joined(kinds[order], about).astype(np.int32),
-        kind_names=list(TYPES),
+        type_codes=joined(kinds[order], about).astype(np.int32),
+        type_names=list(TYPES),
         columns={"key": key, "id": pa.array(ids)},
         keys={0: {"key": key}},
         identity=ids.astype(np.int64),
@@ -155,7 +155,7 @@ def right_answer(stream: Stream, pattern: Any = PATTERN) -> pa.Table:
     """Matches of a batch query over the whole stream."""
     engine = engines()["sequence"]
     rows = stream.without_punctuations().rows
-    return engine.step(engine.plan(pattern.plan(), COLUMNS), rows, None, Clock(ended=True)).rows
+    return engine.step(engine.plan(pattern.plan(), COLUMNS), rows, None, Watermark(ended=True)).rows
 
 
 def events_of(matches: pa.Table) -> Any:

@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 
 from bench.disorder.arriving import DELAY, Course, Stream, events_of
-from perseid.engines.contract import Clock, Engine, Rows
-from perseid.engines.rows import take_rows
+from perseid.runtime.contract import Engine
+from perseid.runtime.event_batch import EventBatch, take_events
+from perseid.runtime.watermark import Watermark
 
 
 def run_calls(engine: Engine, plan: Any, stream: Stream, size: int) -> Course:
     """Run an engine over a stream; only its steps are timed."""
     given = stream if engine.name == "conservative" else stream.without_punctuations()
-    steps = [(rows, Clock(None, now), arrived) for rows, now, arrived in _calls(given, size)]
-    steps.append((take_rows(given.rows, np.zeros(0, np.int64)), Clock(ended=True), steps[-1][2]))
+    steps = [(rows, Watermark(None, now), arrived) for rows, now, arrived in _calls(given, size)]
+    steps.append((take_events(given.rows, np.zeros(0, np.int64)), Watermark(ended=True), steps[-1][2]))
     peak, late, state = 0, 0, None
     tables, calls, ends = [], [], [0.0]
-    for call, (rows, clock, _) in enumerate(steps):
+    for call, (rows, watermark, _) in enumerate(steps):
         begin = time.perf_counter()
-        done = engine.step(plan, rows, state, clock)
+        done = engine.step(plan, rows, state, watermark)
         ends.append(ends[-1] + time.perf_counter() - begin)
         state = done.state
         peak = max(peak, 0 if state is None else len(state))
@@ -41,13 +42,13 @@ def run_calls(engine: Engine, plan: Any, stream: Stream, size: int) -> Course:
     return Course(elapsed[-1], peak, events, arrived[call], back, milliseconds, late)
 
 
-def _calls(stream: Stream, size: int) -> Iterator[tuple[Rows, int | None, int]]:
+def _calls(stream: Stream, size: int) -> Iterator[tuple[EventBatch, int | None, int]]:
     """Rows by call, the watermark before it, and the number of events that have arrived after it."""
     control = stream.rows.control
     events = np.arange(1, len(stream.rows) + 1) if control is None else np.cumsum(control == 0)
     now = None
     for at in range(0, len(stream.rows), size):
-        some = take_rows(stream.rows, np.arange(at, min(at + size, len(stream.rows))))
+        some = take_events(stream.rows, np.arange(at, min(at + size, len(stream.rows))))
         yield some, now, int(events[at + len(some) - 1])
         real = some.time if some.control is None else some.time[some.control == 0]
         if len(real):

@@ -32,7 +32,7 @@ from bench.disorder.claims import GROUPS, check_claims
 from bench.disorder.measured import Measured
 from bench.disorder.methods import METHODS, SHARED, STACKS, PreparedStream, run_method
 from bench.harness import Clock, Contestant, Record, Report, Timed, contest, paired_ratio, progress, say
-from perseid.engines.registry import engines
+from perseid.runtime.registry import engines
 
 COUNTS = {"quick": 10_000, "standard": 100_000, "full": 1_000_000}
 CALLED = {"quick": 10_000, "standard": 100_000, "full": 100_000}

@@ -27,17 +27,17 @@ import numpy as np
 from bench.disorder import stacks
 from bench.disorder.arriving import Course
 from bench.disorder.heap import FACTOR, pop, push
-from perseid.engines.budget import UNLIMITED, SearchBudget
-from perseid.engines.contract import Clock, Rows
 from perseid.engines.disorder import assembly as a
 from perseid.engines.disorder.assemble import Assembling, Room, placed_keys, with_room
 from perseid.engines.disorder.assembly import NO_MATCH, arrive, complete, completed, forget, settle, take_back
 from perseid.engines.disorder.plan import DisorderPlan
-from perseid.engines.rows import take_rows, whole
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, Ints2, compiled, entry
 from perseid.engines.sequence.state import nothing
+from perseid.runtime.event_batch import EventBatch, flatten_column, take_events
+from perseid.runtime.search_budget import UNLIMITED, SearchBudget
+from perseid.runtime.watermark import Watermark
 
 SHARED = ("K-slack", "conservative", "aggressive", "assemble")
 """Strategies over the search of the assemble engine."""
@@ -196,27 +196,27 @@ class PreparedStream:
     types: int
 
     @classmethod
-    def make(cls, plan: DisorderPlan, rows: Rows, delay: int, unit: int) -> PreparedStream:
+    def make(cls, plan: DisorderPlan, rows: EventBatch, delay: int, unit: int) -> PreparedStream:
         punctuation = np.zeros(len(rows), bool) if rows.control is None else rows.control != 0
         newest = np.maximum.accumulate(np.where(punctuation, y.NONE, rows.time))
         come = np.cumsum(~punctuation)
         (numbered,) = plan.patterns
         types = _types(numbered)
         # Types outside the pattern are filtered out, but advance the time.
-        codes = np.array([types.get(name, -1) for name in rows.kind_names])[rows.kinds]
+        codes = np.array([types.get(name, -1) for name in rows.type_names])[rows.type_codes]
         chosen = codes >= 0
         rows, punctuation, newest, come, codes = (
-            take_rows(rows, np.flatnonzero(chosen)),
+            take_events(rows, np.flatnonzero(chosen)),
             *(x[chosen] for x in (punctuation, newest, come, codes)),
         )
-        events = take_rows(rows, np.flatnonzero(~punctuation))
-        shard = Assembling(plan.searched(order="assemble"), nothing(events), events, Clock(ended=True))
+        events = take_events(rows, np.flatnonzero(~punctuation))
+        shard = Assembling(plan.searched(order="assemble"), nothing(events), events, Watermark(ended=True))
         placed = shard._place(numbered.pattern.route, None)
         arrival = np.empty(len(rows), np.int64)
         arrival[~punctuation], arrival[punctuation] = np.argsort(placed.order), -1 - codes[punctuation]
         sure = np.append(np.where(punctuation, rows.time, newest - delay - 1), y.FOREVER)
         offsets, keys = placed_keys(placed)
-        tags = np.ascontiguousarray(np.asarray(whole(events.columns["key"]), np.int64)[placed.order])
+        tags = np.ascontiguousarray(np.asarray(flatten_column(events.columns["key"]), np.int64)[placed.order])
         identity = events.identity[placed.order]
         return cls(
             numbered, placed, identity, arrival, newest, sure, come, offsets, keys, tags, unit, len(types)

@@ -18,7 +18,7 @@ from bench.harness import Clock, Contestant, Report, Timed, contest, paired_rati
 from bench.stream import SHARDS, Bench, seconds_of, write_files
 from bench.truth import Answer
 from bench.workload import FORMAT, Query
-from perseid.engines.rows import whole
+from perseid.runtime.event_batch import flatten_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,11 +118,11 @@ def _pieces(folder: Path, stream: Stream, promises: bool) -> Path:
 
 def _tables(stream: Stream, promises: bool) -> Iterator[pa.Table]:
     rows = stream.rows if promises else stream.without_punctuations().rows
-    names = pa.DictionaryArray.from_arrays(pa.array(rows.kinds), rows.kind_names).dictionary_decode()
+    names = pa.DictionaryArray.from_arrays(pa.array(rows.type_codes), rows.type_names).dictionary_decode()
     columns = {
-        "id": whole(rows.columns["id"]),
+        "id": flatten_column(rows.columns["id"]),
         "ts": pa.array(rows.time).cast(pa.timestamp("us", "UTC")),
-        "key": whole(rows.columns["key"]),
+        "key": flatten_column(rows.columns["key"]),
         "type": names,
     }
     if rows.control is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench.disorder.arriving import UNIT, WINDOW, Stream
-from perseid.engines.rows import whole
+from perseid.runtime.event_batch import flatten_column
 
 ACCEPTED = "ABCDEFG"
 """Types that the automaton accepts; the paper counts !C into the length of the query."""
@@ -27,8 +27,8 @@ def run_printed(stream: Stream, *, fixed: bool = False) -> Any:
     chains: dict[int, list[tuple[int, int, str]]] = {}
     filled: dict[int, set[str]] = {}
     out: list[list[int]] = []
-    names = [rows.kind_names[kind] for kind in rows.kinds.tolist()]
-    keys = whole(rows.columns["key"]).to_pylist()
+    names = [rows.type_names[kind] for kind in rows.type_codes.tolist()]
+    keys = flatten_column(rows.columns["key"]).to_pylist()
     for when, kind, key, event in zip(rows.time.tolist(), names, keys, rows.identity.tolist(), strict=True):
         if kind not in (WANTED if fixed else ACCEPTED):
             continue

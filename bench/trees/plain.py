@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.trees.contest import matcher_of, ours
 from bench.trees.queries import QUERIES
-from perseid.engines.jit import COMPILED
+from perseid.runtime.jit import COMPILED
 
 NO_MATCH = "//no-such-element"
 

@@ -108,11 +108,11 @@ def match_beliefs(
     telling = telling_of(tell)
     check_relations(cores, relations)
     rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
-    streams = asked_streams(cores, stream, rows.kind_names)
+    streams = asked_streams(cores, stream, rows.type_names)
     types = {name: column.type for name, column in rows.columns.items()}
     plan = make_plan(cores, streams, types, telling=telling)
     table, counted, _ = answer(plan, rows)
-    there = [name for i, name in enumerate(rows.kind_names) if (rows.kinds == i).any()]
+    there = [name for i, name in enumerate(rows.type_names) if (rows.type_codes == i).any()]
     asked = sorted(
         {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)} if there else ()
     )
@@ -241,7 +241,7 @@ def draw_beliefs(
     rows = read_rows(stream, wanted, {name: v.Relation(some) for name, some in relations.items()})
     if truth is not None and truth not in rows.columns:
         raise missing_column("The stream", truth, "truth", sorted(rows.columns), "draw(…, truth=…)")
-    return draw_film(film_of(cores, asked_streams(cores, stream, rows.kind_names), rows, key, truth), form)
+    return draw_film(film_of(cores, asked_streams(cores, stream, rows.type_names), rows, key, truth), form)
 
 
 def detect(

@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from perseid.engines.budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
-from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer, Strategy, strategy_of
 from perseid.engines.trees.formats import FORMATS, JSON, ROW, XML
 from perseid.engines.uncertain.streams import WAYS, Inference, Known, Sampling, Stream
@@ -20,6 +18,8 @@ from perseid.lang.parser import parse_duration
 from perseid.local.beliefs import Belief, Beliefs
 from perseid.local.documents import Documents
 from perseid.local.rows import Events, is_spark
+from perseid.runtime.search_budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
+from perseid.runtime.watermark import ARRIVAL, WATERMARK
 from perseid.semantics.hidden import HiddenMarkov
 from perseid.semantics.values import EPOCH, MICROSECOND
 

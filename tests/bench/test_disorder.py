@@ -27,7 +27,7 @@ from bench.disorder.claims import CLAIMS, check_claims
 from bench.disorder.contest import LOSSY, STRATEGIES
 from bench.disorder.measured import Measured, all_rows, pivot, quality_cell
 from bench.disorder.methods import METHODS, STACKS, PreparedStream, run_method
-from perseid.engines.registry import engines
+from perseid.runtime.registry import engines
 
 COUNT = 3_000
 
@@ -50,7 +50,7 @@ def test_stream_has_the_declared_disorder_and_correct_punctuations(stream: Strea
     punctuations = np.flatnonzero(~events)
     assert len(punctuations) == COUNT // 5
     for at in punctuations[:: len(punctuations) // 50].tolist():
-        later = rows.time[at + 1 :][events[at + 1 :] & (rows.kinds[at + 1 :] == rows.kinds[at])]
+        later = rows.time[at + 1 :][events[at + 1 :] & (rows.type_codes[at + 1 :] == rows.type_codes[at])]
         assert (later > rows.time[at]).all()
 
 
@@ -66,7 +66,7 @@ def brute_force(stream: Stream) -> set[tuple[int, ...]]:
     by_key: dict[int, list[tuple[int, int, int, str]]] = {}
     keys = rows.columns["key"].to_pylist()
     for i, (when, key, event) in enumerate(zip(rows.time.tolist(), keys, rows.identity.tolist(), strict=True)):
-        by_key.setdefault(key, []).append((when, event, i, rows.kind_names[rows.kinds[i]]))
+        by_key.setdefault(key, []).append((when, event, i, rows.type_names[rows.type_codes[i]]))
     found = set()
     for events in by_key.values():
         events.sort()

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from perseid.engines.jit import COMPILED
+from perseid.runtime.jit import COMPILED
 
 SOURCE = Path(__file__).parents[2] / "src"
 ASK = """
 import numpy
-from perseid.engines import jit, order
-print(order.__file__, jit.cache_folder())
-print(order._ascends(numpy.array([1, 2, 3])), order._ascends(numpy.array([2, 1])))
-stats = order._ascends.stats
+from perseid.runtime import jit, event_order
+print(event_order.__file__, jit.cache_folder())
+print(event_order._ascends(numpy.array([1, 2, 3])), event_order._ascends(numpy.array([2, 1])))
+stats = event_order._ascends.stats
 print(stats.cache_path, sum(stats.cache_hits.values()), "found", sum(stats.cache_misses.values()), "made")
 """
 
@@ -52,7 +52,7 @@ def test_from_zips_at_different_paths_one_compilation(tmp_path: Path) -> None:
         package = zipped(tmp_path / place / "perseid.zip")
         # As on executors: nobody's home, so Numba has no place of its own either.
         where, results, told = ask(package, PERSEID_CACHE=str(cache), HOME="/dev/null/home")
-        assert where.startswith(f"{package}/perseid/engines/order.py {cache}/")
+        assert where.startswith(f"{package}/perseid/engines/event_order.py {cache}/")
         assert results == "True False"
         assert told.startswith(str(cache))
         assert told.endswith(counted)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from perseid.engines.state import seal, unseal
+from perseid.runtime.state_codec import decode_state, encode_state
 
 HEAD = struct.Struct("<4sHHIIQ")
 """The container's header as it is on disk: magic, layout, tables, checksum, bytes of facts, bytes of tables."""
@@ -84,7 +84,7 @@ def _places(facts: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _facts(state: bytes, chance: random.Random) -> tuple[str, bytes]:
-    sealed = unseal(state)
+    sealed = decode_state(state)
     facts = copy.deepcopy(dict(sealed.facts))
     where, name = chance.choice(list(_places(facts)))
     value = chance.choice(VALUES)
@@ -93,12 +93,12 @@ def _facts(state: bytes, chance: random.Random) -> tuple[str, bytes]:
         value = "nothing"
     else:
         where[name] = value
-    return f"fact {name!r} is {str(value)[:40]!r}", seal(facts, sealed.tables)
+    return f"fact {name!r} is {str(value)[:40]!r}", encode_state(facts, sealed.tables)
 
 
 def _columns(state: bytes, chance: random.Random) -> tuple[str, bytes]:
     """A column is not there, twice there, under another name, of another type."""
-    sealed = unseal(state)
+    sealed = decode_state(state)
     at = chance.randrange(len(sealed.tables))
     table = sealed.tables[at]
     columns, names = list(table.columns), list(table.schema.names)
@@ -124,7 +124,9 @@ def _columns(state: bytes, chance: random.Random) -> tuple[str, bytes]:
     if not columns:
         raise pa.ArrowInvalid("a table without columns has no rows")
     changed = pa.record_batch(columns, names=names)
-    return f"table {at}: {name!r} {what}", seal(sealed.facts, (*sealed.tables[:at], changed, *sealed.tables[at + 1 :]))
+    return f"table {at}: {name!r} {what}", encode_state(
+        sealed.facts, (*sealed.tables[:at], changed, *sealed.tables[at + 1 :])
+    )
 
 
 def _as(column: pa.Array, kind: pa.DataType, chance: random.Random) -> pa.Array:
@@ -141,7 +143,7 @@ def _as(column: pa.Array, kind: pa.DataType, chance: random.Random) -> pa.Array:
 
 def _values(state: bytes, chance: random.Random) -> tuple[str, bytes]:
     """Nulls, and numbers at the ends of their range."""
-    sealed = unseal(state)
+    sealed = decode_state(state)
     at = chance.randrange(len(sealed.tables))
     table = sealed.tables[at]
     i = chance.randrange(table.num_columns)
@@ -153,11 +155,13 @@ def _values(state: bytes, chance: random.Random) -> tuple[str, bytes]:
     column = pa.array([value for value in changed], table.schema.field(i).type)  # noqa: C416
     name = table.schema.names[i]
     new = table.set_column(i, name, column)
-    return f"table {at}: values of {name!r}", seal(sealed.facts, (*sealed.tables[:at], new, *sealed.tables[at + 1 :]))
+    return f"table {at}: values of {name!r}", encode_state(
+        sealed.facts, (*sealed.tables[:at], new, *sealed.tables[at + 1 :])
+    )
 
 
 def _tables(state: bytes, chance: random.Random) -> tuple[str, bytes]:
-    sealed = unseal(state)
+    sealed = decode_state(state)
     tables = list(sealed.tables)
     what = chance.choice(("none", "twice", "three", "turned", "empty", "half", "again"))
     changed = {
@@ -169,7 +173,7 @@ def _tables(state: bytes, chance: random.Random) -> tuple[str, bytes]:
         "half": [table.slice(0, (table.num_rows + 1) // 2) for table in tables],
         "again": [pa.concat_batches([table, table]) for table in tables],
     }[what]
-    return f"tables: {what}", seal(sealed.facts, tuple(changed))
+    return f"tables: {what}", encode_state(sealed.facts, tuple(changed))
 
 
 def _raw(state: bytes, chance: random.Random) -> tuple[str, bytes]:

@@ -21,12 +21,14 @@ import pyarrow.compute as pc
 
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
-from perseid.engines.contract import Clock, Engine, Rows, Step
-from perseid.engines.hashing import identities
 from perseid.engines.sequence.columns import arrow_type
 from perseid.lang.parser import parse_pattern
 from perseid.local.rows import Events, read_events
 from perseid.reference.oracle import oracle_matcher
+from perseid.runtime.contract import Engine, StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.hashing import identities
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import detect
@@ -73,7 +75,7 @@ class Inputs:
     """(seed, every pattern is partitioned by k)"""
     types: Callable[..., Mapping[str, Any]]
     """(question; without one, any that was asked)"""
-    rows: Callable[[Question, Sequence[Mapping[str, Any]]], Rows]
+    rows: Callable[[Question, Sequence[Mapping[str, Any]]], EventBatch]
     """Some of a question's data as rows."""
     expected: Callable[..., list[Row]]
     """(question, the time up to which everything has come; without one, everything has)"""
@@ -107,18 +109,18 @@ def ask_sequence(seed: int, keyed: bool) -> Question:
     return Question(tuple(patterns), tuple(data), identity, chooser.pick(((), (), ("i",), ("d", "s"))))
 
 
-def sequence_rows(question: Question, data: Sequence[Mapping[str, Any]]) -> Rows:
+def sequence_rows(question: Question, data: Sequence[Mapping[str, Any]]) -> EventBatch:
     table = pa.Table.from_pylist(list(data), schema=question.schema).combine_chunks()
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     names = sorted(set(columns["type"].to_pylist()))
-    return Rows(
+    return EventBatch(
         time=np.asarray(columns["ts"].cast(pa.int64())),
-        kinds=np.array([names.index(kind) for kind in columns["type"].to_pylist()], np.int32),
-        kind_names=names,
+        type_codes=np.array([names.index(kind) for kind in columns["type"].to_pylist()], np.int32),
+        type_names=names,
         columns=columns,
         keys={route.id: {name: _inside(columns, name) for name in route.columns} for route in question.plan.routes},
         identity=identities([columns[name] for name in question.id], columns),
-        ranks=[columns[name] for name in question.order_by],
+        tie_breakers=[columns[name] for name in question.order_by],
         dedupe=question.dedupe,
     )
 
@@ -272,15 +274,17 @@ def inputs_of(engine: Engine) -> Inputs:
     return found
 
 
-def run(engine: Engine, question: Question, data: Sequence[Mapping[str, Any]] | None = None, plan: Any = None) -> Step:
+def run(
+    engine: Engine, question: Question, data: Sequence[Mapping[str, Any]] | None = None, plan: Any = None
+) -> StepResult:
     """One call of the engine with all its rows, or with some."""
     inputs = inputs_of(engine)
     plan = plan if plan is not None else engine.plan(question.plan, inputs.types())
     rows = inputs.rows(question, question.data if data is None else data)
-    return engine.step(plan, rows, None, Clock(ended=True))
+    return engine.step(plan, rows, None, Watermark(ended=True))
 
 
-def answer(step: Step, question: Question) -> list[Row]:
+def answer(step: StepResult, question: Question) -> list[Row]:
     """The rows of a step in one order, with NaN equal to itself and numbers equal by value."""
     returned = {pattern.name: [name for name, _ in pattern.returns] for pattern in question.patterns}
     keys = {pattern.name: [".".join(path.parts) for path in pattern.partition] for pattern in question.patterns}
@@ -310,7 +314,7 @@ def without_numba(module: str, call: str) -> Any:
 
 def answers(name: str, seeds: Sequence[int]) -> list[list[list[object]]]:
     """The rows of an engine by seed, as lists, so that another process can print them."""
-    from perseid.engines.registry import engines
+    from perseid.runtime.registry import engines
 
     engine = engines()[name]
     out = []

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from perseid.engines.contract import Clock, Engine, Step
 from perseid.errors import UnsupportedError
+from perseid.runtime.contract import Engine, StepResult
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from tests.contract.inputs import Question, Row, answer, inputs_of
 from tests.contract.streams import SECOND, Call, Data, Shard, calls_of, key_of, times_of
@@ -46,7 +47,7 @@ class Changing(Shard):
     changes: list[Change] = field(default_factory=list)
     """All that was said."""
 
-    def _heard(self, step: Step, fresh: Data, now: int | None, ended: bool) -> list[Row]:
+    def _heard(self, step: StepResult, fresh: Data, now: int | None, ended: bool) -> list[Row]:
         times = [*times_of(self.engine, self.question, fresh), *([] if now is None else [now])]
         self.horizon = max([*times, *([] if self.horizon is None else [self.horizon])], default=None)
         said = list(self._read(step))
@@ -72,7 +73,7 @@ class Changing(Shard):
             self.stands[row] += 1
         return lists["+"], lists["-"]
 
-    def _read(self, step: Step) -> Iterator[Change]:
+    def _read(self, step: StepResult) -> Iterator[Change]:
         for i, said in enumerate(step.rows.to_pylist()):
             (row,) = answer(replace(step, rows=step.rows.slice(i, 1)), self.question)
             horizon = None if said["horizon"] is None else (said["horizon"] - v.EPOCH) // dt.timedelta(microseconds=1)
@@ -87,14 +88,14 @@ class Changing(Shard):
 class Promising(Shard):
     """A shard that is given promises too: rows that say ``promise``, of a type, or of all where they say ``any_type``."""
 
-    def step(self, data: Data, clock: Clock) -> Step:
+    def step(self, data: Data, watermark: Watermark) -> StepResult:
         rows = self.inputs.rows(self.question, data)
-        kinds = rows.kinds.copy()
+        kinds = rows.type_codes.copy()
         kinds[[i for i, row in enumerate(data) if row.get("any_type")]] = -1
         control = np.array([row.get("promise", 0) for row in data], np.int8)
-        return self.engine.step(self.plan, replace(rows, kinds=kinds, control=control), self.state, clock)
+        return self.engine.step(self.plan, replace(rows, type_codes=kinds, control=control), self.state, watermark)
 
-    def _gone_on(self, data: Data, now: int | None, step: Step, ended: bool = False) -> Step:
+    def _gone_on(self, data: Data, now: int | None, step: StepResult, ended: bool = False) -> StepResult:
         events = [i for i, row in enumerate(data) if "promise" not in row]
         assert step.counters["promises"] == len(data) - len(events)
         places = {row: i for i, row in enumerate(events)}

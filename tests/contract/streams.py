@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from perseid.engines.contract import Clock, Engine, Step
-from perseid.engines.rows import take_rows
+from perseid.runtime.contract import Engine, StepResult
+from perseid.runtime.event_batch import take_events
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.semantics.scope import attribute_path
 from tests.contract.inputs import Inputs, Question, Row, answer, inputs_of
@@ -65,26 +66,26 @@ class Shard:
         """How many rows there are of each event."""
         return max(len(self.question.plan.routes), 1) if self.routed else 1
 
-    def step(self, data: Data, clock: Clock) -> Step:
+    def step(self, data: Data, clock: Watermark) -> StepResult:
         """A call that leaves this shard as it was."""
         rows = self.inputs.rows(self.question, data)
         if self.ways > 1:
             every = np.arange(len(rows))
             routes = [route.id for route in self.question.plan.routes]
             rows = replace(
-                take_rows(rows, np.tile(every, self.ways)), route=np.repeat(np.array(routes, np.int32), len(every))
+                take_events(rows, np.tile(every, self.ways)), route=np.repeat(np.array(routes, np.int32), len(every))
             )
         return self.engine.step(self.plan, rows, self.state, clock)
 
-    def call(self, data: Data, now: int | None) -> Step:
+    def call(self, data: Data, now: int | None) -> StepResult:
         """A call, after which the shard goes on from what it gave."""
-        return self._gone_on(data, now, self.step(data, Clock(self.now, now, False)))
+        return self._gone_on(data, now, self.step(data, Watermark(self.now, now, False)))
 
-    def end(self) -> Step:
+    def end(self) -> StepResult:
         """The last call of a stream that has an end."""
-        return self._gone_on((), self.now, self.step((), Clock(self.now, None, True)), ended=True)
+        return self._gone_on((), self.now, self.step((), Watermark(self.now, None, True)), ended=True)
 
-    def _gone_on(self, data: Data, now: int | None, step: Step, ended: bool = False) -> Step:
+    def _gone_on(self, data: Data, now: int | None, step: StepResult, ended: bool = False) -> StepResult:
         assert len(set(step.late)) == len(step.late)
         late = sorted({int(i) % max(len(data), 1) for i in step.late})
         assert len(late) * self.ways == len(step.late)
@@ -102,24 +103,24 @@ class Shard:
         assert step.counters["timed_out"] == kinds.count("timed out")
         if ended:
             assert step.state is None
-            assert step.wake is None
+            assert step.next_timer is None
         if step.state is None:
-            assert step.wake is None, "a shard without state has nothing to be woken for"
+            assert step.next_timer is None, "a shard without state has nothing to be woken for"
         elif self.bounded:
-            assert step.wake is not None, "nothing would ever clear this state"
-        assert step.wake is None or now is None or step.wake > now
+            assert step.next_timer is not None, "nothing would ever clear this state"
+        assert step.next_timer is None or now is None or step.next_timer > now
         self.told += found
         return self._carried(step, now)
 
-    def _heard(self, step: Step, fresh: Data, now: int | None, ended: bool) -> list[Row]:
+    def _heard(self, step: StepResult, fresh: Data, now: int | None, ended: bool) -> list[Row]:
         """What a call told."""
         return answer(step, self.question)
 
-    def _carried(self, step: Step, now: int | None) -> Step:
+    def _carried(self, step: StepResult, now: int | None) -> StepResult:
         """What the next call is given of this one is bytes, and what time it was."""
         assert step.state is None or type(step.state) is bytes
         self.counters.update(step.counters)
-        self.state, self.wake, self.now = step.state, step.wake, now
+        self.state, self.wake, self.now = step.state, step.next_timer, now
         return step
 
     def restart(self) -> None:
@@ -222,7 +223,7 @@ def calls_of(
 
 def streamed(name: str, seeds: Sequence[int]) -> list[list[object]]:
     """What an engine tells and wakes for, call by call, as lists, so that another process can print it."""
-    from perseid.engines.registry import engines
+    from perseid.runtime.registry import engines
 
     engine = engines()[name]
     out: list[list[object]] = []
@@ -232,6 +233,6 @@ def streamed(name: str, seeds: Sequence[int]) -> list[list[object]]:
         for call in calls_of(engine, question, seed):
             step = shard.call(call.data, call.now)
             counters = {name: count for name, count in step.counters.items() if name != "state_bytes"}
-            out.append([sorted(map(list, answer(step, question)), key=repr), step.wake, sorted(counters.items())])
+            out.append([sorted(map(list, answer(step, question)), key=repr), step.next_timer, sorted(counters.items())])
         out.append([list(row) for row in shard.finish()])
     return out

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import ARRIVAL, Clock, Rows, Step
 from perseid.engines.joins import register
 from perseid.engines.joins.engine import FILE, JOINS
 from perseid.engines.joins.plan import JoinsPlan, make_plan
@@ -22,6 +21,9 @@ from perseid.engines.joins.table import append, listed
 from perseid.engines.trees.engine import BODY, STREAM
 from perseid.lang.subscriptions import print_subscription
 from perseid.lang.xscl import parse_subscription
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import ARRIVAL, Watermark
 from perseid.semantics.joins import Document, notifications
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 
@@ -68,7 +70,7 @@ def plan_of(question: Question | None = None, **settings: Any) -> JoinsPlan:
     return make_plan(table, COLUMNS, **settings)
 
 
-def rows_of(plan: JoinsPlan, documents: Sequence[Document], share: int = 0, files: Sequence[str] = ()) -> Rows:
+def rows_of(plan: JoinsPlan, documents: Sequence[Document], share: int = 0, files: Sequence[str] = ()) -> EventBatch:
     """Documents as they come out of ``prepare``, and files that are news."""
     written = [xml(one.root) for one in documents]
     bodies = pa.array(written, pa.string()) if plan.texts else pa.array([one.encode() for one in written], pa.binary())
@@ -86,19 +88,19 @@ def rows_of(plan: JoinsPlan, documents: Sequence[Document], share: int = 0, file
     columns["n"] = pa.array([*(one.id for one in there), *none], pa.int64())
     columns["stream"] = pa.array([*(one.stream for one in there), *none], pa.string())
     columns[FILE] = pa.array([*(None for _ in there), *files], pa.string())
-    return Rows(
+    return EventBatch(
         time=np.array([*(one.time for one in there), *(0 for _ in files)], np.int64),
-        kinds=np.zeros(many, np.int32),
-        kind_names=["document"],
+        type_codes=np.zeros(many, np.int32),
+        type_names=["document"],
         columns=columns,
         keys={},
         identity=np.array([*(one.id for one in there), *(0 for _ in files)], np.int64),
         control=np.array([0] * len(there) + [4] * len(files), np.int8),
-        share=share,
+        query_partition=share,
     )
 
 
-def told_in(step: Step) -> Told:
+def told_in(step: StepResult) -> Told:
     rows = step.rows.to_pylist()
     if "subscriptions" in step.rows.column_names:
         return Counter((who, r["left"]["n"], r["right"]["n"]) for r in rows for who in r["subscriptions"])
@@ -113,19 +115,19 @@ class Running:
     forgetful: bool = False
     states: dict[int, bytes | None] = field(default_factory=dict)
     told: Told = field(default_factory=Counter)
-    last: dict[int, Step] = field(default_factory=dict)
+    last: dict[int, StepResult] = field(default_factory=dict)
     history: list[Told] = field(default_factory=list)
     """What was told in each call."""
 
-    def call(self, documents: Sequence[Document], clock: Clock, files: Sequence[str] = ()) -> None:
-        self.give(rows_of(self.plan, documents, files=files), clock)
+    def call(self, documents: Sequence[Document], watermark: Watermark, files: Sequence[str] = ()) -> None:
+        self.give(rows_of(self.plan, documents, files=files), watermark)
 
-    def give(self, rows: Rows, clock: Clock) -> None:
+    def give(self, rows: EventBatch, watermark: Watermark) -> None:
         told: Told = Counter()
         for share in range(self.plan.shards):
             if self.forgetful:
                 _SHARDS.pop((self.plan, share), None)
-            step = JOINS.stepped(self.plan, replace(rows, share=share), self.states.get(share), clock)
+            step = JOINS.run_step(self.plan, replace(rows, query_partition=share), self.states.get(share), watermark)
             self.states[share] = step.state
             self.last[share] = step
             told += told_in(step)
@@ -136,7 +138,7 @@ class Running:
 def whole(question: Question, **settings: Any) -> Running:
     """All at once."""
     running = Running(plan_of(question, **settings))
-    running.call(question.documents, Clock(ended=True))
+    running.call(question.documents, Watermark(ended=True))
     return running
 
 
@@ -239,7 +241,7 @@ class Life:
             names += [append(folder, listed(one)) for one in call.files]
             rows = rows_of(runs[0].plan, call.documents, files=names[heard : call.heard])
             for running in runs:
-                running.give(rows, Clock(None, call.now, False))
+                running.give(rows, Watermark(None, call.now, False))
                 assert not any(len(step.late) for step in running.last.values())
             heard = call.heard
         return runs

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from perseid.engines.contract import Clock, Engine
-from perseid.engines.registry import answering
 from perseid.errors import PatternError
+from perseid.runtime.contract import Engine
+from perseid.runtime.registry import engines_for
+from perseid.runtime.watermark import Watermark
 from tests.blocks import blocks
 from tests.contract.deep import deep_blocks, try_block
 from tests.contract.inputs import Question, inputs_of
@@ -19,12 +20,12 @@ from tests.contract.streams import FAR, SECOND, Call, calls_of, rows_of, unsuppr
 from tests.contract.test_streams import PLAIN, same, seconds, written
 
 every_engine = pytest.mark.parametrize(
-    "engine", [engine for engine in answering("patterns").values() if engine.retracts], ids=lambda engine: engine.name
+    "engine", [engine for engine in engines_for("patterns").values() if engine.retracts], ids=lambda engine: engine.name
 )
 
 whole_engine = pytest.mark.parametrize(
     "engine",
-    [engine for engine in answering("patterns").values() if engine.retracts and inputs_of(engine).whole],
+    [engine for engine in engines_for("patterns").values() if engine.retracts and inputs_of(engine).whole],
     ids=lambda engine: engine.name,
 )
 """For those, among them, that can be asked any pattern."""
@@ -48,7 +49,7 @@ def stands(
     for call in calls:
         if chance.random() < 0.3:
             shard.restart()
-        again = shard.step(call.data, Clock(shard.now, call.now, False)) if twice else None
+        again = shard.step(call.data, Watermark(shard.now, call.now, False)) if twice else None
         step = shard.call(call.data, call.now)
         if again is not None:
             same(step, again)
@@ -191,7 +192,7 @@ def test_what_a_removed_pattern_told_is_taken_back(engine: Engine) -> None:
     shard = Changing(engine, both)
     shard.call(both.data, None)
     assert len(shard.rows) == 2
-    step = Changing(engine, replace(both, patterns=both.patterns[:1]), state=shard.state).step((), Clock())
+    step = Changing(engine, replace(both, patterns=both.patterns[:1]), state=shard.state).step((), Watermark())
     assert [(row["op"], row["pattern"]) for row in step.rows.to_pylist()] == [("-", "p1")]
 
 

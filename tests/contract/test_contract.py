@@ -12,21 +12,21 @@ import sys
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Engine
-from perseid.engines.registry import answering
+from perseid.runtime.contract import Engine
+from perseid.runtime.registry import engines_for
 from tests.blocks import blocks
 from tests.contract.inputs import answer, answers, inputs_of, run, without_numba
 
-every_engine = pytest.mark.parametrize("engine", answering("patterns").values(), ids=lambda engine: engine.name)
+every_engine = pytest.mark.parametrize("engine", engines_for("patterns").values(), ids=lambda engine: engine.name)
 telling_engine = pytest.mark.parametrize(
     "engine",
-    [engine for engine in answering("patterns").values() if not engine.retracts and inputs_of(engine).punctual],
+    [engine for engine in engines_for("patterns").values() if not engine.retracts and inputs_of(engine).punctual],
     ids=lambda engine: engine.name,
 )
 """For those that tell a match once and for all, and take every row that the watermark lets them."""
 whole_engine = pytest.mark.parametrize(
     "engine",
-    [engine for engine in answering("patterns").values() if not engine.retracts and inputs_of(engine).whole],
+    [engine for engine in engines_for("patterns").values() if not engine.retracts and inputs_of(engine).whole],
     ids=lambda engine: engine.name,
 )
 """For those, among them, that can be asked any pattern."""
@@ -114,7 +114,7 @@ def test_what_a_step_is_made_of(engine: Engine) -> None:
         step = run(engine, question)
         assert isinstance(step.rows, pa.Table)
         assert step.state is None or isinstance(step.state, bytes)
-        assert step.wake is None or isinstance(step.wake, int)
+        assert step.next_timer is None or isinstance(step.next_timer, int)
         assert all(type(count) is int for count in step.counters.values()), step.counters
         assert step.counters["events"] == len(question.data)
         kinds = step.rows["kind"].to_pylist()

@@ -7,11 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Clock, Engine, Passes
-from perseid.engines.counters import COUNTERS
-from perseid.engines.registry import engines, register, report_of
-from perseid.engines.state import seal
 from perseid.errors import StateError
+from perseid.runtime.contract import Engine, Passes
+from perseid.runtime.counters import COUNTERS
+from perseid.runtime.registry import engines, register, report_of
+from perseid.runtime.state_codec import encode_state
+from perseid.runtime.watermark import Watermark
 from tests.contract.inputs import inputs_of, run
 from tests.contract.shards import arrivals, shard_of
 from tests.contract.test_contract import every_engine as stepping_engine
@@ -72,7 +73,7 @@ def test_its_rows_are_what_it_says(engine: Engine) -> None:
         shard = shard_of(engine, question)
         steps = [run(engine, question)]
         for call in arrivals(engine, question, seed, wild=True):
-            steps.append(shard.step(call.data, Clock(shard.now, call.now, False)))
+            steps.append(shard.step(call.data, Watermark(shard.now, call.now, False)))
             shard.call(call.data, call.now)
         for step in steps:
             assert step.rows.column_names == shard.plan.schema.names
@@ -84,7 +85,7 @@ def test_its_rows_are_what_it_says(engine: Engine) -> None:
                 for declared, found in zip(shard.plan.schema.types, step.rows.schema.types, strict=True)
             )
             assert {*step.counters} <= {*COUNTERS}, "what no driver knows would be counted for nobody"
-    assert kinds <= {*engine.kinds}
+    assert kinds <= {*engine.row_kinds}
     assert ("-" in ops) == engine.retracts
 
 
@@ -93,7 +94,7 @@ def test_its_states_say_whose_they_are(engine: Engine) -> None:
     """Whoever has only a checkpoint asks the registry what is in it."""
     for seed in range(30):
         question = inputs_of(engine).ask(seed, False)
-        state = shard_of(engine, question).step(question.data, Clock()).state
+        state = shard_of(engine, question).step(question.data, Watermark()).state
         if state is not None:
             assert engine.report is not None
             assert report_of(state) == engine.report(state)
@@ -103,7 +104,7 @@ def test_its_states_say_whose_they_are(engine: Engine) -> None:
 
 def test_a_state_of_nobody() -> None:
     with pytest.raises(StateError, match="not known here: 'nobody'"):
-        report_of(seal({"engine": "nobody"}, ()))
+        report_of(encode_state({"engine": "nobody"}, ()))
 
 
 def test_names_are_taken_once() -> None:

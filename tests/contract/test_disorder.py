@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from perseid.engines.contract import Clock, Engine
 from perseid.engines.disorder import adaptive
 from perseid.engines.disorder.strategy import STRATEGIES, Adaptive, Aggressive, Assemble, Conservative, strategy_of
-from perseid.engines.registry import answering, engines
-from perseid.engines.state import unseal
 from perseid.errors import EventDataError, StateError, UnsupportedError
+from perseid.runtime.contract import Engine
+from perseid.runtime.registry import engines, engines_for
+from perseid.runtime.state_codec import decode_state
+from perseid.runtime.watermark import Watermark
 from tests.contract.deep import CASES, deep_blocks, try_block
 from tests.contract.inputs import Question, inputs_of
 from tests.contract.shards import OF_ALL, Promising, moments, with_promises
@@ -144,7 +145,7 @@ def followed(question: Question, seed: int) -> tuple[int, int, int]:
         known = len(shard.late)
         shard.call(call.data, call.now)
         assert shard.late[known:] == gone, f"seed {seed} at {call.now}"
-        frontier = call.now if shard.state is None else unseal(shard.state).facts["horizon"]
+        frontier = call.now if shard.state is None else decode_state(shard.state).facts["horizon"]
         if frontier is None:
             assert shard.rows == [], f"seed {seed}"
             continue
@@ -250,7 +251,7 @@ def test_put_together_deep(block: int) -> None:
 
 
 def test_the_deep_runs_are_enough() -> None:
-    retracting = sum(engine.retracts for engine in answering("patterns").values())
+    retracting = sum(engine.retracts for engine in engines_for("patterns").values())
     assert sum(CASES.values()) + (retracting - 1) * CASES["stands"] >= 100_000
 
 
@@ -318,29 +319,29 @@ def test_strategies_by_name() -> None:
     assert Assemble().name == "assemble"
 
 
-@pytest.mark.parametrize("name", sorted({*answering("patterns")} & {*STRATEGIES}))
+@pytest.mark.parametrize("name", sorted({*engines_for("patterns")} & {*STRATEGIES}))
 def test_states_of_others_and_damaged_ones(name: str) -> None:
     engine = engines()[name]
     question = written(engine, ["match A a ->> B b\nwithin 10 seconds\npartition by k"], seconds((1, "A"), (2, "B")))
     plan = engine.plan(question.plan, inputs_of(engine).types(question))
     rows = inputs_of(engine).rows(question, question.data)
-    state = engine.step(plan, rows, None, Clock()).state
+    state = engine.step(plan, rows, None, Watermark()).state
     assert state is not None
     assert engine.report is not None
     assert engine.report(state).events == 2
-    for other in answering("patterns").values():
+    for other in engines_for("patterns").values():
         if other is not engine:
             theirs = other.plan(question.plan, inputs_of(other).types(question))
             with pytest.raises(StateError):
-                other.step(theirs, rows, state, Clock())
+                other.step(theirs, rows, state, Watermark())
     with pytest.raises(StateError, match="shards"):
-        engine.step(replace(plan, shards=5), rows, state, Clock())
+        engine.step(replace(plan, shards=5), rows, state, Watermark())
     chance = random.Random(name)
     for _ in range(60):
         broken = bytearray(state)
         at = chance.randrange(len(broken))
         broken[at] ^= 1 << chance.randrange(8)
         with pytest.raises(StateError):
-            engine.step(plan, rows, bytes(broken), Clock())
+            engine.step(plan, rows, bytes(broken), Watermark())
     with pytest.raises(StateError):
-        engine.step(plan, rows, state[: len(state) // 2], Clock())
+        engine.step(plan, rows, state[: len(state) // 2], Watermark())

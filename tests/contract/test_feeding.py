@@ -10,10 +10,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Engine
-from perseid.engines.registry import engines
-from perseid.engines.state import seal, unseal
 from perseid.errors import StateError
+from perseid.runtime.contract import Engine
+from perseid.runtime.registry import engines
+from perseid.runtime.state_codec import decode_state, encode_state
 from tests.blocks import blocks
 from tests.contract.deep import deep_blocks, try_block
 from tests.contract.hostile import mutations
@@ -134,7 +134,7 @@ def test_states_that_nobody_wrote() -> None:
     """Of the whole, and of a part in a whole that is as it should be: refused, or read and gone on with."""
     shard = started(PAIR)
     assert shard.state is not None
-    sealed = unseal(shard.state)
+    sealed = decode_state(shard.state)
     bodies = sealed.tables[0].column(0).to_pylist()
     states = [state for _, state in mutations(shard.state, 100, seed=1)]
     for at, body in enumerate(bodies):
@@ -142,9 +142,9 @@ def test_states_that_nobody_wrote() -> None:
             parts = pa.record_batch(
                 [pa.array([*bodies[:at], changed, *bodies[at + 1 :]], pa.large_binary())], ["state"]
             )
-            states.append(seal(sealed.facts, (parts,)))
+            states.append(encode_state(sealed.facts, (parts,)))
     whole = pa.record_batch([pa.array([shard.state, shard.state], pa.large_binary())], ["state"])
-    states.append(seal(sealed.facts, (whole,)))
+    states.append(encode_state(sealed.facts, (whole,)))
     reader, refused = Reader(shard), 0
     for state in states:
         try:

@@ -20,11 +20,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Engine
 from perseid.engines.disorder.strategy import STRATEGIES
-from perseid.engines.registry import answering, engines
-from perseid.engines.state import unseal
 from perseid.errors import StateError
+from perseid.runtime.contract import Engine
+from perseid.runtime.registry import engines, engines_for
+from perseid.runtime.state_codec import decode_state
 from tests.contract.golden import CASES, KINDS, OTHERS, OUT_OF_ORDER, Case
 from tests.contract.inputs import EPOCH, Question, inputs_of
 from tests.contract.shards import Changing, shard_of
@@ -143,12 +143,12 @@ def written(engine: Engine, case: Case) -> tuple[bytes, dict[str, Any]]:
 
 def states() -> list[str]:
     """Of patterns; those of subscriptions are tested in ``test_subscription_states``."""
-    return sorted(path.stem for path in FOLDER.glob("*.bin") if path.stem.split("-")[0] in answering("patterns"))
+    return sorted(path.stem for path in FOLDER.glob("*.bin") if path.stem.split("-")[0] in engines_for("patterns"))
 
 
 def every_case() -> Iterator[tuple[Engine, str, Case]]:
     """Engines that can be asked any pattern, and tell a match once and for all, have all of one list; others their own."""
-    for engine in answering("patterns").values():
+    for engine in engines_for("patterns").values():
         ordered = not engine.retracts and inputs_of(engine).whole
         for title, case in (CASES if ordered else (OUT_OF_ORDER | OTHERS).get(engine.name, {})).items():
             yield engine, title, case
@@ -194,14 +194,14 @@ def test_every_case_has_its_state(engine: Engine, case: Case, request: pytest.Fi
 
 
 def test_every_engine_has_states() -> None:
-    assert {engine.name for engine, _, _ in every_case()} == {*answering("patterns")}
+    assert {engine.name for engine, _, _ in every_case()} == {*engines_for("patterns")}
 
 
 def test_the_states_have_what_they_are_there_for() -> None:
     """Without this a case could be there and say nothing."""
     columns: set[str] = set()
     for name in states():
-        sealed = unseal((FOLDER / f"{name}.bin").read_bytes())
+        sealed = decode_state((FOLDER / f"{name}.bin").read_bytes())
         if sealed.facts["engine"] != "sequence":
             continue
         if "links" in sealed.facts:
@@ -240,7 +240,7 @@ def test_the_states_out_of_order_have_what_they_are_there_for() -> None:
     parts: set[str] = set()
     changes: Counter[str] = Counter()
     for name in states():
-        sealed = unseal((FOLDER / f"{name}.bin").read_bytes())
+        sealed = decode_state((FOLDER / f"{name}.bin").read_bytes())
         if "strategy" not in sealed.facts:
             continue
         about = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
@@ -251,7 +251,7 @@ def test_the_states_out_of_order_have_what_they_are_there_for() -> None:
         parts |= {f"{strategy} told"} if told else set()
         parts |= {f"{strategy} promised"} if promised is not None else set()
         parts |= {f"{strategy} alone"} if searched is None else set()
-        parts |= {f"{strategy} links"} if searched is not None and "links" in unseal(searched).facts else set()
+        parts |= {f"{strategy} links"} if searched is not None and "links" in decode_state(searched).facts else set()
         parts |= {f"{strategy} late"} if about["late"] else set()
         if engines()[strategy].retracts:
             kept = {tuple(row[:3]) for _, _, _, row in about["said"]}

@@ -12,15 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Engine, Prepared
 from perseid.engines.joins.documents import heights_of, key_of
 from perseid.engines.joins.plan import CHAINS, NODES, TEXTS, JoinsPlan, make_plan
 from perseid.engines.joins.table import listed
-from perseid.engines.registry import engines
 from perseid.engines.trees.engine import BODY, STREAM, TYPE, Trees, TreesPlan
 from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import print_subscription
 from perseid.lang.tree_parser import parse_tree
+from perseid.runtime.contract import Engine, Prepared
+from perseid.runtime.registry import engines
 from perseid.semantics.joins import numbers
 from perseid.semantics.trees import Result, Run, find_trees
 from tests.contract.inputs import without_numba
@@ -191,7 +191,7 @@ def run(engine: Engine, plan: Any, columns: Mapping[str, Any], first: int = 0) -
             (first + int(row), material_of(engine).written(plan, one))
             for row, one in zip(piece.rows, shown, strict=True)
         ]
-        assert all(one.said.endswith(".") for one in piece.bad)
+        assert all(one.message.endswith(".") for one in piece.bad)
         bad += [first + one.row for one in piece.bad]
     return sorted(made), sorted(bad)
 

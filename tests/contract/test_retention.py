@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perseid.engines.contract import Engine
+from perseid.runtime.contract import Engine
 from tests.contract.inputs import Question, inputs_of
 from tests.contract.shards import OF_ALL, OF_KEY, arrivals, shard_of, takes
 from tests.contract.streams import SECOND, Shard, bounded, kept_rows, times_of

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from perseid.engines.contract import Clock, Engine
 from perseid.engines.disorder.state import read_state
-from perseid.engines.registry import engines
 from perseid.errors import LimitError
+from perseid.runtime.contract import Engine
+from perseid.runtime.registry import engines
+from perseid.runtime.watermark import Watermark
 from tests.blocks import blocks
 from tests.contract.inputs import Question, inputs_of
 from tests.contract.shards import shard_of, takes
@@ -163,5 +164,5 @@ def test_finished_rows_have_no_state_and_no_limit() -> None:
     question = written(engine, [PLAIN], [*(event(i, "A") for i in range(200)), event(300, "B")])
     rows = inputs_of(engine).rows(question, question.data)
     plan = replace(engine.plan(question.plan, inputs_of(engine).types(question)), max_state=1 << 16)
-    done = engine.step(plan, rows, None, Clock(None, None, True))
+    done = engine.step(plan, rows, None, Watermark(None, None, True))
     assert (done.rows.num_rows, done.state, done.counters["capped"]) == (200, None, 0)

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Clock, Engine, Step
-from perseid.engines.state import LAYOUT, MAX_FACTS, seal, unseal
 from perseid.errors import StateError
+from perseid.runtime.contract import Engine, StepResult
+from perseid.runtime.state_codec import LAYOUT, MAX_FACTS, decode_state, encode_state
+from perseid.runtime.watermark import Watermark
 from tests.contract.hostile import HEAD, mutations, nested, reseal
 from tests.contract.inputs import inputs_of
 from tests.contract.streams import SECOND, Shard, calls_of
@@ -63,9 +64,9 @@ class Reader:
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
         self.rows = shard.inputs.rows(shard.question, shard.question.data[-1:])
-        self.clock = Clock(shard.now, (shard.now or 0) + SECOND, False)
+        self.clock = Watermark(shard.now, (shard.now or 0) + SECOND, False)
 
-    def read(self, state: bytes, plan: Any = None) -> Step:
+    def read(self, state: bytes, plan: Any = None) -> StepResult:
         return self.shard.engine.step(self.shard.plan if plan is None else plan, self.rows, state, self.clock)
 
     def refuses(self, state: bytes) -> str:
@@ -82,8 +83,8 @@ def state_of(shard: Shard) -> bytes:
 @whole_engine
 def test_it_is_what_was_written(engine: Engine) -> None:
     for shard in shards_of(engine):
-        sealed = unseal(state_of(shard))
-        assert seal(sealed.facts, sealed.tables) == shard.state
+        sealed = decode_state(state_of(shard))
+        assert encode_state(sealed.facts, sealed.tables) == shard.state
         assert sealed.facts["engine"] == engine.name
 
 
@@ -125,9 +126,9 @@ def test_of_another(engine: Engine) -> None:
     layout = bytearray(state)
     struct.pack_into("<H", layout, 4, LAYOUT + 1)
     assert f"layout {LAYOUT + 1}" in reader.refuses(bytes(layout))
-    sealed = unseal(state)
+    sealed = decode_state(state)
     for name, value in (("engine", "another"), ("version", 999), ("shards", 5), ("order", "arrival")):
-        said = reader.refuses(seal({**sealed.facts, name: value}, sealed.tables))
+        said = reader.refuses(encode_state({**sealed.facts, name: value}, sealed.tables))
         assert str(value) in said
     for changes in ({"shards": 5}, {"order": "arrival"}):
         with pytest.raises(StateError):
@@ -153,7 +154,7 @@ def test_bombs(engine: Engine) -> None:
     """Few bytes that stand for many, or say that they are many, are refused before there is room made for them."""
     shard = shards_of(engine)[0]
     reader, state = Reader(shard), state_of(shard)
-    sealed = unseal(state)
+    sealed = decode_state(state)
     table = sealed.tables[0]
     began = time.monotonic()
     for codec in ("zstd", "lz4"):
@@ -171,7 +172,7 @@ def test_bombs(engine: Engine) -> None:
     for column in (long, run):
         at = table.schema.names.index("column s")
         changed = table.set_column(at, "column s", column)
-        reader.refuses(seal(sealed.facts, (changed, *sealed.tables[1:])))
+        reader.refuses(encode_state(sealed.facts, (changed, *sealed.tables[1:])))
     for depth in (100, 900, 100_000):
         deep = json.dumps(dict(sealed.facts))[:-1] + ', "more": ' + "[" * depth + "]" * depth + "}"
         try:
@@ -179,7 +180,7 @@ def test_bombs(engine: Engine) -> None:
         except StateError:
             continue
     for name in sealed.facts:
-        reader.refuses(seal({**sealed.facts, name: nested(800)}, sealed.tables))
+        reader.refuses(encode_state({**sealed.facts, name: nested(800)}, sealed.tables))
     reader.refuses(reseal(state, facts=b"1" * 100_000))
     assert time.monotonic() - began < 20
 
@@ -215,7 +216,7 @@ def test_partial_matches_that_nobody_had(engine: Engine) -> None:
     """Of events that are not there or not theirs, in no order, by ways there are not, twice, of other patterns."""
     shard = shards_of(engine)[-1]
     reader = Reader(shard)
-    sealed = unseal(state_of(shard))
+    sealed = decode_state(state_of(shard))
     (at,) = (i for i, table in enumerate(sealed.tables) if "taken" in table.schema.names)
     table = sealed.tables[at]
     kinds, rows = dict(zip(table.schema.names, table.schema.types, strict=True)), table.to_pylist()
@@ -250,7 +251,7 @@ def test_partial_matches_that_nobody_had(engine: Engine) -> None:
         arrays = [pa.array([row[name] for row in hostile], kind) for name, kind in kinds.items()]
         tables = [*sealed.tables[:at], pa.record_batch(arrays, schema=table.schema), *sealed.tables[at + 1 :]]
         try:
-            step = reader.read(seal(sealed.facts, tuple(tables)))
+            step = reader.read(encode_state(sealed.facts, tuple(tables)))
         except StateError:
             refused += 1
         else:

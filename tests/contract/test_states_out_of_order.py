@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Clock
-from perseid.engines.registry import answering, engines
-from perseid.engines.rows import take_rows
-from perseid.engines.state import seal, unseal
 from perseid.errors import StateError
+from perseid.runtime.event_batch import take_events
+from perseid.runtime.registry import engines, engines_for
+from perseid.runtime.state_codec import decode_state, encode_state
+from perseid.runtime.watermark import Watermark
 from tests.contract.golden import OUT_OF_ORDER
 from tests.contract.hostile import TYPES, mutations, nested
 from tests.contract.test_golden_states import FOLDER, loaded, written
@@ -47,7 +47,7 @@ class Middle:
         """The state with other parts."""
         have = {**vars(self), **parts}
         tables = [body(have["searched"], have["promised"]), *([] if have["told"] is None else [have["told"]])]
-        return seal(have["facts"], tuple(tables))
+        return encode_state(have["facts"], tuple(tables))
 
     def refused(self, state: bytes) -> bool:
         """Is it? Else it is read, and nothing of it is left where the stream ends; nothing else may come of it."""
@@ -55,11 +55,11 @@ class Middle:
         assert engine.report is not None
         with suppress(StateError):
             engine.report(state)
-        none = take_rows(self.reader.rows, np.zeros(0, np.int64))
+        none = take_events(self.reader.rows, np.zeros(0, np.int64))
         try:
             step = self.reader.read(state)
             step.rows.validate(full=True)
-            last = engine.step(self.reader.shard.plan, none, step.state, Clock(self.reader.clock.now, None, True))
+            last = engine.step(self.reader.shard.plan, none, step.state, Watermark(self.reader.clock.current, None, True))
         except StateError:
             return True
         finally:
@@ -78,7 +78,7 @@ def middle_of(name: str, title: str) -> Middle:
     state, about = written(engine, OUT_OF_ORDER[name][title])
     reader = Reader(loaded(engine, about, state))
     reader.read(state)  # what has to be compiled is, before time counts
-    sealed = unseal(state)
+    sealed = decode_state(state)
     first, *told = sealed.tables
     searched, promised = first.column(0).to_pylist()
     return Middle(reader, state, sealed.facts, searched, promised, told[0] if told else None)
@@ -113,7 +113,7 @@ def all_refused(middle: Middle, name: str, values: Iterable[Any]) -> None:
 @of_strategies()
 def test_of_another_strategy(middle: Middle) -> None:
     mine = middle.facts["strategy"]
-    others = [name for name in (*answering("patterns"), "buffer", "auto") if name != mine]
+    others = [name for name in (*engines_for("patterns"), "buffer", "auto") if name != mine]
     all_refused(middle, "strategy", (*others, "", mine.upper(), "x" * 100_000, 5, None, [mine], {}, ...))
 
 
@@ -226,20 +226,20 @@ def test_another_number_of_tables(middle: Middle) -> None:
         (), (first, first), (first, first, first), (first, told, told), (told,), (told, first),
         (first.slice(0, 0),), (first.slice(0, 1),), (body(middle.searched, middle.promised, None),), (body(),),
     ):  # fmt: skip
-        assert middle.refused(seal(middle.facts, tables))
+        assert middle.refused(encode_state(middle.facts, tables))
     states = [middle.searched, middle.promised]
     for kind in (pa.binary(), pa.binary_view(), pa.dictionary(pa.int32(), pa.large_binary())):
-        assert middle.refused(seal(middle.facts, (pa.record_batch([pa.array(states, kind)], names=["state"]),)))
+        assert middle.refused(encode_state(middle.facts, (pa.record_batch([pa.array(states, kind)], names=["state"]),)))
     for names in (["searched"], ["state", "more"], ["state", "state"]):
         columns = [first.column(0)] * len(names)
-        assert middle.refused(seal(middle.facts, (pa.record_batch(columns, names=names),)))
+        assert middle.refused(encode_state(middle.facts, (pa.record_batch(columns, names=names),)))
 
 
 def garbage(middle: Middle) -> list[bytes]:
     """What is no state of a search."""
     real, deep = middle.searched or b"", middle.state
     for _ in range(30):
-        deep = seal(middle.facts, (body(deep, None),))
+        deep = encode_state(middle.facts, (body(deep, None),))
     cut = [real[:-1], real[: len(real) // 2], real[24:], real + b"\0", real * 2]
     return [b"", b"\0", b"garbage", b"PRSD", bytes(1_000), *cut, deep]
 
@@ -248,9 +248,9 @@ def links(middle: Middle) -> Iterator[bytes]:
     """Searches of patterns that feed others: with nothing in them, with too much, in one another."""
     for parts in ([middle.searched], [middle.searched, None], [None], [middle.state], []):
         for labels in ([f"link {n}" for n in range(len(parts))], [""] * len(parts), [5] * len(parts), None):
-            found = seal({"engine": "sequence", "version": 2, "links": labels}, (body(*parts),))
+            found = encode_state({"engine": "sequence", "version": 2, "links": labels}, (body(*parts),))
             yield found
-            yield seal({"engine": "sequence", "version": 2, "links": [""]}, (body(found),))
+            yield encode_state({"engine": "sequence", "version": 2, "links": [""]}, (body(found),))
 
 
 @of_strategies()
@@ -280,17 +280,19 @@ def searches() -> Iterator[tuple[str, bytes]]:
     """Of other plans and of other engines."""
     for path in sorted(FOLDER.glob("*.bin")):
         state = path.read_bytes()
-        parts = unseal(state).tables[0].column(0).to_pylist() if "strategy" in unseal(state).facts else [state]
+        parts = (
+            decode_state(state).tables[0].column(0).to_pylist() if "strategy" in decode_state(state).facts else [state]
+        )
         yield from ((path.stem, part) for part in parts if part is not None)
 
 
 @of_strategies()
 def test_the_search_of_another(middle: Middle) -> None:
     """Of another order it is refused; of another plan it is what a changed set of patterns finds: its own is gone on with."""
-    mine = unseal(middle.searched or b"").facts.get("order")
+    mine = decode_state(middle.searched or b"").facts.get("order")
     read = 0
     for name, state in searches():
-        facts = unseal(state).facts
+        facts = decode_state(state).facts
         refused = middle.refused(middle.holding(searched=state))
         assert refused or "links" in facts or facts["order"] == mine, name
         read += not refused
@@ -300,7 +302,7 @@ def test_the_search_of_another(middle: Middle) -> None:
 @of_strategies("conservative")
 def test_the_promises_of_another(middle: Middle) -> None:
     for name, state in searches():
-        facts = unseal(state).facts
+        facts = decode_state(state).facts
         assert middle.refused(middle.holding(promised=state)) or "links" in facts or facts["order"] == "conservative", (
             name
         )

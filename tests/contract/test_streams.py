@@ -12,10 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Clock, Engine, Rows, Step
-from perseid.engines.registry import answering
-from perseid.engines.state import unseal
 from perseid.errors import LimitError, PatternError
+from perseid.runtime.contract import Engine, StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.registry import engines_for
+from perseid.runtime.state_codec import decode_state
+from perseid.runtime.watermark import Watermark
 from perseid.semantics.core import CorePattern
 from tests.blocks import blocks
 from tests.contract.inputs import Question, Row, answer, inputs_of, without_numba
@@ -52,11 +54,11 @@ def written(engine: Engine, texts: Sequence[str], data: Sequence[dict[str, Any]]
     return replace(inputs_of(engine).write(texts, data), **changes)
 
 
-def same(one: Step, other: Step) -> None:
+def same(one: StepResult, other: StepResult) -> None:
     """Two steps are the same to the last bit."""
     assert one.rows.schema == other.rows.schema
     assert repr(one.rows.to_pydict()) == repr(other.rows.to_pydict())
-    assert (one.state, one.wake, dict(one.counters)) == (other.state, other.wake, dict(other.counters))
+    assert (one.state, one.next_timer, dict(one.counters)) == (other.state, other.next_timer, dict(other.counters))
     assert list(one.late) == list(other.late)
 
 
@@ -71,7 +73,7 @@ def any_cut(engine: Engine, seed: int, question: Question, beyond: float = 1.0) 
         times = times_of(engine, question, call.data)
         due = [row for row, time in zip(call.data, times, strict=True) if call.now is not None and time <= call.now]
         late = len(shard.late)
-        again = shard.step(call.data, Clock(shard.now, call.now, False))
+        again = shard.step(call.data, Watermark(shard.now, call.now, False))
         same(shard.call(call.data, call.now), again)
         assert shard.late[late:] == due, f"seed {seed}"
         if call.now is not None and not suppresses(question):
@@ -161,8 +163,8 @@ def test_time_does_not_go_back(engine: Engine) -> None:
         shard.call(question.data, 4 * SECOND - SECOND * 4)
         shard.call((), 4 * SECOND)
         told = list(shard.told)
-        shard.engine.step(shard.plan, shard.inputs.rows(question, ()), shard.state, Clock(None, lower, False))
-        step = shard.step((), Clock(None, lower, False))
+        shard.engine.step(shard.plan, shard.inputs.rows(question, ()), shard.state, Watermark(None, lower, False))
+        step = shard.step((), Watermark(None, lower, False))
         assert answer(step, question) == []
         shard.state = step.state
         assert told
@@ -195,7 +197,7 @@ def by_arrival(engine: Engine, seed: int, question: Question, disorder: float = 
         keys = [key_of(question, row) for row in call.data]
         late = [time < newest.get(key, time) for key, time in zip(keys, times, strict=True)]
         before = len(shard.late)
-        again = shard.step(call.data, Clock(shard.now, None, False))
+        again = shard.step(call.data, Watermark(shard.now, None, False))
         same(shard.call(call.data, None), again)
         assert shard.late[before:] == [row for row, gone in zip(call.data, late, strict=True) if gone], f"seed {seed}"
         for row, key, time, gone in zip(call.data, keys, times, late, strict=True):
@@ -260,7 +262,7 @@ def woken(shard: Shard, times: Sequence[int]) -> dict[Row, int]:
     while shard.wake is not None:
         wake = shard.wake
         if shard.now is None or wake > shard.now + 1:
-            before = shard.step((), Clock(shard.now, wake - 1, False))
+            before = shard.step((), Watermark(shard.now, wake - 1, False))
             assert before.rows.num_rows == 0, "something is told before the shard asked to be called"
         else:
             wake = next((time for time in times if time >= wake), FAR)
@@ -347,7 +349,7 @@ def kept_times(state: bytes | None) -> list[int]:
     """The times of events that were searched before and may be asked for again."""
     if state is None:
         return []
-    table = unseal(state).tables[0].to_pydict()
+    table = decode_state(state).tables[0].to_pydict()
     return [time for time, searched in zip(table["time"], table["searched"], strict=True) if searched]
 
 
@@ -482,7 +484,7 @@ def changed(engine: Engine, seed: int, order: str, routed: bool = False) -> int:
     for call in calls[:cut]:
         one.call(call.data, call.now)
     other = Shard(engine, replace(question, patterns=tuple(after)), order, routed=routed, state=one.state, now=one.now)
-    newest = max(unseal(one.state).tables[0]["time"].to_pylist(), default=one.now) if one.state else one.now
+    newest = max(decode_state(one.state).tables[0]["time"].to_pylist(), default=one.now) if one.state else one.now
     came = max(times_of(engine, question, [row for call in calls[:cut] for row in call.data]), default=None)
     for call in calls[cut:]:
         other.call(call.data, call.now)
@@ -596,19 +598,19 @@ def test_a_pattern_that_asks_for_what_was_not_kept(engine: Engine, what: str) ->
     both = written(engine, [LAST, added], [{**row, "i": 5} for row in rows])
     (number,) = [predicate.id for predicate in both.plan.predicates]
 
-    def shaped(question: Question, data: Sequence[Any]) -> Rows:
+    def shaped(question: Question, data: Sequence[Any]) -> EventBatch:
         """As a driver would send them: what no pattern of the set asks for is left out."""
         given = inputs.rows(question, data)
         asks = len(question.patterns) > 1
         names = ["v", *(["i"] if asks else [])]
         decided = {number: given.time >= 0} if asks and what == "decided" else {}
-        return replace(given, columns={name: given.columns[name] for name in names}, decided=decided)
+        return replace(given, columns={name: given.columns[name] for name in names}, predicate_masks=decided)
 
     def go(question: Question, state: bytes | None, calls: Sequence[Call]) -> tuple[list[Row], bytes | None]:
         plan = engine.plan(question.plan, inputs.types())
         told: list[Row] = []
         for call in calls:
-            step = engine.step(plan, shaped(question, call.data), state, Clock(None, call.now, False))
+            step = engine.step(plan, shaped(question, call.data), state, Watermark(None, call.now, False))
             told += answer(step, question)
             state = step.state
         return told, state
@@ -768,7 +770,7 @@ def test_deep(engine: Engine, block: int) -> None:
 def test_tables_of_steps_are_tables() -> None:
     """Every engine's step is made of what drivers take apart."""
     for engine in [
-        engine for engine in answering("patterns").values() if not engine.retracts and inputs_of(engine).punctual
+        engine for engine in engines_for("patterns").values() if not engine.retracts and inputs_of(engine).punctual
     ]:
         question = inputs_of(engine).ask(1, False)
         shard = Shard(engine, question)
@@ -776,7 +778,7 @@ def test_tables_of_steps_are_tables() -> None:
             step = shard.call(call.data, call.now)
             assert isinstance(step.rows, pa.Table)
             assert step.state is None or type(step.state) is bytes
-            assert step.wake is None or type(step.wake) is int
+            assert step.next_timer is None or type(step.next_timer) is int
 
 
 @whole_engine

@@ -15,14 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import ARRIVAL, Clock, Rows, Step
 from perseid.engines.joins.engine import JOINS
 from perseid.engines.joins.plan import CHAINS, NODES, TEXTS, JoinsPlan
 from perseid.engines.joins.shard import _SHARDS
 from perseid.engines.joins.state import EPOCH, TIME
 from perseid.engines.joins.table import append, files_in, listed
-from perseid.engines.state import MAX_FACTS, Sealed, seal, unseal
 from perseid.errors import DocumentError, StateError
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.state_codec import MAX_FACTS, DecodedState, decode_state, encode_state
+from perseid.runtime.watermark import ARRIVAL, Watermark
 from perseid.semantics import values as v
 from perseid.semantics.joins import Document
 from tests.contract.hostile import HEAD, mutations, nested, reseal
@@ -53,16 +55,16 @@ class Reader:
     def __init__(self, **settings: Any) -> None:
         self.plan: JoinsPlan = plan_of(QUESTION, **settings)
         running = Running(self.plan)
-        running.call(QUESTION.documents[:10], Clock(None, None, False))
-        running.call((), Clock(None, 6 * SECOND, False))
+        running.call(QUESTION.documents[:10], Watermark(None, None, False))
+        running.call((), Watermark(None, 6 * SECOND, False))
         state = running.states[0]
         assert state is not None
         self.state = state
-        self.rows: Rows = rows_of(self.plan, QUESTION.documents[10:])
+        self.rows: EventBatch = rows_of(self.plan, QUESTION.documents[10:])
 
-    def read(self, state: bytes, plan: JoinsPlan | None = None) -> Step:
+    def read(self, state: bytes, plan: JoinsPlan | None = None) -> StepResult:
         _SHARDS.clear()
-        return JOINS.stepped(plan or self.plan, self.rows, state, Clock(None, 10 * SECOND, False))
+        return JOINS.run_step(plan or self.plan, self.rows, state, Watermark(None, 10 * SECOND, False))
 
     def refuses(self, state: bytes, plan: JoinsPlan | None = None) -> str:
         with pytest.raises(StateError) as found:
@@ -81,12 +83,12 @@ READERS = pytest.mark.parametrize(("results", "order"), [(False, "watermark"), (
 @READERS
 def test_it_is_what_was_written(results: bool, order: str) -> None:
     reader = reader_of(results, order)
-    sealed = unseal(reader.state)
-    assert seal(sealed.facts, sealed.tables) == reader.state
+    sealed = decode_state(reader.state)
+    assert encode_state(sealed.facts, sealed.tables) == reader.state
     assert sealed.facts["joined"] == (6 if order != ARRIVAL else 10)
     assert JOINS.report is not None
     report = JOINS.report(reader.state)
-    assert (report.events, report.waiting) == (10, 10 - sealed.facts["joined"])
+    assert (report.events, report.buffered) == (10, 10 - sealed.facts["joined"])
     assert (report.shards, report.horizon, report.oldest) == (1, 6 * SECOND, SECOND)
     assert reader.read(reader.state).rows.num_rows > 0
 
@@ -109,14 +111,14 @@ def test_every_byte_counts() -> None:
 def test_of_another() -> None:
     """Engine, version, number of shares, order, subscriptions, columns: refused, with what can be done."""
     reader = reader_of()
-    sealed = unseal(reader.state)
+    sealed = decode_state(reader.state)
     for name, value in (
         ("engine", "sequence"), ("version", 999), ("shards", 5), ("order", "arrival"), ("subscriptions", "another"),
     ):  # fmt: skip
-        said = reader.refuses(seal({**sealed.facts, name: value}, sealed.tables))
+        said = reader.refuses(encode_state({**sealed.facts, name: value}, sealed.tables))
         assert str(value) in said
         without = {fact: about for fact, about in sealed.facts.items() if fact != name}
-        reader.refuses(seal(without, sealed.tables))
+        reader.refuses(encode_state(without, sealed.tables))
     for plan in (
         replace(reader.plan, shards=2),
         replace(reader.plan, order=ARRIVAL),
@@ -140,19 +142,19 @@ def test_columns_may_come_and_go() -> None:
     more = replace(reader.plan, columns=pa.schema([*reader.plan.columns, ("new", pa.string())]))
     given = replace(reader.rows, columns={**reader.rows.columns, "new": pa.array(["x"] * len(reader.rows))})
     _SHARDS.clear()
-    told = JOINS.stepped(more, given, reader.state, Clock(ended=True)).rows.to_pylist()
+    told = JOINS.run_step(more, given, reader.state, Watermark(ended=True)).rows.to_pylist()
     assert {(row[side]["n"] >= 10, row[side]["new"]) for row in told for side in ("left", "right")} == {
         (False, None),
         (True, "x"),
     }
 
 
-def _changed(sealed: Sealed, name: str, values: Any) -> bytes:
+def _changed(sealed: DecodedState, name: str, values: Any) -> bytes:
     (table,) = sealed.tables
     at = table.schema.get_field_index(name)
     kind = table.schema.field(at).type
     made = values if isinstance(values, pa.Array) else pa.array(values, kind)
-    return seal(sealed.facts, (table.set_column(at, name, made),))
+    return encode_state(sealed.facts, (table.set_column(at, name, made),))
 
 
 Crafted = Callable[[list[Any]], list[Any]]
@@ -178,7 +180,7 @@ CRAFTED: dict[str, tuple[str, Crafted]] = {
 @pytest.mark.parametrize("name", CRAFTED)
 def test_tables_that_nobody_wrote(name: str) -> None:
     reader = reader_of()
-    sealed = unseal(reader.state)
+    sealed = decode_state(reader.state)
     column, change = CRAFTED[name]
     values = sealed.tables[0].column(column).to_pylist()
     assert "should be" in reader.refuses(_changed(sealed, column, change(values)))
@@ -186,7 +188,7 @@ def test_tables_that_nobody_wrote(name: str) -> None:
 
 def test_facts_that_nobody_wrote() -> None:
     reader = reader_of(order=ARRIVAL)
-    sealed = unseal(reader.state)
+    sealed = decode_state(reader.state)
     many = sealed.tables[0].num_rows
     wrong: dict[str, tuple[Any, ...]] = {
         "joined": (-1, many + 1, 2**63, 10**30, 1.0, True, None, "1", [1]),
@@ -196,17 +198,19 @@ def test_facts_that_nobody_wrote() -> None:
     }
     for name, values in wrong.items():
         for value in values:
-            reader.refuses(seal({**sealed.facts, name: value}, sealed.tables))
+            reader.refuses(encode_state({**sealed.facts, name: value}, sealed.tables))
         if name != "newest":  # the first states did not say it
-            reader.refuses(seal({fact: about for fact, about in sealed.facts.items() if fact != name}, sealed.tables))
+            reader.refuses(
+                encode_state({fact: about for fact, about in sealed.facts.items() if fact != name}, sealed.tables)
+            )
     for tables in ((), sealed.tables * 2, (sealed.tables[0].slice(0, 3),), (sealed.tables[0].select([0, 1, 2]),)):
-        reader.refuses(seal(sealed.facts, tables))
+        reader.refuses(encode_state(sealed.facts, tables))
 
 
 def test_bombs() -> None:
     """Few bytes that stand for many, or say that they are many, are refused before there is room made for them."""
     reader = reader_of()
-    sealed = unseal(reader.state)
+    sealed = decode_state(reader.state)
     (table,) = sealed.tables
     began = time.monotonic()
     sink = pa.BufferOutputStream()
@@ -224,7 +228,7 @@ def test_bombs() -> None:
             reader.refuses(_changed(sealed, name, column))
     files = [f"{i:012}" for i in range(200_000)]
     with pytest.raises(StateError):
-        reader.read(seal({**sealed.facts, "files": files, "subscriptions": "x"}, sealed.tables))
+        reader.read(encode_state({**sealed.facts, "files": files, "subscriptions": "x"}, sealed.tables))
     deep = json.dumps(dict(sealed.facts))[:-1] + ', "more": ' + "[" * 100_000 + "]" * 100_000 + "}"
     reader.refuses(reseal(reader.state, facts=deep.encode()))
     assert time.monotonic() - began < 20
@@ -242,7 +246,7 @@ def test_states_that_somebody_changed(results: bool, order: str) -> None:
         began = time.monotonic()
         try:
             JOINS.report(state)
-            JOINS.stepped(reader.plan, nothing, state, Clock())
+            JOINS.run_step(reader.plan, nothing, state, Watermark())
             step = reader.read(state)
         except StateError:
             refused += 1
@@ -285,7 +289,7 @@ def _written(table: pa.Table) -> bytes:
 def test_chains_that_nobody_asks_for() -> None:
     """They are left out, of documents that were joined and of those that wait."""
     reader = reader_of()
-    sealed = unseal(reader.state)
+    sealed = decode_state(reader.state)
     lists = sealed.tables[0].column(CHAINS).to_pylist()
     others = [[key ^ 1 << 40 for key in one] if n in (2, 8) else one for n, one in enumerate(lists)]
     told = {(row["left"]["n"], row["right"]["n"]) for row in reader.read(reader.state).rows.to_pylist()}
@@ -305,21 +309,21 @@ WORD = {"word": "S//r[/a->x] FOLLOWED BY{x = u AND x != 'this or that', 20 secon
 def _states(plan: JoinsPlan, files: Sequence[str] = ()) -> dict[int, bytes]:
     """By share: its state after some documents, if it has one."""
     running = Running(plan)
-    running.call(QUESTION.documents[:10], Clock(None, None, False), files)
-    running.call((), Clock(None, 6 * SECOND, False))
+    running.call(QUESTION.documents[:10], Watermark(None, None, False), files)
+    running.call((), Watermark(None, 6 * SECOND, False))
     return {share: state for share, state in running.states.items() if state is not None}
 
 
 def _of_version(state: bytes, version: int) -> bytes:
-    sealed = unseal(state)
-    return seal({**sealed.facts, "version": version}, sealed.tables)
+    sealed = decode_state(state)
+    return encode_state({**sealed.facts, "version": version}, sealed.tables)
 
 
 def _restored(plan: JoinsPlan, share: int, state: bytes) -> list[dict[str, Any]]:
     """The output of a share that starts from a state."""
     _SHARDS.clear()
     rows = rows_of(plan, QUESTION.documents[10:], share)
-    found: list[dict[str, Any]] = JOINS.stepped(plan, rows, state, Clock(None, 10 * SECOND, False)).rows.to_pylist()
+    found: list[dict[str, Any]] = JOINS.run_step(plan, rows, state, Watermark(None, 10 * SECOND, False)).rows.to_pylist()
     return found
 
 
@@ -342,7 +346,7 @@ def _assert_accepted(plan: JoinsPlan, states: Mapping[int, bytes]) -> None:
 
 
 def test_a_new_state_is_of_version_2() -> None:
-    assert unseal(reader_of().state).facts["version"] == 2
+    assert decode_state(reader_of().state).facts["version"] == 2
 
 
 @pytest.mark.parametrize("texts", [EITHER, {**TEXTS_ASKED, **EITHER}], ids=["alone", "beside others"])
@@ -400,7 +404,9 @@ def planned(about: Mapping[str, Any]) -> JoinsPlan:
     return plan_of(table=WATCHED, **settings) if about.get("files") else plan_of(QUESTION, **settings)
 
 
-def asked(plan: JoinsPlan, about: Mapping[str, Any], documents: Sequence[Document], files: Sequence[str] = ()) -> Rows:
+def asked(
+    plan: JoinsPlan, about: Mapping[str, Any], documents: Sequence[Document], files: Sequence[str] = ()
+) -> EventBatch:
     return rows_of(plan, documents, about.get("share", 0), files)
 
 
@@ -414,8 +420,8 @@ def stated(about: Mapping[str, Any]) -> bytes:
         (QUESTION.documents[4:8], names[1:], None),
         ((), (), about["now"]),
     ):
-        clock = Clock(None, None if now is None else now * SECOND, False)
-        state = JOINS.stepped(plan, asked(plan, about, documents, files), state, clock).state
+        clock = Watermark(None, None if now is None else now * SECOND, False)
+        state = JOINS.run_step(plan, asked(plan, about, documents, files), state, clock).state
     assert state is not None
     return state
 
@@ -427,8 +433,8 @@ def gone_on(about: Mapping[str, Any], state: bytes | None) -> list[list[Any]]:
     now = about["now"]
     for documents, later in (*(([one], now) for one in QUESTION.documents[8:]), ((), 10), ((), 40)):
         _SHARDS.clear()
-        clock = Clock(None, None if later is None else later * SECOND, False)
-        step = JOINS.stepped(plan, asked(plan, about, documents), state, clock)
+        clock = Watermark(None, None if later is None else later * SECOND, False)
+        step = JOINS.run_step(plan, asked(plan, about, documents), state, clock)
         state = step.state
         rows = [[one["n"] if isinstance(one, dict) else one for one in row.values()] for row in step.rows.to_pylist()]
         told.append(sorted(json.loads(json.dumps(rows)), key=repr))

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from perseid.engines.contract import ARRIVAL, WATERMARK, Clock, Late
 from perseid.engines.joins.documents import key_of
 from perseid.engines.joins.plan import JoinsPlan
 from perseid.engines.joins.table import SUFFIX, append, chains_in, listed
 from perseid.errors import EventDataError, LimitError, PerseidError
 from perseid.lang.xscl import parse_subscription
+from perseid.runtime.late_rows import LateReason
+from perseid.runtime.watermark import ARRIVAL, WATERMARK, Watermark
 from perseid.semantics.joins import Document, results
 from tests.contract.inputs import without_numba
 from tests.contract.subscriptions import (
@@ -74,7 +75,7 @@ def cut(seed: int, shares: int, forgetful: bool) -> None:
     question = moved(ask(seed), 1_000_000)
     running = Running(plan_of(question, shards=shares), forgetful)
     for documents, now in arrivals(question, seed):
-        running.call(documents, Clock(None, now, False))
+        running.call(documents, Watermark(None, now, False))
         assert not any(len(step.late) for step in running.last.values())
     assert {one[:3] for one in running.told} == question.due, f"seed {seed}"
     assert running.told == whole(question).told, f"seed {seed}"
@@ -149,15 +150,15 @@ def test_late_by_the_watermark() -> None:
     for shares in (1, 3):
         running = Running(plan_of(Question({"q": AFTER}, ()), shards=shares))
         given = [one(1, 10), one(2, 5), one(3, 4), one(4, 6)]
-        running.call([one(0, 6)], Clock(None, 3 * SECOND, False))
-        running.call(given, Clock(3 * SECOND, 5 * SECOND, False))
+        running.call([one(0, 6)], Watermark(None, 3 * SECOND, False))
+        running.call(given, Watermark(3 * SECOND, 5 * SECOND, False))
         for step in running.last.values():
             assert [given[i].id for i in step.late] == [2, 3]
-            assert list(step.why) == [Late.BEHIND_WATERMARK] * 2
+            assert list(step.late_reasons) == [LateReason.BEHIND_WATERMARK] * 2
             assert (step.counters["events"], step.counters["late"]) == (2, 2)
-        running.call([one(5, 4)], Clock(5 * SECOND, 4 * SECOND, False))  # time does not go back
+        running.call([one(5, 4)], Watermark(5 * SECOND, 4 * SECOND, False))  # time does not go back
         assert all(list(step.late) == [0] for step in running.last.values() if step.state is not None)
-        running.call([], Clock(5 * SECOND, 30 * SECOND, False))
+        running.call([], Watermark(5 * SECOND, 30 * SECOND, False))
         assert pairs(running) == {(0, 1), (4, 1)}
 
 
@@ -167,19 +168,19 @@ def test_out_of_turn(forgetful: bool) -> None:
     texts = {"a": AFTER, "b": AFTER.replace("//a", "//b"), "c": AFTER.replace("//a", "//c")}
     for shares in (1, 2, 3):
         running = Running(plan_of(Question(texts, ()), shards=shares, order=ARRIVAL), forgetful)
-        running.call([one(0, 5, "a")], Clock())
+        running.call([one(0, 5, "a")], Watermark())
         given = [one(1, 4, "b"), one(2, 5, "b"), one(3, 7, "c"), one(4, 6, "b")]
-        running.call(given, Clock())
-        running.call([one(5, 6, "b"), one(6, 6, "a"), one(7, 8, "b")], Clock())
+        running.call(given, Watermark())
+        running.call([one(5, 6, "b"), one(6, 6, "a"), one(7, 8, "b")], Watermark())
         for step in running.last.values():
             assert list(step.late) == [0, 1]
-            assert list(step.why) == [Late.OUT_OF_TURN] * 2
+            assert list(step.late_reasons) == [LateReason.OUT_OF_ORDER] * 2
             assert step.counters["events"] + step.counters["late"] == 3
         assert running.told.keys() == {("b", 2, 4, B), ("b", 2, 7, B), ("b", 4, 7, B)}
         assert any(running.states.values())
-        wakes = [step.wake for step in running.last.values()]
+        wakes = [step.next_timer for step in running.last.values()]
         assert all(wake is not None for wake in wakes)
-        running.call([], Clock(None, max(filter(None, wakes)), False))
+        running.call([], Watermark(None, max(filter(None, wakes)), False))
         assert not any(running.states.values())
 
 
@@ -196,7 +197,7 @@ def test_the_oldest_are_given_up() -> None:
         running = Running(plan_of(question, max_state=room), forgetful)
         capped = 0
         for begin in range(0, len(documents), 4):
-            running.call(documents[begin : begin + 4], Clock(None, begin * SECOND, False))
+            running.call(documents[begin : begin + 4], Watermark(None, begin * SECOND, False))
             (step,) = running.last.values()
             assert step.state is not None
             assert len(step.state) <= room
@@ -214,7 +215,7 @@ def test_those_that_wait_are_not_given_up() -> None:
     documents = [one(n, n, text="1" * 50) for n in range(1, 60)]
     running = Running(plan_of(Question({"q": AFTER}, ()), max_state=4_000))
     with pytest.raises(LimitError, match="max_state allows 4,000"):
-        running.call(documents, Clock(None, 0, False))
+        running.call(documents, Watermark(None, 0, False))
 
 
 @pytest.mark.parametrize("order", [WATERMARK, ARRIVAL])
@@ -222,29 +223,29 @@ def test_windows_close(order: str) -> None:
     """Called when it asks to be, a share keeps nothing in the end; and never longer than a window."""
     for forgetful in (False, True):
         running = Running(plan_of(Question({"q": AFTER}, ()), order=order, shards=2), forgetful)
-        running.call([one(0, 20), one(1, 35), one(2, 41)], Clock(None, SECOND, False))
+        running.call([one(0, 20), one(1, 35), one(2, 41)], Watermark(None, SECOND, False))
         kept, calls = set(), 0
         while any(running.states.values()):
-            wakes = [step.wake for step in running.last.values() if step.state is not None]
+            wakes = [step.next_timer for step in running.last.values() if step.state is not None]
             assert None not in wakes
             now = min(filter(None, wakes))
-            running.call([], Clock(None, now, False))
+            running.call([], Watermark(None, now, False))
             kept |= {(now // SECOND, step.counters["kept_events"]) for step in running.last.values()}
             calls += 1
             assert calls < 9, "it asks for more than it needs"
         assert pairs(running) == {(1, 2)}
         assert max(when for when, many in kept if many) < 41 + 11
-        assert all(step.wake is None for step in running.last.values())
+        assert all(step.next_timer is None for step in running.last.values())
 
 
 def test_windows_that_do_not_close() -> None:
     running = Running(plan_of(Question({"q": AFTER.replace("10 seconds", "forever")}, ())), forgetful=True)
-    running.call([one(0, 2)], Clock(None, SECOND, False))
-    running.call([], Clock(None, 10**9 * SECOND, False))
+    running.call([one(0, 2)], Watermark(None, SECOND, False))
+    running.call([], Watermark(None, 10**9 * SECOND, False))
     (step,) = running.last.values()
-    assert (step.counters["kept_events"], step.wake) == (1, None)
-    running.call([one(1, 10**9 + 1)], Clock(None, 10**9 * SECOND, False))
-    running.call([], Clock(None, 10**10 * SECOND, False))
+    assert (step.counters["kept_events"], step.next_timer) == (1, None)
+    running.call([one(1, 10**9 + 1)], Watermark(None, 10**9 * SECOND, False))
+    running.call([], Watermark(None, 10**10 * SECOND, False))
     assert pairs(running) == {(0, 1)}
 
 
@@ -274,7 +275,7 @@ def test_what_is_made_whatever_the_cut(always: bool, expand: bool) -> None:
         running = Running(plan, forgetful)
         found = []
         for documents_now, now in arrivals(question, 3):
-            running.call(documents_now, Clock(None, now, False))
+            running.call(documents_now, Watermark(None, now, False))
             found += [row for step in running.last.values() for row in step.rows.to_pylist()]
         told = [
             (who, row["left"]["n"], row["right"]["n"], row["result"])
@@ -293,7 +294,7 @@ def test_a_plan_is_plain_data() -> None:
         assert carried == plan
         one, other = Running(plan), Running(carried)
         for running in (one, other):
-            running.call(question.documents, Clock(ended=True))
+            running.call(question.documents, Watermark(ended=True))
         assert one.told == other.told
 
 
@@ -338,7 +339,7 @@ def folder_with(path: Path, table: pa.Table) -> JoinsPlan:
 def refused(plan: JoinsPlan, *names: str) -> str:
     """By who reads documents and by who joins them, in the same words."""
     with pytest.raises(EventDataError) as found:
-        Running(plan).give(replace(rows_of(plan_of(Question({}, ())), [], files=names)), Clock())
+        Running(plan).give(replace(rows_of(plan_of(Question({}, ())), [], files=names)), Watermark())
     if set(names) <= set(os.listdir(plan.folder or "")):
         with pytest.raises(EventDataError) as other:
             plan.chains()
@@ -383,10 +384,10 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
     folder = str(tmp_path / "folder")
     names = [append(folder, listed({who: AFTER})) for who in "ab"]
     running = Running(plan_of(table=folder), forgetful=True)
-    running.call([one(0, 1)], Clock(None, None, False), names)
+    running.call([one(0, 1)], Watermark(None, None, False), names)
     (tmp_path / "folder" / names[0]).unlink()
     with pytest.raises(EventDataError, match=f"The file {names[0]} of the subscriptions cannot be read"):
-        running.call([one(1, 2)], Clock(None, None, False))
+        running.call([one(1, 2)], Watermark(None, None, False))
     assert names[1] in refused(plan_of(table=str(tmp_path)), names[1])
 
 
@@ -400,7 +401,7 @@ def test_a_text_that_is_wrong(tmp_path: Path) -> None:
         plan = folder_with(tmp_path / f"{len(wrong)}", table.set_column(1, table.schema.field(1), texts))
         for _ in range(2):
             with pytest.raises(PerseidError):
-                Running(plan).call([one(0, 1)], Clock(), [FIRST])
+                Running(plan).call([one(0, 1)], Watermark(), [FIRST])
 
 
 # With and without a compiler
@@ -415,11 +416,11 @@ def test_the_same_without_numba() -> None:
 
 def test_no_rows() -> None:
     for order in (WATERMARK, ARRIVAL):
-        for clock in (Clock(), Clock(None, SECOND, False), Clock(ended=True)):
+        for watermark in (Watermark(), Watermark(None, SECOND, False), Watermark(ended=True)):
             for expand in (True, False):
                 running = Running(plan_of(Question({"q": AFTER}, ()), order=order, shards=2, expand=expand))
-                running.call([], clock)
-                running.call([one(0, 1, "z")], clock)
+                running.call([], watermark)
+                running.call([one(0, 1, "z")], watermark)
                 for step in running.last.values():
                     assert step.rows.schema.equals(running.plan.schema)
-                    assert (step.rows.num_rows, step.state, step.wake, len(step.late)) == (0, None, None, 0)
+                    assert (step.rows.num_rows, step.state, step.next_timer, len(step.late)) == (0, None, None, 0)

@@ -13,17 +13,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.disorder.changelog import changes, counted, fitted, horizon_of, is_ahead
 from perseid.engines.disorder.plan import DisorderPlan, make_plan
 from perseid.engines.disorder.schema import NAMED_BY, without_changes
 from perseid.engines.disorder.strategy import Strategy
-from perseid.engines.rows import take_rows
 from perseid.engines.sequence.engine import step as search
 from perseid.engines.sequence.output import joined
 from perseid.engines.sequence.report import report as searched
-from perseid.engines.state import Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
+from perseid.runtime.contract import Engine, StateReport, StepResult
+from perseid.runtime.event_batch import EventBatch, take_events
+from perseid.runtime.state_codec import DecodedState, check_owner, check_shards, decode_state, encode_state, is_time
+from perseid.runtime.watermark import Watermark
 
 NAME, VERSION = "toy", 1
 
@@ -59,12 +60,12 @@ def write_state(plan: DisorderPlan, kept: Kept) -> bytes | None:
         "revision": kept.revision,
     }
     body = pa.record_batch([pa.array([kept.searched], pa.large_binary())], names=["state"])
-    return seal(facts, (body, *([] if told is None else told.combine_chunks().to_batches())))
+    return encode_state(facts, (body, *([] if told is None else told.combine_chunks().to_batches())))
 
 
-def open_state(state: bytes) -> Sealed:
+def open_state(state: bytes) -> DecodedState:
     """Whatever is not what this engine writes is a StateError: a checkpoint may be anybody's."""
-    sealed = unseal(state)
+    sealed = decode_state(state)
     check_owner(sealed, NAME, (VERSION,))
     facts, tables = sealed.facts, sealed.tables
     revision = facts.get("revision")
@@ -92,16 +93,18 @@ def read_state(plan: DisorderPlan, state: bytes | None) -> Kept:
     return Kept(body.column(0)[0].as_py(), sealed.facts["horizon"], sealed.facts["revision"], found)
 
 
-def step(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def step(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call of a shard: rows in, what has to be told and taken back out, what has to be kept, and when to be called again."""
     before = read_state(plan, state)
     schema = without_changes(plan.schema)
     inner = plan.searched(schema=schema)
-    sure = search(inner, rows, before.searched, clock)
-    horizon = horizon_of(before.horizon, rows, sure.late, clock)
+    sure = search(inner, rows, before.searched, watermark)
+    horizon = horizon_of(before.horizon, rows, sure.late, watermark)
     guessed = schema.empty_table()
-    if sure.state is not None and is_ahead(horizon, clock):
-        guessed = search(inner, take_rows(rows, np.zeros(0, np.int64)), sure.state, Clock(clock.now, horizon)).rows
+    if sure.state is not None and is_ahead(horizon, watermark):
+        guessed = search(
+            inner, take_events(rows, np.zeros(0, np.int64)), sure.state, Watermark(watermark.current, horizon)
+        ).rows
     told = schema.empty_table() if before.told is None else fitted(before.told, schema)
     out = changes(told, joined([sure.rows, guessed], schema), before.revision + 1, horizon, plan.schema)
     written = write_state(plan, Kept(sure.state, horizon, before.revision + 2, guessed))

@@ -13,8 +13,6 @@ import pyarrow as pa
 import pytest
 
 import perseid as ps
-from perseid.engines.contract import Clock, Rows
-from perseid.engines.rows import take_rows
 from perseid.engines.uncertain import automaton
 from perseid.engines.uncertain.engine import answer, expected_of, finish, make_plan, report, step
 from perseid.engines.uncertain.output import apart_schema, output_schema
@@ -26,6 +24,8 @@ from perseid.errors import EventDataError, LimitError, StateError, UnsupportedEr
 from perseid.lang.parser import parse_pattern
 from perseid.reference.oracle import completions
 from perseid.reference.worlds import answers
+from perseid.runtime.event_batch import EventBatch, take_events
+from perseid.runtime.watermark import Watermark
 from perseid.semantics.classes import QueryClass
 from perseid.semantics.events import Event, arrange
 from perseid.semantics.resolve import resolve
@@ -273,7 +273,7 @@ def test_ambiguous_repetitions_count_events(match: str, window: str) -> None:
 # Call by call
 
 
-def counting(seed: int, sampled: bool) -> tuple[UncertainPlan, Rows] | None:
+def counting(seed: int, sampled: bool) -> tuple[UncertainPlan, EventBatch] | None:
     found = planned(seed, sampled)
     if found is None or not found[0].asked[0].is_single(found[0].streams):
         return None
@@ -361,18 +361,20 @@ def test_what_is_kept_does_not_grow_with_the_stream() -> None:
     state, sizes = None, []
     for second in range(0, 400, 20):
         batch = np.flatnonzero((rows.time >= second * SECOND) & (rows.time < (second + 20) * SECOND))
-        done = step(plan, take_rows(rows, batch), state, Clock(None, second * SECOND - 1 if second else None, False))
+        done = step(
+            plan, take_events(rows, batch), state, Watermark(None, second * SECOND - 1 if second else None, False)
+        )
         state = done.state
         sizes.append(done.counters["state_bytes"])
     assert max(sizes[5:]) - min(sizes[5:]) < 400, sizes
 
 
-def states(telling: Telling) -> tuple[UncertainPlan, Rows, bytes]:
+def states(telling: Telling) -> tuple[UncertainPlan, EventBatch, bytes]:
     plan, rows = chain(6)
     types = {name: column.type for name, column in rows.columns.items()}
     plan = make_plan([plan.asked[0].pattern], plan.streams, types, telling=telling)
-    state = step(plan, rows, None, Clock(None, None, False)).state
-    state = step(plan, take_rows(rows, np.zeros(0, np.int64)), state, Clock(None, 4 * SECOND - 1, False)).state
+    state = step(plan, rows, None, Watermark(None, None, False)).state
+    state = step(plan, take_events(rows, np.zeros(0, np.int64)), state, Watermark(None, 4 * SECOND - 1, False)).state
     assert state is not None
     return plan, rows, state
 
@@ -381,7 +383,7 @@ def test_a_checkpoint_without_numbers_is_refused() -> None:
     """Partial matches that were not counted are missing; where numbers are no longer asked for they are forgotten."""
     counts, rows, counted = states(COUNTED)
     plain, _, state = states(EVERY)
-    none, later = take_rows(rows, np.zeros(0, np.int64)), Clock(None, 9 * SECOND, False)
+    none, later = take_events(rows, np.zeros(0, np.int64)), Watermark(None, 9 * SECOND, False)
     with pytest.raises(StateError, match="were not counted"):
         step(counts, none, state, later)
     assert step(plain, none, counted, later).rows.equals(step(plain, none, state, later).rows)

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 import perseid as ps
-from perseid.engines.contract import Clock, Rows
 from perseid.engines.models import frame_shard, shard
 from perseid.engines.models.engine import MODELS, step
 from perseid.engines.models.plan import ModelsPlan, make_plan
 from perseid.errors import LimitError, StateError
 from perseid.local.rows import Events
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 from tests.blocks import blocks
 
 TEXT = """
@@ -72,10 +73,10 @@ def random_frames(seed: int) -> list[Frame]:
     return rows
 
 
-def rows_of(frames: list[Frame]) -> Rows:
+def rows_of(frames: list[Frame]) -> EventBatch:
     columns = {name: pa.array([row[name] for row in frames], type_) for name, type_ in TYPES.items()}
     times = np.array([row["time"] for row in frames], np.int64)
-    return Rows(times, np.zeros(len(frames), np.int32), ["Change"], columns, {}, np.arange(len(frames)))
+    return EventBatch(times, np.zeros(len(frames), np.int32), ["Change"], columns, {}, np.arange(len(frames)))
 
 
 def told(table: pa.Table) -> list[str]:
@@ -104,11 +105,11 @@ def cut(plan: ModelsPlan, rows: list[Frame], rng: random.Random, *, forget: bool
             shard._KEPT.clear()
             frame_shard._ANSWERED.clear()
         piece = rng.sample(rows[at:end], end - at)
-        done = step(plan, rows_of(piece), state, Clock(before, now))
+        done = step(plan, rows_of(piece), state, Watermark(before, now))
         assert not len(done.late)
         found.append(done.rows)
         state, before, at = done.state, now, end
-    found.append(step(plan, rows_of([]), state, Clock(before, None, ended=True)).rows)
+    found.append(step(plan, rows_of([]), state, Watermark(before, None, ended=True)).rows)
     return told(pa.concat_tables(found))
 
 
@@ -116,7 +117,7 @@ def cut(plan: ModelsPlan, rows: list[Frame], rng: random.Random, *, forget: bool
 def test_any_cut_and_any_restart(seed: int) -> None:
     rows, rng = random_frames(seed), random.Random(seed)
     expected = here(rows)
-    assert told(step(plan_of(), rows_of(rng.sample(rows, len(rows))), None, Clock(ended=True)).rows) == expected
+    assert told(step(plan_of(), rows_of(rng.sample(rows, len(rows))), None, Watermark(ended=True)).rows) == expected
     assert cut(plan_of(), rows, rng, forget=False) == expected
     assert cut(plan_of(), rows, rng, forget=True) == expected
 
@@ -126,7 +127,7 @@ def test_the_cases_find_something_at_once_and_frame_by_frame() -> None:
     ready = zip(plan.asked, frame_shard._answered(plan), strict=True)
     slow = {p.name for group, one in ready if one is None for p in group.sequence.plan.patterns}
     assert slow == set(SLOW)
-    whole = [step(plan, rows_of(random_frames(seed)), None, Clock(ended=True)).rows for seed in range(10)]
+    whole = [step(plan, rows_of(random_frames(seed)), None, Watermark(ended=True)).rows for seed in range(10)]
     assert set(pa.concat_tables(whole)["pattern"].to_pylist()) == {"raise_", "rest", "seesaw", "leader"}
 
 
@@ -137,7 +138,7 @@ def test_little_is_kept_of_a_model() -> None:
     for part in range(6):
         frames = [row | {"time": row["time"] + part * 30_000_000} for row in random_frames(3)]
         now = (part + 1) * 30_000_000 - 1
-        done = step(plan, rows_of(frames), state, Clock(before, now))
+        done = step(plan, rows_of(frames), state, Watermark(before, now))
         state, before = done.state, now
         assert state is not None
         report = MODELS.report(state)  # type: ignore[misc]
@@ -150,31 +151,31 @@ def test_little_is_kept_of_a_model() -> None:
 
 def test_frames_behind_the_watermark_are_late() -> None:
     one = random_frames(1)[0]
-    first = step(plan_of(), rows_of([one]), None, Clock(None, 5_000_000))
+    first = step(plan_of(), rows_of([one]), None, Watermark(None, 5_000_000))
     rows = [one | {"time": 5_000_000}, one | {"time": 5_000_001}]
-    second = step(plan_of(), rows_of(rows), first.state, Clock(5_000_000, 5_000_000))
+    second = step(plan_of(), rows_of(rows), first.state, Watermark(5_000_000, 5_000_000))
     assert list(second.late) == [0]
     assert second.counters["kept_events"] == 1
-    assert second.wake == 5_000_001
+    assert second.next_timer == 5_000_001
 
 
 def test_states_of_other_frames_and_damaged_ones_are_refused() -> None:
     plan = plan_of()
-    state = step(plan, rows_of(random_frames(1)), None, Clock(None, 3_000_000)).state
+    state = step(plan, rows_of(random_frames(1)), None, Watermark(None, 3_000_000)).state
     assert state is not None
     shard._KEPT.clear()
     for wrong in (state[:-3], state[:40], state[:30] + b"x" + state[31:]):
         with pytest.raises(StateError):
-            step(plan, rows_of([]), wrong, Clock(3_000_000, 4_000_000))
+            step(plan, rows_of([]), wrong, Watermark(3_000_000, 4_000_000))
     with pytest.raises(StateError, match="shards"):
-        step(replace(plan, shards=2), rows_of([]), state, Clock(3_000_000, 4_000_000))
+        step(replace(plan, shards=2), rows_of([]), state, Watermark(3_000_000, 4_000_000))
     assert plan.frames is not None
     fewer = {name: place for name, place in plan.frames.sets.items() if name != "lup"}
     other = replace(plan, frames=replace(plan.frames, sets=fewer))
     with pytest.raises(StateError, match="something else"):
-        step(other, rows_of([]), state, Clock(3_000_000, 4_000_000))
+        step(other, rows_of([]), state, Watermark(3_000_000, 4_000_000))
     wider = replace(plan, types={**plan.types, "lx": pa.float32()})
     with pytest.raises(StateError, match="not what one of live models should be"):
-        step(wider, rows_of([]), state, Clock(3_000_000, 4_000_000))
+        step(wider, rows_of([]), state, Watermark(3_000_000, 4_000_000))
     with pytest.raises(LimitError, match=r"one shard take"):
-        step(replace(plan, max_state=100), rows_of(random_frames(1)), None, Clock(None, 3_000_000))
+        step(replace(plan, max_state=100), rows_of(random_frames(1)), None, Watermark(None, 3_000_000))

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perseid.engines import hashing, jit
 from perseid.local.rows import Events, read_events
+from perseid.runtime import hashing, jit
 from perseid.semantics import hashing as reference
 from perseid.semantics.events import Event, match_id
 

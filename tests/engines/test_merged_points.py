@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import perseid as ps
-from perseid.engines.budget import MAX_MATCHES, SearchBudget
-from perseid.engines.contract import Engine
-from perseid.engines.registry import engines
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence import run as sequence_run
+from perseid.runtime.contract import Engine
+from perseid.runtime.registry import engines
+from perseid.runtime.search_budget import MAX_MATCHES, SearchBudget
 from tests.contract.inputs import Question, inputs_of
 from tests.contract.streams import SECOND, Shard
 from tests.contract.test_streams import any_cut

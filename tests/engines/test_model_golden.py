@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from perseid.engines.contract import Clock, Rows
 from perseid.engines.models import shard
 from perseid.engines.models.engine import step
 from perseid.engines.models.plan import ModelsPlan
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 from tests.engines import test_frames_stream as frames
 from tests.engines import test_models_stream as models
 
@@ -28,8 +29,8 @@ class Case(NamedTuple):
     """What is asked, of which rows before and after a state was written."""
 
     plan: ModelsPlan
-    before: Rows
-    after: Rows
+    before: EventBatch
+    after: EventBatch
     told: Callable[[Any], Any]
 
 
@@ -53,7 +54,7 @@ CASES = {"models-1": _models, "frames-1": _frames}
 @pytest.mark.parametrize("name", CASES)
 def test_a_state_of_some_version_goes_on(name: str) -> None:
     case, path = CASES[name](), FOLDER / f"{name}.state"
-    own = step(case.plan, case.before, None, Clock(None, NOW)).state
+    own = step(case.plan, case.before, None, Watermark(None, NOW)).state
     assert own is not None
     if os.environ.get("PERSEID_ADD_STATES") and not path.exists():
         FOLDER.mkdir(exist_ok=True)
@@ -61,6 +62,6 @@ def test_a_state_of_some_version_goes_on(name: str) -> None:
     found = []
     for state in (own, path.read_bytes()):
         shard._KEPT.clear()
-        found.append(case.told(step(case.plan, case.after, state, Clock(NOW, None, ended=True)).rows))
+        found.append(case.told(step(case.plan, case.after, state, Watermark(NOW, None, ended=True)).rows))
     assert found[0] == found[1]
     assert found[0]

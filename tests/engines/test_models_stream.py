@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 import perseid as ps
-from perseid.engines.contract import Clock, Rows
 from perseid.engines.models import shard
 from perseid.engines.models.engine import MODELS, step
 from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
 from perseid.errors import StateError
 from perseid.local.rows import Events
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 
 TEXT = """
 model site
@@ -93,10 +94,10 @@ def _random_change(rng: random.Random) -> dict[str, Any]:
     return made | {"change": action, "element": app, "kind": "calls", "target": f"a{rng.randint(1, 4)}"}
 
 
-def rows_of(rows: list[Row]) -> Rows:
+def rows_of(rows: list[Row]) -> EventBatch:
     columns = {name: pa.array([row.get(name) for _, row in rows], type_) for name, type_ in TYPES.items()}
     times = np.array([time for time, _ in rows], np.int64)
-    return Rows(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
+    return EventBatch(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
 
 
 def told(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -104,7 +105,7 @@ def told(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def whole(rows: list[Row]) -> list[tuple[Any, ...]]:
-    return told(step(plan_of(), rows_of(rows), None, Clock(ended=True)).rows)
+    return told(step(plan_of(), rows_of(rows), None, Watermark(ended=True)).rows)
 
 
 def cut(plan: ModelsPlan, rows: list[Row], rng: random.Random, *, forget: bool) -> tuple[list[tuple[Any, ...]], int]:
@@ -118,12 +119,12 @@ def cut(plan: ModelsPlan, rows: list[Row], rng: random.Random, *, forget: bool) 
         now = None if at == 0 else rows[at - 1][0]
         if forget:
             shard._KEPT.clear()
-        done = step(plan, rows_of(rows[at:end]), state, Clock(before, now))
+        done = step(plan, rows_of(rows[at:end]), state, Watermark(before, now))
         assert not len(done.late)
         found.append(done.rows)
         state, before, at = done.state, now, end
         largest = max(largest, len(state or b""))
-    found.append(step(plan, rows_of([]), state, Clock(before, None, ended=True)).rows)
+    found.append(step(plan, rows_of([]), state, Watermark(before, None, ended=True)).rows)
     return told(pa.concat_tables(found)), largest
 
 
@@ -161,34 +162,36 @@ def test_unknown_words_are_counted_as_bad() -> None:
         (1, {"site": "n", "change": "set", "element": "h", "attribute": "lod", "value": "1"}),
     ]
     plan = plan_of()
-    first = step(plan, rows_of(rows), None, Clock())
-    second = step(plan, rows_of([]), first.state, Clock(None, 5_000_000))
+    first = step(plan, rows_of(rows), None, Watermark())
+    second = step(plan, rows_of([]), first.state, Watermark(None, 5_000_000))
     assert first.counters["bad"] + second.counters["bad"] == 3
 
 
 def test_changes_behind_the_watermark_are_late() -> None:
     plan = plan_of()
-    first = step(plan, rows_of([(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]), None, Clock())
-    second = step(plan, rows_of([]), first.state, Clock(None, 5_000_000))
+    first = step(
+        plan, rows_of([(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]), None, Watermark()
+    )
+    second = step(plan, rows_of([]), first.state, Watermark(None, 5_000_000))
     rows = [
         (5_000_000, {"site": "n", "change": "delete", "element": "h"}),
         (5_000_001, {"site": "n", "change": "delete", "element": "h"}),
     ]
-    third = step(plan, rows_of(rows), second.state, Clock(5_000_000, 6_000_000))
+    third = step(plan, rows_of(rows), second.state, Watermark(5_000_000, 6_000_000))
     assert list(third.late) == [0]
     assert third.counters["bad"] == 0
 
 
 def test_states_of_other_models_and_damaged_ones_are_refused() -> None:
     plan = plan_of()
-    state = step(plan, rows_of(random_rows(1)), None, Clock(None, 3_000_000)).state
+    state = step(plan, rows_of(random_rows(1)), None, Watermark(None, 3_000_000)).state
     assert state is not None
     shard._KEPT.clear()
     for wrong in (state[:-3], state[:40], b"PRSD", state[:30] + b"x" + state[31:]):
         with pytest.raises(StateError):
-            step(plan, rows_of([]), wrong, Clock(3_000_000, 4_000_000))
+            step(plan, rows_of([]), wrong, Watermark(3_000_000, 4_000_000))
     with pytest.raises(StateError, match="shards"):
-        step(replace(plan, shards=2), rows_of([]), state, Clock(3_000_000, 4_000_000))
+        step(replace(plan, shards=2), rows_of([]), state, Watermark(3_000_000, 4_000_000))
     report = MODELS.report(state)  # type: ignore[misc]
     assert report.events > 0
     assert len(report.keys) == 2
@@ -210,11 +213,11 @@ def test_attributes_of_one_name_and_different_types() -> None:
     rows: list[Row] = [(0, {"site": "s", "change": "create", "element": name, "kind": name.upper()}) for name in "ab"]
     rows += [(0, {"site": "s", "change": "set", "element": "a", "attribute": "n", "value": "2"})]
     rows += [(0, {"site": "s", "change": "set", "element": "b", "attribute": "n", "value": "two"})]
-    first = step(plan, rows_of(rows), None, Clock())
-    second = step(plan, rows_of([]), first.state, Clock(None, 5))
+    first = step(plan, rows_of(rows), None, Watermark())
+    second = step(plan, rows_of([]), first.state, Watermark(None, 5))
     shard._KEPT.clear()
     gone: list[Row] = [(9, {"site": "s", "change": "delete", "element": "b"})]
-    third = step(plan, rows_of(gone), second.state, Clock(5, None, ended=True))
+    third = step(plan, rows_of(gone), second.state, Watermark(5, None, ended=True))
     assert third.rows.num_rows == 1
 
 
@@ -232,9 +235,9 @@ def test_greatest_of_several_values_for_one_attribute_counts(values: list[str | 
         for value in values
         for name in "ab"
     ]
-    first = step(plan, rows_of(rows + sets[:cut]), None, Clock())
+    first = step(plan, rows_of(rows + sets[:cut]), None, Watermark())
     shard._KEPT.clear()
-    second = step(plan, rows_of(sets[cut:]), first.state, Clock(None, None, ended=True))
+    second = step(plan, rows_of(sets[cut:]), first.state, Watermark(None, None, ended=True))
     assert sorted(second.rows["pattern"].to_pylist()) == ["p", "r"]
 
 
@@ -247,12 +250,12 @@ def test_what_one_plan_left_is_not_taken_for_anothers() -> None:
     last: list[Row] = [(9, {"site": "s", "change": "set", "element": "a", "attribute": "n", "value": "2"})]
     states = {}
     for name in ("q", "r"):
-        first = step(small_plan(text.format(name)), rows_of(rows), None, Clock())
-        states[name] = step(small_plan(text.format(name)), rows_of([]), first.state, Clock(None, 5)).state
-    done = step(small_plan(text.format("r")), rows_of(last), states["r"], Clock(5, None, ended=True))
+        first = step(small_plan(text.format(name)), rows_of(rows), None, Watermark())
+        states[name] = step(small_plan(text.format(name)), rows_of([]), first.state, Watermark(None, 5)).state
+    done = step(small_plan(text.format("r")), rows_of(last), states["r"], Watermark(5, None, ended=True))
     assert done.rows.num_rows == 1
     with pytest.raises(StateError, match="other queries"):
-        step(small_plan(text.format("r")), rows_of(last), states["q"], Clock(5, None, ended=True))
+        step(small_plan(text.format("r")), rows_of(last), states["q"], Watermark(5, None, ended=True))
 
 
 BESIDE = """
@@ -265,11 +268,11 @@ pattern silent  match Login a -> not found hot for 2 seconds within 5 seconds re
 BESIDE_TYPES = {**TYPES, "event host": pa.string(), "event user": pa.int32()}
 
 
-def beside_rows(rows: list[tuple[int, str, dict[str, Any]]]) -> Rows:
+def beside_rows(rows: list[tuple[int, str, dict[str, Any]]]) -> EventBatch:
     columns = {name: pa.array([row.get(name) for _, _, row in rows], type_) for name, type_ in BESIDE_TYPES.items()}
     kinds = np.array([["Change", "Login"].index(kind) for _, kind, _ in rows], np.int32)
     times = np.array([time for time, _, _ in rows], np.int64)
-    return Rows(times, kinds, ["Change", "Login"], columns, {}, np.arange(len(rows)))
+    return EventBatch(times, kinds, ["Change", "Login"], columns, {}, np.arange(len(rows)))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -300,8 +303,10 @@ def test_events_beside_a_model_in_any_cut(seed: int) -> None:
     for at in range(0, len(rows), 7):
         now = None if at == 0 else rows[at - 1][0] - 1_000_000
         shard._KEPT.clear()
-        done = step(plan, beside_rows(rng.sample(rows[at : at + 7], len(rows[at : at + 7]))), state, Clock(before, now))
+        done = step(
+            plan, beside_rows(rng.sample(rows[at : at + 7], len(rows[at : at + 7]))), state, Watermark(before, now)
+        )
         found.append(done.rows)
         state, before = done.state, now
-    found.append(step(plan, beside_rows([]), state, Clock(before, None, ended=True)).rows)
+    found.append(step(plan, beside_rows([]), state, Watermark(before, None, ended=True)).rows)
     assert sorted(pa.concat_tables(found)["match_id"].to_pylist()) == expected

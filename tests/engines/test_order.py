@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines import codes, order
+from perseid.runtime import event_order, key_encoding
 from perseid.semantics import values as v
 
 NAN = math.nan
@@ -24,9 +24,9 @@ UTC = dt.UTC
 
 @pytest.fixture(params=[True, False], ids=["numba", "plain"], autouse=True)
 def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    if request.param and not order.COMPILED:
+    if request.param and not event_order.COMPILED:
         pytest.skip("Numba is switched off")
-    for module in (codes, order):
+    for module in (key_encoding, event_order):
         monkeypatch.setattr(module, "COMPILED", request.param)
     return bool(request.param)
 
@@ -65,16 +65,16 @@ def expected(
     return list(groups.values()), occurrence
 
 
-def check(keys: list[Any], time: list[int], ranks: list[Any], identity: list[int] | None) -> order.Arrangement:
+def check(keys: list[Any], time: list[int], ranks: list[Any], identity: list[int] | None) -> event_order.Arrangement:
     """Arrange Arrow columns and compare with what their plain values give."""
-    found = order.arrange(
+    found = event_order.arrange(
         keys, np.array(time, np.int64), ranks, None if identity is None else np.array(identity, np.int64)
     )
     partitions, occurrence = expected(
         [key.to_pylist() for key in keys], time, [rank.to_pylist() for rank in ranks], identity
     )
-    assert found.order.dtype == found.offsets.dtype == np.int64
-    rows, offsets = found.order.tolist(), found.offsets.tolist()
+    assert found.event_order.dtype == found.offsets.dtype == np.int64
+    rows, offsets = found.event_order.tolist(), found.offsets.tolist()
     assert offsets[0] == 0
     assert offsets[-1] == len(time)
     got = [rows[a:b] for a, b in pairwise(offsets)]
@@ -162,7 +162,7 @@ def test_random_columns(seed: int) -> None:
     identity = [draw.randrange(-3, 4) for _ in range(rows)] if draw.random() < 0.8 else None
     first = check(keys, time, ranks, identity)
     again = check(keys, time, ranks, identity)
-    assert first.order.tolist() == again.order.tolist()
+    assert first.event_order.tolist() == again.event_order.tolist()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -184,11 +184,11 @@ def test_both_modes_agree_to_the_row(seed: int, monkeypatch: pytest.MonkeyPatch,
     identity = make.integers(0, 50, rows)
     ranks = [pa.array(make.integers(0, 4, rows))] if seed % 3 else []
     for when in (time, np.sort(time)):
-        fast = order.arrange(keys, when, ranks, identity)
+        fast = event_order.arrange(keys, when, ranks, identity)
         with monkeypatch.context() as patch:
-            for module in (codes, order):
+            for module in (key_encoding, event_order):
                 patch.setattr(module, "COMPILED", False)
-            slow = order.arrange(keys, when, ranks, identity)
+            slow = event_order.arrange(keys, when, ranks, identity)
         assert np.array_equal(fast.order, slow.order)
         assert np.array_equal(fast.offsets, slow.offsets)
         assert fast.occurrence is not None
@@ -197,17 +197,17 @@ def test_both_modes_agree_to_the_row(seed: int, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_nothing() -> None:
-    found = order.arrange([], np.zeros(0, np.int64), [], None)
-    assert (found.order.tolist(), found.offsets.tolist(), found.occurrence) == ([], [0], None)
-    found = order.arrange([pa.array([], pa.string())], np.zeros(0, np.int64), [], np.zeros(0, np.int64))
+    found = event_order.arrange([], np.zeros(0, np.int64), [], None)
+    assert (found.event_order.tolist(), found.offsets.tolist(), found.occurrence) == ([], [0], None)
+    found = event_order.arrange([pa.array([], pa.string())], np.zeros(0, np.int64), [], np.zeros(0, np.int64))
     assert (found.partitions, found.occurrence is not None) == (0, True)
     empty = pa.chunked_array([], pa.int32())
-    assert order.arrange([empty], np.zeros(0, np.int64), [empty], None).partitions == 0
+    assert event_order.arrange([empty], np.zeros(0, np.int64), [empty], None).partitions == 0
 
 
 def test_no_keys_are_one_partition() -> None:
     found = check([], [3, 1, 2], [], [0, 0, 0])
-    assert found.order.tolist() == [1, 2, 0]
+    assert found.event_order.tolist() == [1, 2, 0]
     assert found.offsets.tolist() == [0, 3]
 
 
@@ -219,12 +219,12 @@ def test_special_values_are_one_key_each() -> None:
 def test_ranks_stand_before_identity_and_nulls_first() -> None:
     rank = pa.array([1.0, NAN, None, math.inf, -0.0, 0.0])
     found = check([], [0] * 6, [rank], [0, 0, 0, 0, 2, 1])
-    assert found.order.tolist() == [2, 5, 4, 0, 3, 1]
+    assert found.event_order.tolist() == [2, 5, 4, 0, 3, 1]
 
 
 def test_equal_rows_are_numbered_though_ranks_part_them() -> None:
     found = check([], [0, 0, 0, 0, 1], [pa.array([2, 1, 1, 2, 1])], [7, 7, 8, 7, 7])
-    assert found.order.tolist() == [1, 2, 0, 3, 4]
+    assert found.event_order.tolist() == [1, 2, 0, 3, 4]
     assert found.occurrence is not None
     assert found.occurrence.tolist() == [0, 0, 1, 2, 0]
 
@@ -239,15 +239,15 @@ def test_the_ends_of_time(edge: int) -> None:
 
 def test_a_rank_with_null_and_the_least_integer() -> None:
     rank = pa.array([-(2**63), None, 0, -(2**63) + 1, None])
-    assert check([], [0] * 5, [rank], None).order.tolist() == [1, 4, 0, 3, 2]
+    assert check([], [0] * 5, [rank], None).event_order.tolist() == [1, 4, 0, 3, 2]
 
 
 def test_nanoseconds_count_as_their_microsecond() -> None:
     time = pa.array([1_999, 1_000, 2_000, -1, -1_000], pa.timestamp("ns"))
-    found = order.arrange([time], np.zeros(5, np.int64), [], None)
+    found = event_order.arrange([time], np.zeros(5, np.int64), [], None)
     assert found.partitions == 3
-    found = order.arrange([], np.zeros(5, np.int64), [time], None)
-    assert found.order.tolist() == [3, 4, 0, 1, 2]
+    found = event_order.arrange([], np.zeros(5, np.int64), [time], None)
+    assert found.event_order.tolist() == [3, 4, 0, 1, 2]
 
 
 def test_dictionaries_with_doubles_nulls_and_differences() -> None:
@@ -259,12 +259,12 @@ def test_dictionaries_with_doubles_nulls_and_differences() -> None:
 
 def test_structs_and_run_ends() -> None:
     structs = pa.array([{"a": 1}, {"a": NAN}, None, {"a": 1}, {"a": NAN}])
-    found = order.arrange([structs], np.zeros(5, np.int64), [structs], None)
+    found = event_order.arrange([structs], np.zeros(5, np.int64), [structs], None)
     assert found.partitions == 3
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 5], pa.int32()), pa.array(["b", "a"]))
-    found = order.arrange([runs], np.zeros(5, np.int64), [runs], None)
+    found = event_order.arrange([runs], np.zeros(5, np.int64), [runs], None)
     assert sorted(np.diff(found.offsets).tolist()) == [2, 3]
-    assert order.arrange([], np.zeros(5, np.int64), [runs], None).order.tolist() == [2, 3, 4, 0, 1]
+    assert event_order.arrange([], np.zeros(5, np.int64), [runs], None).event_order.tolist() == [2, 3, 4, 0, 1]
 
 
 def test_groups_of_every_size_are_sorted() -> None:
@@ -280,8 +280,8 @@ def test_strings_with_one_hash_are_told_apart(compiled: bool, monkeypatch: pytes
     def same(*columns: Any) -> None:
         columns[-1][:] = 2**40 + 5
 
-    monkeypatch.setattr(codes, "_hash_bytes", same)
-    monkeypatch.setattr(codes, "_hash_integers", same)
+    monkeypatch.setattr(key_encoding, "_hash_bytes", same)
+    monkeypatch.setattr(key_encoding, "_hash_integers", same)
     check([pa.array(["a", "b", None, "a", "c"])], [0] * 5, [], None)
     check([pa.array(["a", None, "a"])], [0] * 3, [], None)
     check([pa.array(["a", "ab", "a"])], [0] * 3, [], None)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import perseid as ps
-from perseid.engines.budget import SearchBudget
-from perseid.engines.contract import Clock
 from perseid.engines.models import shard, watching
 from perseid.engines.models.engine import rules_step
 from perseid.engines.models.plan import ROLES
+from perseid.runtime.search_budget import SearchBudget
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import model_rules
 from perseid.testing.random_patterns import SECOND
 from tests.engines.test_rules_stream import Row, plan_of, rows_of
@@ -43,7 +43,7 @@ def test_exploding_pattern_of_a_rule_ends_with_an_error_that_names_it(
 
     def search() -> None:
         with pytest.raises(ps.SearchBudgetError, match=r"^Pattern p exceeded its search budget: .* steps"):
-            rules_step(plan, rows_of(created(60)), None, Clock(ended=True))
+            rules_step(plan, rows_of(created(60)), None, Watermark(ended=True))
 
     assert cpu_seconds(search) < SECONDS_ALLOWED
 
@@ -61,13 +61,13 @@ def test_each_call_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(watching, "STEPS_PER_EVENT", 0)
     plan = replace(plan_of(rules_of(PAIRS)), budget=SearchBudget(20_000, 1))
     with pytest.raises(ps.SearchBudgetError, match="Pattern p exceeded"):
-        rules_step(plan, rows_of(created(30)), None, Clock(ended=True))
+        rules_step(plan, rows_of(created(30)), None, Watermark(ended=True))
     for restarts in (False, True):
         state, emitted = None, 0
         for first in range(0, 30, 3):
             if restarts:
                 shard._KEPT.clear()
-            step = rules_step(plan, rows_of(created(3, first)), state, Clock(None, (first + 3) * SECOND - 1, False))
+            step = rules_step(plan, rows_of(created(3, first)), state, Watermark(None, (first + 3) * SECOND - 1, False))
             state = step.state
             emitted += step.rows["what"].to_pylist().count("emitted")
         assert emitted == 30 * 29 // 2
@@ -75,7 +75,7 @@ def test_each_call_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_events_add_to_the_budget() -> None:
     plan = replace(plan_of(rules_of(PAIRS)), budget=SearchBudget(1, 1))
-    done = rules_step(plan, rows_of(created(30)), None, Clock(ended=True))
+    done = rules_step(plan, rows_of(created(30)), None, Watermark(ended=True))
     assert done.rows["what"].to_pylist().count("emitted") == 30 * 29 // 2
 
 
@@ -87,6 +87,6 @@ def test_rule_that_wakes_itself_up_to_a_far_watermark_is_an_error(monkeypatch: p
     ).rules
     rows = [*created(1), (SECOND, {"change": "set", "element": "a0", "attribute": "n", "value": "1", "site": "s"})]
     plan = plan_of(rules)
-    rules_step(plan, rows_of(rows), None, Clock(None, 30 * SECOND, False))
+    rules_step(plan, rows_of(rows), None, Watermark(None, 30 * SECOND, False))
     with pytest.raises(ps.PerseidError, match="wakes again after 51 moments"):
-        rules_step(plan, rows_of(rows), None, Clock(None, 300 * SECOND, False))
+        rules_step(plan, rows_of(rows), None, Watermark(None, 300 * SECOND, False))

@@ -17,7 +17,6 @@ import pytest
 import perseid as ps
 from perseid.compile.compiler import compile_set
 from perseid.compile.interpreter import Machine
-from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.models import shard
 from perseid.engines.models.deeds import text_of
 from perseid.engines.models.engine import RULES, rules_step
@@ -26,11 +25,14 @@ from perseid.engines.models.plan import ROLES
 from perseid.engines.models.reacting import ReactingPlan, Running, emitted_types, make_rules_plan
 from perseid.engines.models.watch_state import read_watches
 from perseid.engines.models.watching import PatternWatch
-from perseid.engines.state import seal, unseal
 from perseid.errors import EventDataError, LimitError, StateError
 from perseid.lang.parser import parse_pattern
 from perseid.local.models import Models
 from perseid.local.reactions import Reaction, react_here
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.state_codec import decode_state, encode_state
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.semantics.events import Event
 from perseid.semantics.model_rules import CHANGES, ROUNDS
@@ -103,10 +105,10 @@ def random_rows(seed: int) -> list[Row]:
     return rows
 
 
-def rows_of(rows: list[Row], types: dict[str, Any] = TYPES) -> Rows:
+def rows_of(rows: list[Row], types: dict[str, Any] = TYPES) -> EventBatch:
     columns = {name: pa.array([row.get(name) for _, row in rows], kind) for name, kind in types.items()}
     times = np.array([time for time, _ in rows], np.int64)
-    return Rows(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
+    return EventBatch(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
 
 
 def models_of(rows: list[Row], rules: Rules) -> Models:
@@ -169,8 +171,8 @@ def told(table: pa.Table) -> dict[str, list[Any]]:
     return found
 
 
-def whole(plan: ReactingPlan, rows: list[Row], types: dict[str, Any] = TYPES) -> Step:
-    return rules_step(plan, rows_of(rows, types), None, Clock(ended=True))
+def whole(plan: ReactingPlan, rows: list[Row], types: dict[str, Any] = TYPES) -> StepResult:
+    return rules_step(plan, rows_of(rows, types), None, Watermark(ended=True))
 
 
 def cut(
@@ -198,14 +200,14 @@ def cut(
                 now = max(before, now)
             if forgetful:
                 shard._KEPT.clear()
-            step = rules_step(plan, rows_of(part[at:end], types), state, Clock(before, now))
+            step = rules_step(plan, rows_of(part[at:end], types), state, Watermark(before, now))
             assert not len(step.late)
             yield step.rows
-            state, wake, at = step.state, step.wake, end
+            state, wake, at = step.state, step.next_timer, end
             assert wake is None or now is None or wake > now
         if forgetful:
             shard._KEPT.clear()
-        yield rules_step(plan, rows_of([], types), state, Clock(now, None, ended=True)).rows
+        yield rules_step(plan, rows_of([], types), state, Watermark(now, None, ended=True)).rows
 
 
 def hash_of(site: str, shards: int) -> int:
@@ -236,14 +238,14 @@ def test_up_to_the_watermark_and_up_to_a_moment(seed: int) -> None:
     rows = random_rows(seed)
     horizon = random.Random(seed).randint(0, 12) * SECOND // 2
     done = expected(here(rows, cps().rules, until=horizon))
-    assert told(rules_step(whole_plan(), rows_of(rows), None, Clock(None, horizon)).rows) == done
+    assert told(rules_step(whole_plan(), rows_of(rows), None, Watermark(None, horizon)).rows) == done
     assert told(whole(plan_of(cps().rules, until=horizon), rows).rows) == done
 
 
 def test_the_cases_do_all_that_can_be_done() -> None:
     tables = [whole(whole_plan(), random_rows(seed)).rows for seed in range(20)]
     rows = pa.concat_tables(tables).to_pylist()
-    assert {row["what"] for row in rows} == set(RULES.kinds)
+    assert {row["what"] for row in rows} == set(RULES.row_kinds)
     assert {row["rule"] for row in rows if row["what"] == "fired"} == {rule.name for rule in cps().rules.rules}
 
 
@@ -251,16 +253,16 @@ def test_a_shard_asks_to_be_called_when_an_absence_is_over() -> None:
     rows: list[Row] = [(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]
     rows += [(0, {"site": "n", "change": "set", "element": "h", "attribute": "most", "value": "1"})]
     rows += [(0, {"site": "n", "change": "set", "element": "h", "attribute": "load", "value": "5"})]
-    first = rules_step(whole_plan(), rows_of(rows), None, Clock(None, 0))
-    assert first.wake is not None
+    first = rules_step(whole_plan(), rows_of(rows), None, Watermark(None, 0))
+    assert first.next_timer is not None
     wakes, state, nudged = [], first.state, []
-    wake = first.wake
+    wake = first.next_timer
     while wake is not None and wake < 4 * SECOND:
         wakes.append(wake)
         shard._KEPT.clear()
-        step = rules_step(whole_plan(), rows_of([]), state, Clock(None, wake))
+        step = rules_step(whole_plan(), rows_of([]), state, Watermark(None, wake))
         nudged += [row["rule"] for row in step.rows.to_pylist() if row["what"] == "fired"]
-        state, wake = step.state, step.wake
+        state, wake = step.state, step.next_timer
     assert 2 * SECOND + 1 in wakes
     assert "nudge" in nudged
     assert len(wakes) < 20
@@ -270,11 +272,11 @@ def test_what_nothing_waits_for_is_let_go() -> None:
     """However long a stream, a state is as large as its models and what is open."""
     plan = whole_plan()
     rows: list[Row] = [(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]
-    state, sizes = rules_step(plan, rows_of(rows), None, Clock()).state, []
+    state, sizes = rules_step(plan, rows_of(rows), None, Watermark()).state, []
     for number in range(1, 60):
         time = number * 20 * SECOND
         row = {"site": "n", "change": "set", "element": "h", "attribute": "load", "value": str(number % 3)}
-        step = rules_step(plan, rows_of([(time, row)]), state, Clock(None, time - 1))
+        step = rules_step(plan, rows_of([(time, row)]), state, Watermark(None, time - 1))
         state = step.state
         assert state is not None
         sizes.append(len(state))
@@ -293,9 +295,9 @@ def test_what_is_decided_together_has_an_order_of_its_own() -> None:
     rows += [(0, {"site": "n", "change": "set", "element": h, "attribute": "most", "value": "1"}) for h in ("h1", "h2")]
     rows += [load(1, "h2", 5), load(2, "h2", 0), load(9, "h1", 5), load(9, "h2", 5)]
     expected_ = whole(plan, rows).rows.to_pylist()
-    first = rules_step(plan, rows_of(rows[:-2]), None, Clock(None, 8 * SECOND))
+    first = rules_step(plan, rows_of(rows[:-2]), None, Watermark(None, 8 * SECOND))
     shard._KEPT.clear()
-    second = rules_step(plan, rows_of(rows[-2:]), first.state, Clock(None, None, ended=True))
+    second = rules_step(plan, rows_of(rows[-2:]), first.state, Watermark(None, None, ended=True))
     assert [*first.rows.to_pylist(), *second.rows.to_pylist()] == expected_
     assert [dict(row["values"])["who"] for row in expected_ if row["what"] == "emitted"] == ["h1", "h2"]
 
@@ -305,7 +307,7 @@ def test_events_are_read_as_they_were_written() -> None:
     for seed in range(12):
         shard._KEPT.clear()
         same = {"site": "north", "change": "set", "element": "h1", "attribute": "load", "value": "1"}
-        rules_step(plan, rows_of([*random_rows(seed), *[(4 * SECOND, same)] * 3]), None, Clock(None, 4 * SECOND))
+        rules_step(plan, rows_of([*random_rows(seed), *[(4 * SECOND, same)] * 3]), None, Watermark(None, 4 * SECOND))
         (kept,) = shard._KEPT.values()
         assert isinstance(kept, Running)
         known = plan.queries, plan.patterns, plan.types, plan.key
@@ -441,7 +443,7 @@ def written_and_read(machine: Machine, done: int, plan: Any) -> Machine:
 
 
 def some_state() -> bytes:
-    state = rules_step(whole_plan(), rows_of(random_rows(3)), None, Clock(None, 3 * SECOND)).state
+    state = rules_step(whole_plan(), rows_of(random_rows(3)), None, Watermark(None, 3 * SECOND)).state
     assert state is not None
     return state
 
@@ -451,9 +453,9 @@ def test_damaged_states_are_refused() -> None:
     for wrong in (state[:-3], state[:40], b"PRSD", state[:30] + b"x" + state[31:]):
         shard._KEPT.clear()
         with pytest.raises(StateError):
-            rules_step(whole_plan(), rows_of([]), wrong, Clock(None, 4 * SECOND))
+            rules_step(whole_plan(), rows_of([]), wrong, Watermark(None, 4 * SECOND))
     with pytest.raises(StateError, match="shards"):
-        rules_step(replace(whole_plan(), shards=2), rows_of([]), state, Clock(None, 4 * SECOND))
+        rules_step(replace(whole_plan(), shards=2), rows_of([]), state, Watermark(None, 4 * SECOND))
     assert RULES.report is not None
     assert len(RULES.report(state).keys) == 2
 
@@ -461,13 +463,13 @@ def test_damaged_states_are_refused() -> None:
 def test_states_with_anything_else_in_them_are_refused_or_read() -> None:
     """Whatever stands where a number of a machine stood, it is a state that goes on, or a StateError."""
     rng = random.Random(1)
-    sealed = unseal(some_state())
+    sealed = decode_state(some_state())
     groups = sealed.tables[4].column("state").to_pylist()
     odd: list[Any] = [None, -1, 2**40, "x", [], {}, 0, True]
     refused = 0
     for _ in range(400):
         number = rng.randrange(len(groups))
-        inner = unseal(groups[number])
+        inner = decode_state(groups[number])
         events, held = inner.tables
         machines = held.column("machine").to_pylist()
         if not machines:
@@ -477,12 +479,12 @@ def test_states_with_anything_else_in_them_are_refused_or_read() -> None:
         broken = pa.RecordBatch.from_pydict(
             {"model": held.column("model"), "machine": pa.array(machines, pa.large_string())}
         )
-        states = [*groups[:number], seal(inner.facts, (events, broken)), *groups[number + 1 :]]
+        states = [*groups[:number], encode_state(inner.facts, (events, broken)), *groups[number + 1 :]]
         table = pa.RecordBatch.from_pydict({"state": pa.array(states, pa.large_binary())})
         shard._KEPT.clear()
         try:
-            made = seal(sealed.facts, (*sealed.tables[:4], table, *sealed.tables[5:]))
-            rules_step(whole_plan(), rows_of([]), made, Clock(None, 9 * SECOND))
+            made = encode_state(sealed.facts, (*sealed.tables[:4], table, *sealed.tables[5:]))
+            rules_step(whole_plan(), rows_of([]), made, Watermark(None, 9 * SECOND))
         except StateError:
             refused += 1
     assert refused > 100
@@ -505,13 +507,13 @@ def test_states_of_what_rules_wait_for_otherwise_are_refused() -> None:
     )
     rows: list[Row] = [(0, {"site": "s", "change": "create", "element": "a", "kind": "A"})]
     plan = plan_of(ps.metamodel(text.format("q", "emit seen(a)")).rules)
-    state = rules_step(plan, rows_of(rows), None, Clock(None, 5)).state
+    state = rules_step(plan, rows_of(rows), None, Watermark(None, 5)).state
     with pytest.raises(StateError, match="other queries"):
-        rules_step(plan_of(ps.metamodel(text.format("p", "emit seen(a)")).rules), rows_of([]), state, Clock(5, 6))
+        rules_step(plan_of(ps.metamodel(text.format("p", "emit seen(a)")).rules), rows_of([]), state, Watermark(5, 6))
     # What they do then is no part of it.
     other = plan_of(ps.metamodel(text.format("q", "delete a")).rules)
     last: list[Row] = [(9, {"site": "s", "change": "create", "element": "b", "kind": "A"})]
-    done = rules_step(other, rows_of(last), state, Clock(5, None, ended=True)).rows.to_pylist()
+    done = rules_step(other, rows_of(last), state, Watermark(5, None, ended=True)).rows.to_pylist()
     assert [(row["what"], row["element"]) for row in done if row["what"] == "changed"] == [("changed", "b")]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Rows
 from perseid.engines.uncertain.automaton import TooManyStates
 from perseid.engines.uncertain.plan import ask
 from perseid.engines.uncertain.safe import safely
@@ -20,6 +19,7 @@ from perseid.engines.uncertain.traces import gather
 from perseid.lang.ast import EventType
 from perseid.lang.parser import parse_pattern
 from perseid.reference.worlds import Chain, HiddenChain, Possible, answers
+from perseid.runtime.event_batch import EventBatch
 from perseid.semantics.classes import Keys, QueryClass, key_constants
 from perseid.semantics.core import CorePattern
 from perseid.semantics.events import Event
@@ -153,7 +153,7 @@ class Case:
             steps.append((second * SECOND, [Possible((("v", v),), float(known[v - 1])) for v in (1, 2)]))
         self.chains.append(Chain(kind, key, steps))
 
-    def table(self) -> Rows:
+    def table(self) -> EventBatch:
         kinds = sorted({row["type"] for row in self.rows})
         columns = {name: pa.array([row.get(name) for row in self.rows], pa.int64()) for name in "klmgv"}
         columns[GIVEN + "v"] = pa.array([row.get("was") for row in self.rows], pa.int64())
@@ -161,7 +161,7 @@ class Case:
         columns[READING] = pa.array([row.get(READING) for row in self.rows], pa.string())
         time = np.array([row["time"] for row in self.rows], np.int64)
         codes = np.array([kinds.index(row["type"]) for row in self.rows], np.int32)
-        return Rows(time, codes, kinds, columns, {}, np.arange(len(self.rows)))
+        return EventBatch(time, codes, kinds, columns, {}, np.arange(len(self.rows)))
 
 
 def check(first: int, many: int, windows: bool = False) -> Counter[str]:

@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Clock, Rows
-from perseid.engines.rows import take_rows
-from perseid.engines.state import seal, unseal
 from perseid.engines.uncertain.engine import answer, make_plan, report, step
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Inference, Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.telling import Telling
 from perseid.errors import PerseidError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
+from perseid.runtime.event_batch import EventBatch, take_events
+from perseid.runtime.state_codec import decode_state, encode_state
+from perseid.runtime.watermark import Watermark
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import SECOND
 from tests.contract.hostile import spoiled
@@ -32,7 +32,7 @@ TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 
 INFERENCES = (Inference("filter"), Inference("likeliest"), Inference("lag", 1), Inference("lag", 2))
 
 
-def planned(seed: int) -> tuple[UncertainPlan, Rows] | None:
+def planned(seed: int) -> tuple[UncertainPlan, EventBatch] | None:
     """A case that is answered by a safe plan over windows; None where there is none of this seed.
 
     What there is comes again after a while, so that windows are left and entered.
@@ -82,7 +82,7 @@ def test_shards_say_together_what_one_does() -> None:
     assert plan.asked[0].window == 5
     whole, _, _ = answer(plan, rows)
     shares = np.asarray(rows.columns["g"])
-    apart = [take_rows(rows, np.flatnonzero(shares == g)) for g in range(2)]
+    apart = [take_events(rows, np.flatnonzero(shares == g)) for g in range(2)]
     told = [table for shard in apart for table in streamed(plan, shard, random.Random(1))]
     assert shown(told) == shown([whole])
     assert len({row["g"] for row in whole.to_pylist()}) == 2
@@ -100,7 +100,7 @@ MATCH = "A(k as x) a [v = 1] -> B(k as x) b [v = 1] -> C c [v = 1]"
 
 def steady(
     seconds: int, match: str = MATCH, within: str = "5 seconds", more: str = "", **said: Any
-) -> tuple[UncertainPlan, Rows]:
+) -> tuple[UncertainPlan, EventBatch]:
     """Tables of A, and distributions of B and C, of three keys at every second; g is of the last key 1, and 0 of the others."""
     parts = (
         Stream("A", Known.LINKED, ("k",), ("v",)),
@@ -121,18 +121,20 @@ def steady(
     columns[CHANCE] = pa.array([row["p"] for row in given], pa.float64())
     kinds = np.array(["ABC".index(str(row["type"])) for row in given], np.int32)
     time = np.array([row["time"] for row in given], np.int64)
-    rows = Rows(time, kinds, list("ABC"), columns, {}, np.arange(len(given)))
+    rows = EventBatch(time, kinds, list("ABC"), columns, {}, np.arange(len(given)))
     text = f"pattern p match {match} within {within} {more} selection successor"
     types = {name: column.type for name, column in columns.items()}
     return make_plan([resolve(parse_pattern(text))], Streams(parts, SECOND), types, **said), rows
 
 
-def calls(plan: UncertainPlan, rows: Rows, every: int, last: int) -> Iterator[Any]:
+def calls(plan: UncertainPlan, rows: EventBatch, every: int, last: int) -> Iterator[Any]:
     """A call for so many seconds each."""
     state = None
     for second in range(0, last, every):
         batch = np.flatnonzero((rows.time >= second * SECOND) & (rows.time < (second + every) * SECOND))
-        done = step(plan, take_rows(rows, batch), state, Clock(None, second * SECOND - 1 if second else None, False))
+        done = step(
+            plan, take_events(rows, batch), state, Watermark(None, second * SECOND - 1 if second else None, False)
+        )
         state = done.state
         yield done
 
@@ -150,12 +152,12 @@ def test_what_is_kept_does_not_grow_with_the_stream() -> None:
 
 def test_nothing_is_kept_once_windows_have_closed() -> None:
     plan, rows = steady(6)
-    done = step(plan, rows, None, Clock(None, None, False))
+    done = step(plan, rows, None, Watermark(None, None, False))
     times = []
     while done.state is not None:
-        assert done.wake is not None
-        times.append(done.wake)
-        done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, done.wake, False))
+        assert done.next_timer is not None
+        times.append(done.next_timer)
+        done = step(plan, take_events(rows, NOTHING), done.state, Watermark(None, done.next_timer, False))
     # All rows wait for their second; the window of the last is over with second 10, and no more was asked than that.
     assert times[-1] == 11 * SECOND - 1
     assert len(times) <= 6 + 1
@@ -163,11 +165,11 @@ def test_nothing_is_kept_once_windows_have_closed() -> None:
 
 def test_a_span_ends_without_a_row() -> None:
     plan, rows = steady(6, telling=Telling("spans", 0.01, 0.01))
-    state = step(plan, rows, None, Clock(None, None, False)).state
-    done = step(plan, take_rows(rows, NOTHING), state, Clock(None, 6 * SECOND - 1, False))
+    state = step(plan, rows, None, Watermark(None, None, False)).state
+    done = step(plan, take_events(rows, NOTHING), state, Watermark(None, 6 * SECOND - 1, False))
     assert not done.rows.num_rows
-    assert done.wake == 7 * SECOND - 1
-    done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, done.wake, False))
+    assert done.next_timer == 7 * SECOND - 1
+    done = step(plan, take_events(rows, NOTHING), done.state, Watermark(None, done.next_timer, False))
     assert [(row["start"].second, row["end"].second) for row in done.rows.to_pylist()] == [(2, 5)]
 
 
@@ -178,10 +180,10 @@ def test_without_a_window_it_is_refused_on_streams() -> None:
     assert "within 1 minute" in str(error.value.hint)
 
 
-def kept_state() -> tuple[UncertainPlan, Rows, bytes]:
+def kept_state() -> tuple[UncertainPlan, EventBatch, bytes]:
     plan, rows = steady(8, telling=Telling("alerts", 0.01, 0.01))
-    state = step(plan, rows, None, Clock(None, None, False)).state
-    state = step(plan, take_rows(rows, NOTHING), state, Clock(None, 6 * SECOND - 1, False)).state
+    state = step(plan, rows, None, Watermark(None, None, False)).state
+    state = step(plan, take_events(rows, NOTHING), state, Watermark(None, 6 * SECOND - 1, False)).state
     assert state is not None
     return plan, rows, state
 
@@ -189,8 +191,8 @@ def kept_state() -> tuple[UncertainPlan, Rows, bytes]:
 def test_broken_states_are_refused() -> None:
     plan, rows, state = kept_state()
     seen = report(state)
-    assert (seen.waiting, seen.events) == (2 * 12, 2 * 12 + 5 * 12)
-    sealed = unseal(state)
+    assert (seen.buffered, seen.events) == (2 * 12, 2 * 12 + 5 * 12)
+    sealed = decode_state(state)
     (written,) = sealed.facts["patterns"]
     assert (written["begin"], written["starts"]) == (0, ["A"])
     chance = random.Random(7)
@@ -198,7 +200,9 @@ def test_broken_states_are_refused() -> None:
     for _ in range(300):
         facts = spoiled(sealed.facts, chance)
         try:
-            step(plan, take_rows(rows, NOTHING), seal(facts, sealed.tables), Clock(None, 9 * SECOND, False))
+            step(
+                plan, take_events(rows, NOTHING), encode_state(facts, sealed.tables), Watermark(None, 9 * SECOND, False)
+            )
         except StateError:
             refused += 1
     assert refused > 150
@@ -209,22 +213,27 @@ def test_broken_states_are_refused() -> None:
             others = [*sealed.tables]
             others[number] = table.drop_columns([name])
             with pytest.raises(StateError):
-                step(plan, take_rows(rows, NOTHING), seal(sealed.facts, tuple(others)), Clock(None, 9 * SECOND, False))
+                step(
+                    plan,
+                    take_events(rows, NOTHING),
+                    encode_state(sealed.facts, tuple(others)),
+                    Watermark(None, 9 * SECOND, False),
+                )
 
 
 def test_a_checkpoint_says_whether_it_was_sampled() -> None:
     plan, rows, state = kept_state()
-    none = take_rows(rows, NOTHING)
+    none = take_events(rows, NOTHING)
     drawn = replace(plan, streams=replace(plan.streams, sampling=Sampling(always=True)))
     with pytest.raises(StateError, match="was answered exactly"):
-        step(drawn, none, state, Clock(None, 9 * SECOND, False))
-    waiting = step(drawn, rows, None, Clock(None, None, False)).state
-    state_of_worlds = step(drawn, none, waiting, Clock(None, 6 * SECOND - 1, False)).state
+        step(drawn, none, state, Watermark(None, 9 * SECOND, False))
+    waiting = step(drawn, rows, None, Watermark(None, None, False)).state
+    state_of_worlds = step(drawn, none, waiting, Watermark(None, 6 * SECOND - 1, False)).state
     with pytest.raises(StateError, match="was sampled"):
-        step(plan, none, state_of_worlds, Clock(None, 9 * SECOND, False))
+        step(plan, none, state_of_worlds, Watermark(None, 9 * SECOND, False))
 
 
 def test_too_large_a_state_is_an_error() -> None:
     plan, rows = steady(20)
     with pytest.raises(PerseidError, match="bytes in one shard"):
-        step(replace(plan, max_state=1_000), rows, None, Clock(None, None, False))
+        step(replace(plan, max_state=1_000), rows, None, Watermark(None, None, False))

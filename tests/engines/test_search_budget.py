@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 import perseid as ps
-from perseid.engines.budget import (
+from perseid.engines.sequence import run as sequence_run
+from perseid.engines.sequence.engine import find_all
+from perseid.engines.sequence.plan import make_plan
+from perseid.local.inputs import row_pieces
+from perseid.runtime.jit import COMPILED
+from perseid.runtime.registry import engines
+from perseid.runtime.search_budget import (
     MATCHES_PER_EVENT,
     MAX_MATCHES,
     MAX_STEPS,
     STEPS_PER_EVENT,
     SearchBudget,
 )
-from perseid.engines.jit import COMPILED
-from perseid.engines.registry import engines
-from perseid.engines.sequence import run as sequence_run
-from perseid.engines.sequence.engine import find_all
-from perseid.engines.sequence.plan import make_plan
-from perseid.local.inputs import row_pieces
 from tests.contract.inputs import inputs_of
 from tests.contract.streams import SECOND, Shard
 

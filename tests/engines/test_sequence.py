@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from perseid.compile.compiler import compile_set
-from perseid.engines.jit import COMPILED
 from perseid.engines.sequence import contexts, run
 from perseid.engines.sequence import numbered as sequence_plan
 from perseid.engines.sequence.matcher import kernel_matcher
@@ -19,6 +18,7 @@ from perseid.errors import LimitError
 from perseid.lang.parser import parse_file, parse_pattern
 from perseid.local.rows import Events, read_events
 from perseid.reference.oracle import oracle_matcher
+from perseid.runtime.jit import COMPILED
 from perseid.semantics.binding import bind
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import Detection, detect

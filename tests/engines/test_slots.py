@@ -6,7 +6,7 @@ import pytest
 
 import perseid as ps
 from perseid.engines.disorder.slots import slots_in
-from perseid.engines.registry import engines
+from perseid.runtime.registry import engines
 from perseid.semantics import types as t
 
 COLUMNS = {"k": t.Integer(), "v": t.Integer()}

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import perseid as ps
-from perseid.engines.contract import Clock, Rows
 from perseid.engines.sequence.columns import arrow_type
 from perseid.engines.sequence.engine import make_linked_plan, step
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 
 PAIR = "pattern p match A a -> B b within 1 hour partition by key return a.id as first, b.id as last"
 SILENT = "pattern p match A a -> not B for 1 hour partition by key return a.id as first"
@@ -36,27 +37,27 @@ def state(text: str, names: tuple[str, ...], count: int, keys: int) -> int:
     plan = ps.patterns(text).plan()
     types = {name: arrow_type(column.type) for name, column in made.items()}
     kept = {name: made[name] for name in names}
-    rows = Rows(
+    rows = EventBatch(
         time=np.arange(count) + 1,
-        kinds=np.zeros(count, np.int32),
-        kind_names=["A", "B"],
+        type_codes=np.zeros(count, np.int32),
+        type_names=["A", "B"],
         columns=kept,
         keys={plan.routes[0].id: {"key": made["key"]}},
         identity=np.arange(count),
     )
     numbered = replace(make_linked_plan(plan, types), shards=16)
-    first = step(numbered, rows, None, Clock(None, 0, False))
+    first = step(numbered, rows, None, Watermark(None, 0, False))
     assert first.counters["kept_events"] == count
     nothing = replace(
-        rows, time=rows.time[:0], kinds=rows.kinds[:0], identity=rows.identity[:0],
+        rows, time=rows.time[:0], type_codes=rows.type_codes[:0], identity=rows.identity[:0],
         columns={name: column[:0] for name, column in kept.items()},
         keys={route: {name: c[:0] for name, c in each.items()} for route, each in rows.keys.items()},
     )  # fmt: skip
-    searched = step(numbered, nothing, first.state, Clock(0, count + 1, False))
+    searched = step(numbered, nothing, first.state, Watermark(0, count + 1, False))
     assert searched.counters["kept_events"] == count
     assert searched.counters["live_keys"] == keys
     assert searched.state is not None
-    gone = step(numbered, nothing, searched.state, Clock(count + 1, count + 2 * HOUR, False))
+    gone = step(numbered, nothing, searched.state, Watermark(count + 1, count + 2 * HOUR, False))
     assert gone.state is None  # nothing of any key after the last window
     return len(searched.state)
 

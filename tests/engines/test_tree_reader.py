@@ -56,9 +56,9 @@ def test_a_column_is_its_documents(trusted: bool) -> None:
     for number, body in enumerate(given):
         one = alone.read(pa.array([body], pa.binary()))
         wanted += [(number, *row[1:]) for row in shown(alone, one)]
-        refused += [(number, bad.what, bad.line, bad.column) for bad in one.refused]
+        refused += [(number, bad.reason, bad.line, bad.column) for bad in one.refused]
     assert shown(together, findings) == wanted
-    assert [(bad.row, bad.what, bad.line, bad.column) for bad in findings.refused] == refused
+    assert [(bad.row, bad.reason, bad.line, bad.column) for bad in findings.refused] == refused
     assert bool(refused) != trusted
 
 
@@ -129,4 +129,4 @@ def test_very_many_names_are_not_looked_up_by_reading_again() -> None:
     assert findings.document.tolist() == [0, 1, 2, 4]
     (bad,) = findings.refused
     assert bad.row == 3
-    assert "65,536 names" in bad.what
+    assert "65,536 names" in bad.reason

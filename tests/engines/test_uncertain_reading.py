@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import perseid as ps
-from perseid.engines.codes import numbered
 from perseid.engines.uncertain.ordering import begins, by_step, ordered
 from perseid.engines.uncertain.symbols import Symbols
+from perseid.runtime.key_encoding import numbered
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 200])

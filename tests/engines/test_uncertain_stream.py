@@ -13,9 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.contract import Clock, Rows
-from perseid.engines.rows import take_rows
-from perseid.engines.state import seal, unseal
 from perseid.engines.uncertain import automaton, reading
 from perseid.engines.uncertain.engine import answer, make_plan, report, step
 from perseid.engines.uncertain.plan import UncertainPlan, ask
@@ -33,6 +30,9 @@ from perseid.engines.uncertain.streams import (
 from perseid.engines.uncertain.telling import Telling
 from perseid.errors import EventDataError, PerseidError, StateError, UnsupportedError
 from perseid.lang.parser import parse_pattern
+from perseid.runtime.event_batch import EventBatch, take_events
+from perseid.runtime.state_codec import decode_state, encode_state
+from perseid.runtime.watermark import Watermark
 from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_beliefs import Uncertain, make_uncertain, rows_of
@@ -46,7 +46,7 @@ NOTHING = np.zeros(0, np.int64)
 
 def planned(
     seed: int, sampled: bool = False, long_after: bool = False, numbered: bool = True
-) -> tuple[UncertainPlan, Rows, Uncertain] | None:
+) -> tuple[UncertainPlan, EventBatch, Uncertain] | None:
     """A case that a stream can be asked, with some way to tell it; None where it cannot, or where it is not to be ``sampled``.
 
     ``long_after`` everything there is comes again. Unless steps are ``numbered``, there is no ``every``.
@@ -82,7 +82,7 @@ def planned(
 
 
 def streamed(
-    plan: UncertainPlan, rows: Rows, chance: random.Random, counted: Counter[str] | None = None
+    plan: UncertainPlan, rows: EventBatch, chance: random.Random, counted: Counter[str] | None = None
 ) -> Iterator[pa.Table]:
     """What is told, and ``counted``, of rows that come in any order, in calls of any size, each from the state that the one before wrote."""
     todo = list(range(len(rows)))
@@ -93,7 +93,7 @@ def streamed(
     while todo:
         size = chance.randint(1, len(todo) // 2 + 1)
         batch, todo = sorted(todo[:size]), todo[size:]
-        done = step(plan, take_rows(rows, np.array(batch)), state, Clock(None, now if now >= 0 else None, False))
+        done = step(plan, take_events(rows, np.array(batch)), state, Watermark(None, now if now >= 0 else None, False))
         assert not len(done.late)
         state = done.state
         counted.update(done.counters)
@@ -104,12 +104,12 @@ def streamed(
         if state is None:
             return
         now = max(now, newest) + SECOND * chance.choice((1, 1, 3))
-        done = step(plan, take_rows(rows, NOTHING), state, Clock(None, now, False))
+        done = step(plan, take_events(rows, NOTHING), state, Watermark(None, now, False))
         state = done.state
         counted.update(done.counters)
         yield done.rows
     if state is not None:
-        done = step(plan, take_rows(rows, NOTHING), state, Clock(None, None, True))
+        done = step(plan, take_events(rows, NOTHING), state, Watermark(None, None, True))
         counted.update(done.counters)
         yield done.rows
 
@@ -189,7 +189,7 @@ def few_states(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     reading._reader.cache_clear()
 
 
-def fallen_cases(first: int) -> Iterator[tuple[UncertainPlan, Rows, pa.Table, int]]:
+def fallen_cases(first: int) -> Iterator[tuple[UncertainPlan, EventBatch, pa.Table, int]]:
     """Cases in which some group is sampled from a step on, what is told of them, and of how many steps it is so; everything
     comes again long after."""
     for seed in count(first):
@@ -217,7 +217,7 @@ def test_groups_are_sampled_and_exact_again_at_the_same_steps_in_any_cut(block: 
     assert returned
 
 
-def tables_without_every(first: int, sampled: bool) -> Iterator[tuple[UncertainPlan, Rows]]:
+def tables_without_every(first: int, sampled: bool) -> Iterator[tuple[UncertainPlan, EventBatch]]:
     """Cases without ``every`` whose pattern names a chain of tables and another stream."""
     for seed in count(first):
         one = planned(seed, sampled, numbered=False)
@@ -266,10 +266,10 @@ def test_without_every_a_chain_keeps_its_value_where_its_group_falls_to_sampling
     state, told = None, [plan.schema.empty_table()]
     for second in (1, 2, 3, 4):
         here = np.flatnonzero(table.time == second * SECOND)
-        done = step(plan, take_rows(table, here), state, Clock(None, (second - 1) * SECOND, False))
+        done = step(plan, take_events(table, here), state, Watermark(None, (second - 1) * SECOND, False))
         state = done.state
         told.append(done.rows)
-    told.append(step(plan, take_rows(table, NOTHING), state, Clock(None, None, True)).rows)
+    told.append(step(plan, take_events(table, NOTHING), state, Watermark(None, None, True)).rows)
     assert shown(told) == shown([whole])
 
 
@@ -305,8 +305,8 @@ def test_a_call_in_which_no_time_passes_forgets_no_chain(correlations: bool) -> 
     plan = make_plan([resolve(asked)], streams, types)
     told, state = [], None
     for batch, now in (([0, 1, 2], None), ([], 3), ([], 3), ([3, 4, 5], 3), ([], 10)):
-        clock = Clock(None, None if now is None else now * SECOND - 1, False)
-        done = step(plan, take_rows(rows, np.array(batch, np.int64)), state, clock)
+        watermark = Watermark(None, None if now is None else now * SECOND - 1, False)
+        done = step(plan, take_events(rows, np.array(batch, np.int64)), state, watermark)
         state = done.state
         told.append(done.rows)
     assert shown(told) == shown([answer(plan, rows)[0]])
@@ -315,7 +315,7 @@ def test_a_call_in_which_no_time_passes_forgets_no_chain(correlations: bool) -> 
 STEPS = "At a [v = 1] -> At b must (v = 2) -> At+ c must (v > 0) -> At d [v = 0]"
 
 
-def chain(seconds: int, window: str = "within 5 seconds", match: str = STEPS) -> tuple[UncertainPlan, Rows]:
+def chain(seconds: int, window: str = "within 5 seconds", match: str = STEPS) -> tuple[UncertainPlan, EventBatch]:
     streams = Streams((Stream("At", Known.INDEPENDENT, ("k",), ("v",)),), SECOND)
     text = f"pattern p match {match} {window} partition by k"
     chance = random.Random(3)
@@ -325,7 +325,7 @@ def chain(seconds: int, window: str = "within 5 seconds", match: str = STEPS) ->
         for k in range(3)
         for v in range(3)
     ]
-    rows = Rows(
+    rows = EventBatch(
         np.array([one["time"] for one in given], np.int64), np.zeros(len(given), np.int32), ["At"],
         {
             "k": pa.array([one["k"] for one in given], pa.int64()),
@@ -343,7 +343,9 @@ def test_what_is_kept_of_a_key_does_not_grow_with_the_stream() -> None:
     state, sizes = None, []
     for second in range(0, 400, 20):
         batch = np.flatnonzero((rows.time >= second * SECOND) & (rows.time < (second + 20) * SECOND))
-        done = step(plan, take_rows(rows, batch), state, Clock(None, second * SECOND - 1 if second else None, False))
+        done = step(
+            plan, take_events(rows, batch), state, Watermark(None, second * SECOND - 1 if second else None, False)
+        )
         state = done.state
         sizes.append(done.counters["state_bytes"])
     assert max(sizes[5:]) - min(sizes[5:]) < 200, sizes
@@ -351,10 +353,10 @@ def test_what_is_kept_of_a_key_does_not_grow_with_the_stream() -> None:
 
 def test_nothing_is_kept_once_windows_have_closed() -> None:
     plan, rows = chain(10)
-    done = step(plan, rows, None, Clock(None, None, False))
+    done = step(plan, rows, None, Watermark(None, None, False))
     for later in (9, 12, 30):
         if done.state is not None:
-            done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, later * SECOND, False))
+            done = step(plan, take_events(rows, NOTHING), done.state, Watermark(None, later * SECOND, False))
     assert done.state is None
 
 
@@ -362,37 +364,37 @@ def test_worlds_are_kept_and_forgotten_as_exact_groups_are() -> None:
     """So many groups of so many worlds, of a pattern that looks back; and nothing once windows have closed."""
     plan, rows = chain(40, match="At a [v = 1] -> At b [b.v >= a.v] -> At c [c.v < b.v]")
     assert plan.asked[0].is_sampled(plan.streams)
-    done = step(plan, rows, None, Clock(None, None, False))
+    done = step(plan, rows, None, Watermark(None, None, False))
     sizes = []
     for second in range(10, 40, 3):
-        done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, second * SECOND - 1, False))
+        done = step(plan, take_events(rows, NOTHING), done.state, Watermark(None, second * SECOND - 1, False))
         assert done.counters["live_keys"] == 3
         sizes.append(done.counters["state_bytes"] - 30 * 9 * (40 - second))
     assert max(sizes) < 30_000, sizes
-    done = step(plan, take_rows(rows, NOTHING), done.state, Clock(None, 60 * SECOND, False))
+    done = step(plan, take_events(rows, NOTHING), done.state, Watermark(None, 60 * SECOND, False))
     assert done.state is None
 
 
 def test_worlds_of_another_seed_or_number_are_refused() -> None:
     plan, rows = chain(10, match="At a [v = 1] -> At b [b.v >= a.v]")
-    none = take_rows(rows, NOTHING)
-    waiting = step(plan, rows, None, Clock(None, None, False)).state
-    state = step(plan, none, waiting, Clock(None, 5 * SECOND - 1, False)).state
+    none = take_events(rows, NOTHING)
+    waiting = step(plan, rows, None, Watermark(None, None, False)).state
+    state = step(plan, none, waiting, Watermark(None, 5 * SECOND - 1, False)).state
     for sampling in (Sampling(seed=1), Sampling(epsilon=0.2)):
         other = replace(plan, streams=replace(plan.streams, sampling=sampling))
         with pytest.raises(StateError, match="sampled otherwise"):
-            step(other, none, state, Clock(None, 9 * SECOND, False))
+            step(other, none, state, Watermark(None, 9 * SECOND, False))
     exact, rows = chain(10)
-    waiting = step(exact, rows, None, Clock(None, None, False)).state
-    state = step(exact, none, waiting, Clock(None, 5 * SECOND - 1, False)).state
+    waiting = step(exact, rows, None, Watermark(None, None, False)).state
+    state = step(exact, none, waiting, Watermark(None, 5 * SECOND - 1, False)).state
     other = replace(exact, streams=replace(exact.streams, sampling=Sampling(always=True)))
     with pytest.raises(StateError, match="was answered exactly"):
-        step(other, none, state, Clock(None, 9 * SECOND, False))
+        step(other, none, state, Watermark(None, 9 * SECOND, False))
 
 
 def test_late_rows_are_left_out_and_counted() -> None:
     plan, rows = chain(4)
-    done = step(plan, rows, None, Clock(None, 2 * SECOND - 1, False))
+    done = step(plan, rows, None, Watermark(None, 2 * SECOND - 1, False))
     assert len(done.late) == 18
     assert done.counters["events"] == 18
 
@@ -400,31 +402,33 @@ def test_late_rows_are_left_out_and_counted() -> None:
 @pytest.mark.parametrize("match", [STEPS, "At a [v = 1] -> At b [b.v >= a.v] -> At c [c.v < b.v]"])
 def test_broken_states_are_refused(match: str) -> None:
     plan, rows = chain(6, match=match)
-    state = step(plan, rows, None, Clock(None, None, False)).state
+    state = step(plan, rows, None, Watermark(None, None, False)).state
     assert state is not None
-    state = step(plan, take_rows(rows, NOTHING), state, Clock(None, 4 * SECOND - 1, False)).state
+    state = step(plan, take_events(rows, NOTHING), state, Watermark(None, 4 * SECOND - 1, False)).state
     assert state is not None
-    assert report(state).waiting > 0
+    assert report(state).buffered > 0
     assert list(report(state).open.values()) == [3]
-    sealed = unseal(state)
+    sealed = decode_state(state)
     chance = random.Random(7)
     refused = 0
     for _ in range(400):
         facts = spoiled(sealed.facts, chance)
         try:
-            step(plan, take_rows(rows, NOTHING), seal(facts, sealed.tables), Clock(None, 9 * SECOND, False))
+            step(
+                plan, take_events(rows, NOTHING), encode_state(facts, sealed.tables), Watermark(None, 9 * SECOND, False)
+            )
         except StateError:
             refused += 1
     assert refused > 200
     for cut in range(0, len(state), 97):
         with pytest.raises(StateError):
-            step(plan, rows, state[:cut], Clock(None, None, False))
+            step(plan, rows, state[:cut], Watermark(None, None, False))
     other = replace(plan, streams=replace(plan.streams, every=2 * SECOND))
     with pytest.raises(StateError, match="declared otherwise"):
-        step(other, take_rows(rows, NOTHING), state, Clock(None, 9 * SECOND, False))
+        step(other, take_events(rows, NOTHING), state, Watermark(None, 9 * SECOND, False))
 
 
 def test_too_large_a_state_is_an_error() -> None:
     plan, rows = chain(20)
     with pytest.raises(PerseidError, match="bytes in one shard"):
-        step(replace(plan, max_state=1_000), rows, None, Clock(None, None, False))
+        step(replace(plan, max_state=1_000), rows, None, Watermark(None, None, False))

@@ -18,7 +18,6 @@ import pytest
 
 import perseid as ps
 from perseid.compile.compiler import compile_set
-from perseid.engines.jit import COMPILED
 from perseid.engines.sequence import numbered as sequence_plan
 from perseid.engines.sequence import run as sequence_run
 from perseid.errors import EventDataError, TypeMismatchError
@@ -29,6 +28,7 @@ from perseid.local.engine import match_here
 from perseid.local.matches import Matches
 from perseid.local.rows import Events, read_events
 from perseid.reference.oracle import oracle_matcher
+from perseid.runtime.jit import COMPILED
 from perseid.semantics.detection import detect
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_patterns import SeededChooser, make_pattern

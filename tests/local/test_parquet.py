@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from perseid.engines import codes, order
 from perseid.errors import EventDataError
 from perseid.local import parquet
 from perseid.local.parquet import partitioned, read_parquet
+from perseid.runtime import event_order, key_encoding
 from perseid.semantics import values as v
 
 
@@ -33,7 +33,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process hashes keys in its own way, and in some of these ways few keys share one bucket."""
-    monkeypatch.setattr(codes, "_SEED", 1)
+    monkeypatch.setattr(key_encoding, "_SEED", 1)
 
 
 def events(rows: int, seed: int = 1) -> pa.Table:
@@ -70,7 +70,7 @@ def test_what_fits_comes_whole(tmp_path: Path, scratch: Path) -> None:
 def test_each_key_is_in_one_piece(
     keys: list[str], compiled: bool, tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (codes, order):
+    for module in (key_encoding, event_order):
         monkeypatch.setattr(module, "COMPILED", compiled and module.COMPILED)
     monkeypatch.setattr(parquet, "_BATCH", 64)
     table = events(3_000)

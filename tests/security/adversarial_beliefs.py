@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from perseid.engines.contract import Clock, Rows, Step
-from perseid.engines.rows import take_rows
 from perseid.engines.uncertain.engine import UNCERTAIN, make_plan, report, step
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import CHANCE, Known, Sampling, Stream, Streams
 from perseid.errors import PerseidError
 from perseid.lang.parser import parse_pattern
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch, take_events
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.semantics.resolve import resolve
 from perseid.testing.random_beliefs import rows_of
@@ -74,10 +75,10 @@ def _streams(chance: random.Random) -> Streams:
     return Streams(tuple(parts), SECOND if chance.random() < 0.8 else None, sampling)
 
 
-def _stream(plan: UncertainPlan, rows: Rows, chance: random.Random) -> Calls:
+def _stream(plan: UncertainPlan, rows: EventBatch, chance: random.Random) -> Calls:
     """All rows in one call, or in several whose watermarks jump."""
     if chance.random() < 0.4:
-        yield partial(step, plan, rows, None, Clock(ended=True))
+        yield partial(step, plan, rows, None, Watermark(ended=True))
         return None
     todo = list(range(len(rows)))
     if chance.random() < 0.5:
@@ -85,13 +86,13 @@ def _stream(plan: UncertainPlan, rows: Rows, chance: random.Random) -> Calls:
     state, now = None, None
     while todo:
         size = chance.randint(1, len(todo))
-        some, todo = take_rows(rows, np.array(sorted(todo[:size]), np.int64)), todo[size:]
-        done: Step = yield partial(step, plan, some, state, Clock(None, now, False))
+        some, todo = take_events(rows, np.array(sorted(todo[:size]), np.int64)), todo[size:]
+        done: StepResult = yield partial(step, plan, some, state, Watermark(None, now, False))
         state = done.state
         if chance.random() < 0.5:
             jump = chance.choice((0, SECOND, 5 * SECOND, 3600 * SECOND, v.LATEST, v.EARLIEST))
             now = jump if now is None else max(now, jump)
-    yield partial(step, plan, take_rows(rows, NOTHING), state, Clock(now, None, True))
+    yield partial(step, plan, take_events(rows, NOTHING), state, Watermark(now, None, True))
     return None
 
 
@@ -122,7 +123,7 @@ class BeliefInput:
 
 
 @cache
-def random_plan(seed: int) -> tuple[UncertainPlan, Rows]:
+def random_plan(seed: int) -> tuple[UncertainPlan, EventBatch]:
     """The plan and rows of the first random case of the stream tests from a seed on."""
     found = planned(seed, sampled=seed % 3 == 0)
     while found is None:
@@ -140,14 +141,14 @@ MATCHES = (
 
 
 @cache
-def base_states() -> Sequence[tuple[UncertainPlan, Rows, bytes]]:
+def base_states() -> Sequence[tuple[UncertainPlan, EventBatch, bytes]]:
     """Plans, their rows and states in the middle of a stream: exact, sampled, and waiting only."""
     found = []
     for match in MATCHES:
         for window in ("within 5 seconds", "within forever"):
             plan, rows = chain(8, window, match)
-            waiting = step(plan, rows, None, Clock(None, None, False)).state
-            state = step(plan, take_rows(rows, NOTHING), waiting, Clock(None, 4 * SECOND - 1, False)).state
+            waiting = step(plan, rows, None, Watermark(None, None, False)).state
+            state = step(plan, take_events(rows, NOTHING), waiting, Watermark(None, 4 * SECOND - 1, False)).state
             found += [(plan, rows, one) for one in (waiting, state) if one is not None]
     return found
 
@@ -158,10 +159,10 @@ def _changed_state(chance: random.Random) -> Adversarial:
 
     def calls() -> Calls:
         yield partial(report, changed)
-        given = take_rows(rows, np.flatnonzero(np.asarray(rows.time) >= 6 * SECOND))
+        given = take_events(rows, np.flatnonzero(np.asarray(rows.time) >= 6 * SECOND))
         now = chance.choice((5 * SECOND, 9 * SECOND, 3600 * SECOND, v.LATEST))
-        done: Step = yield partial(step, plan, given, changed, Clock(None, now, False))
-        yield partial(step, plan, take_rows(rows, NOTHING), done.state, Clock(now, None, True))
+        done: StepResult = yield partial(step, plan, given, changed, Watermark(None, now, False))
+        yield partial(step, plan, take_events(rows, NOTHING), done.state, Watermark(now, None, True))
         return None
 
     return Adversarial("state", lambda: f"{plan.asked[0].pattern.name}: {what}", calls())

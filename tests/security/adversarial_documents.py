@@ -11,11 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from perseid.engines.contract import ARRIVAL, Clock, Step
 from perseid.engines.joins.engine import JOINS
 from perseid.engines.joins.plan import JoinsPlan
 from perseid.engines.joins.shard import _SHARDS
 from perseid.engines.trees.engine import BODY, STREAM, TREES, Trees, TreesPlan
+from perseid.runtime.contract import StepResult
+from perseid.runtime.watermark import ARRIVAL, Watermark
 from perseid.semantics import values as v
 from perseid.semantics.joins import Document
 from tests.contract.subscriptions import Question, ask, plan_of, rows_of
@@ -148,20 +149,20 @@ def _join(question: Question, chance: random.Random, settings: dict[str, Any]) -
     plan: JoinsPlan = yield partial(plan_of, question, **settings)
     rows = yield partial(rows_of, plan, question.documents)
     if chance.random() < 0.4:
-        yield partial(JOINS.stepped, plan, rows, None, Clock(ended=True))
+        yield partial(JOINS.stepped, plan, rows, None, Watermark(ended=True))
         return None
     left, state, now = list(question.documents), None, None
     while left:
         size = chance.randint(1, len(left))
         rows = yield partial(rows_of, plan, left[:size])
         left = left[size:]
-        step: Step = yield partial(JOINS.stepped, plan, rows, state, Clock(None, now, False))
+        step: StepResult = yield partial(JOINS.stepped, plan, rows, state, Watermark(None, now, False))
         state = step.state
         if chance.random() < 0.5:
             now = max(now or v.EARLIEST, chance.choice((0, SECOND, 30 * SECOND, v.LATEST)))
         if chance.random() < 0.3:
             _SHARDS.clear()
-    yield partial(JOINS.stepped, plan, rows_of(plan, []), state, Clock(now, None, True))
+    yield partial(JOINS.stepped, plan, rows_of(plan, []), state, Watermark(now, None, True))
     return None
 
 
@@ -193,7 +194,7 @@ def base_join_states() -> list[tuple[JoinsPlan, Any, bytes]]:
             plan = plan_of(question, **settings)
             state = None
             for documents, now in ((question.documents[:10], None), ((), 6 * SECOND)):
-                state = JOINS.stepped(plan, rows_of(plan, documents), state, Clock(None, now, False)).state
+                state = JOINS.run_step(plan, rows_of(plan, documents), state, Watermark(None, now, False)).state
             assert state is not None
             found.append((plan, rows_of(plan, question.documents[10:]), state))
     return found
@@ -207,9 +208,9 @@ def _changed_join_state(chance: random.Random) -> Adversarial:
         _SHARDS.clear()
         assert JOINS.report is not None
         yield partial(JOINS.report, changed)
-        step: Step = yield partial(JOINS.stepped, plan, rows, changed, Clock(None, 10 * SECOND, False))
+        step: StepResult = yield partial(JOINS.stepped, plan, rows, changed, Watermark(None, 10 * SECOND, False))
         _SHARDS.clear()
-        yield partial(JOINS.stepped, plan, rows_of(plan, []), step.state, Clock(None, None, True))
+        yield partial(JOINS.stepped, plan, rows_of(plan, []), step.state, Watermark(None, None, True))
         return None
 
     return Adversarial("state", lambda: what, calls())

@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 import perseid as ps
-from perseid.engines.contract import Clock, Engine, Rows, Step
 from perseid.engines.models import shard
 from perseid.engines.models.deeds import text_of
 from perseid.engines.models.engine import MODELS, RULES
 from perseid.engines.models.plan import ROLES, ModelsPlan
 from perseid.errors import PatternError, PerseidError, UnsupportedError
+from perseid.runtime.contract import Engine, StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.testing.random_models import make_model_case
 from perseid.testing.random_patterns import SeededChooser
@@ -144,17 +146,17 @@ def make_changes(chance: random.Random, node: str, edge: str, largest: int) -> l
     return rows
 
 
-def rows_of(rows: Sequence[Row], types: dict[str, Any]) -> Rows:
+def rows_of(rows: Sequence[Row], types: dict[str, Any]) -> EventBatch:
     """Changes as the engines take them."""
     columns = {name: pa.array([row.get(name) for _, row in rows], kind) for name, kind in types.items()}
     times = np.array([time for time, _ in rows], np.int64)
-    return Rows(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
+    return EventBatch(times, np.zeros(len(rows), np.int32), ["Change"], columns, {}, np.arange(len(rows)))
 
 
 def _stream(engine: Engine, plan: Any, rows: Sequence[Row], chance: random.Random, types: dict[str, Any]) -> Calls:
     """All changes in one call, or in several whose watermarks jump."""
     if chance.random() < 0.4:
-        yield partial(engine.stepped, plan, rows_of(rows, types), None, Clock(ended=True))
+        yield partial(engine.stepped, plan, rows_of(rows, types), None, Watermark(ended=True))
         return None
     left, state, now = list(rows), None, None
     while left:
@@ -162,12 +164,12 @@ def _stream(engine: Engine, plan: Any, rows: Sequence[Row], chance: random.Rando
         some, left = rows_of(left[:size], types), left[size:]
         if chance.random() < 0.4:
             shard._KEPT.clear()
-        done: Step = yield partial(engine.stepped, plan, some, state, Clock(None, now, False))
+        done: StepResult = yield partial(engine.stepped, plan, some, state, Watermark(None, now, False))
         state = done.state
         if chance.random() < 0.6:
             jump = chance.choice((0, 2 * SECOND, 10 * SECOND, 3600 * SECOND, v.LATEST, v.EARLIEST))
             now = jump if now is None else max(now, jump)
-    yield partial(engine.stepped, plan, rows_of([], types), state, Clock(now, None, True))
+    yield partial(engine.stepped, plan, rows_of([], types), state, Watermark(now, None, True))
     return None
 
 
@@ -266,7 +268,9 @@ def base_states(name: str) -> list[tuple[Any, list[Row], bytes]]:
     for plan, rows in _base_plans(engine):
         for now in (3 * SECOND, None):
             shard._KEPT.clear()
-            state = engine.stepped(plan, rows_of(rows[:-4], rule_streams.TYPES), None, Clock(None, now, False)).state
+            state = engine.run_step(
+                plan, rows_of(rows[:-4], rule_streams.TYPES), None, Watermark(None, now, False)
+            ).state
             assert state is not None
             found.append((plan, rows[-4:], state))
     return found
@@ -282,9 +286,9 @@ def _changed_state(engine: Engine, chance: random.Random) -> Adversarial:
         yield partial(engine.report, changed)
         now = chance.choice((3 * SECOND, 9 * SECOND, 3600 * SECOND, v.LATEST))
         given = rows_of(rows, rule_streams.TYPES)
-        done: Step = yield partial(engine.stepped, plan, given, changed, Clock(None, now, False))
+        done: StepResult = yield partial(engine.stepped, plan, given, changed, Watermark(None, now, False))
         shard._KEPT.clear()
-        yield partial(engine.stepped, plan, rows_of([], rule_streams.TYPES), done.state, Clock(now, None, True))
+        yield partial(engine.stepped, plan, rows_of([], rule_streams.TYPES), done.state, Watermark(now, None, True))
         return None
 
     return Adversarial("state", lambda: what, calls())

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from perseid.engines.budget import DEFAULT_BUDGET, SearchBudget
-from perseid.engines.contract import Clock, Engine, Step
-from perseid.engines.registry import engines
 from perseid.errors import PatternError, PerseidError, UnsupportedError
+from perseid.runtime.contract import Engine, StepResult
+from perseid.runtime.registry import engines
+from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from tests.contract.inputs import inputs_of
 from tests.contract.shards import shard_of
@@ -173,7 +174,7 @@ def make_rows(chance: random.Random) -> list[dict[str, Any]]:
     return rows
 
 
-Sequel = tuple[Sequence[Mapping[str, Any]], Clock]
+Sequel = tuple[Sequence[Mapping[str, Any]], Watermark]
 """Rows of one call, and its watermarks."""
 
 
@@ -190,16 +191,16 @@ def cut(chance: random.Random, data: Sequence[Mapping[str, Any]], *, late: bool 
         if chance.random() < 0.5 and (late or not rows):
             jump = chance.choice(jumps)
             now = jump if now is None else max(now, jump)
-        yield call, Clock(before, now, False)
+        yield call, Watermark(before, now, False)
     if chance.random() < 0.5:
-        yield (), Clock(now, max(now or 0, chance.choice((FAR, v.LATEST))), False)
-    yield (), Clock(now, None, True)
+        yield (), Watermark(now, max(now or 0, chance.choice((FAR, v.LATEST))), False)
+    yield (), Watermark(now, None, True)
 
 
-def advance(shard: Shard, data: Sequence[Mapping[str, Any]], clock: Clock) -> Step:
+def advance(shard: Shard, data: Sequence[Mapping[str, Any]], clock: Watermark) -> StepResult:
     """One call, after which the shard has the state that it gave."""
     step = shard.step(data, clock)
-    shard.state, shard.now = step.state, clock.now
+    shard.state, shard.now = step.state, clock.current
     return step
 
 
@@ -242,7 +243,7 @@ class PatternInput:
         (shard,) = shards
         data = shard.question.data
         if chance.random() < 0.4:
-            yield partial(shard.step, data, Clock(ended=True))
+            yield partial(shard.step, data, Watermark(ended=True))
             return None
         for rows, clock in cut(chance, data):
             step = yield partial(advance, shard, rows, clock)
@@ -265,8 +266,8 @@ def base_shards(name: str) -> list[Shard]:
             run_calls(draw_shard(engine, chance, SMALL_BUDGET, shards))
             (shard,) = shards
             data = shard.question.data
-            advance(shard, data[: len(data) // 2 + 1], Clock(None, None, False))
-            advance(shard, data[len(data) // 2 + 1 :], Clock(None, chance.choice((0, 4 * SECOND)), False))
+            advance(shard, data[: len(data) // 2 + 1], Watermark(None, None, False))
+            advance(shard, data[len(data) // 2 + 1 :], Watermark(None, chance.choice((0, 4 * SECOND)), False))
         except PerseidError:
             continue
         if shard.state is not None:
@@ -296,11 +297,11 @@ class StateInput:
         shard, data = self.shard, self.shard.question.data
         now = shard.now or 0
         later = max(now, self.chance.choice((now + SECOND, FAR, v.LATEST)))
-        yield partial(advance, shard, data[-2:], Clock(now, later, False))
+        yield partial(advance, shard, data[-2:], Watermark(now, later, False))
         if shard.state is not None:
             assert self.engine.report is not None
             yield partial(self.engine.report, shard.state)
-        yield partial(advance, shard, (), Clock(later, None, True))
+        yield partial(advance, shard, (), Watermark(later, None, True))
         return None
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from perseid.engines.state import Sealed, seal, unseal
+from perseid.runtime.state_codec import DecodedState, decode_state, encode_state
 from tests.contract.hostile import mutations, spoiled
 
 
 def mutate_state(state: bytes, chance: random.Random) -> tuple[str, bytes]:
     """What was changed, and the state with that change: in it, in a state inside it, or in a JSON text inside it."""
-    sealed = unseal(state)
+    sealed = decode_state(state)
     inner = _inner_places(sealed)
     if inner and chance.random() < 0.6:
         table, column, row = chance.choice(inner)
@@ -26,12 +26,12 @@ def mutate_state(state: bytes, chance: random.Random) -> tuple[str, bytes]:
             what, after = "JSON text", json.dumps(spoiled(json.loads(before), chance))
         return f"{name} {row} in table {table}: {what}", _with_value(sealed, table, column, row, after)
     if chance.random() < 0.2 and sealed.facts:
-        return "one fact", seal(spoiled(dict(sealed.facts), chance), sealed.tables)
+        return "one fact", encode_state(spoiled(dict(sealed.facts), chance), sealed.tables)
     ((what, changed),) = mutations(state, 1, chance.randrange(1 << 60))
     return what, changed
 
 
-def _inner_places(sealed: Sealed) -> list[tuple[int, int, int]]:
+def _inner_places(sealed: DecodedState) -> list[tuple[int, int, int]]:
     """Table, column and row of every state and every machine that a state contains."""
     found = []
     for number, table in enumerate(sealed.tables):
@@ -44,10 +44,10 @@ def _inner_places(sealed: Sealed) -> list[tuple[int, int, int]]:
     return found
 
 
-def _with_value(sealed: Sealed, number: int, at: int, row: int, value: Any) -> bytes:
+def _with_value(sealed: DecodedState, number: int, at: int, row: int, value: Any) -> bytes:
     table = sealed.tables[number]
     values = table.column(at).to_pylist()
     values[row] = value
     column = pa.array(values, table.schema.field(at).type)
     changed = table.set_column(at, table.schema.names[at], column)
-    return seal(sealed.facts, (*sealed.tables[:number], changed, *sealed.tables[number + 1 :]))
+    return encode_state(sealed.facts, (*sealed.tables[:number], changed, *sealed.tables[number + 1 :]))

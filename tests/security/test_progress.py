@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from perseid.engines import ahead, registry
 from perseid.engines.joins import register
 from perseid.engines.models import watching
-from perseid.engines.registry import engines
 from perseid.engines.sequence import run as sequence_run
+from perseid.runtime import precompile, registry
+from perseid.runtime.registry import engines
 from tests.contract.subscriptions import _READ
 from tests.security.adversarial_beliefs import base_states as base_belief_states
 from tests.security.adversarial_beliefs import make_belief_input
@@ -62,7 +62,7 @@ def _smaller_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
 def warm_up(name: str) -> None:
     """Load the kernels of an engine and make its base states, which is no part of the time of an input."""
     folders = {"trees": ("trees",), "joins": ("trees", "joins"), "uncertain": ("uncertain",)}
-    for module in ahead.modules(folders.get(name, ("sequence", "disorder", "models"))):
+    for module in precompile.modules(folders.get(name, ("sequence", "disorder", "models"))):
         importlib.import_module(module)
     if name in PATTERN_ENGINES:
         base_shards(name)

@@ -23,7 +23,7 @@ from urllib.request import urlopen
 import pytest
 
 import perseid
-from perseid.engines.jit import cache_place
+from perseid.runtime.jit import cache_place
 from tests.sinks.test_webhook import Receiver
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(1800)]

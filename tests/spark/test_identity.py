@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
-from perseid.engines import hashing
 from perseid.local.rows import Events, read_events
+from perseid.runtime import hashing
 from perseid.semantics import hashing as reference
 from perseid.spark.identity import hash_text, identity_text, key_word_texts
 from tests.spark.settings import settings

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
-from perseid.engines import registry
-from perseid.engines.contract import Passes
+from perseid.runtime import registry
+from perseid.runtime.contract import Passes
 from perseid.semantics.detection import Match
 from tests.contract.toy import TOY, Toy
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids, seconds

@@ -17,11 +17,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
-from perseid.engines.contract import Step
-from perseid.engines.registry import engines
 from perseid.errors import TypeMismatchError, UnknownNameError
 from perseid.local.rows import Events, read_events
 from perseid.reference.oracle import oracle_matcher
+from perseid.runtime.contract import StepResult
+from perseid.runtime.registry import engines
 from perseid.semantics.binding import bind
 from perseid.semantics.detection import detect
 from perseid.semantics.resolve import resolve
@@ -90,7 +90,7 @@ def test_batch_stream_and_oracle_are_one(spark: SparkSession, tmp_path: Path) ->
         assert files >= 3, label
         assert run.counters["late"] == run.counters["bad"] == run.counters["capped"] == 0, (label, run.counters)
         expected = oracle(question, round((START.timestamp() + FAR - delay) * SECOND))
-        found = answer(Step(run.table, None, None, {}, []), question)
+        found = answer(StepResult(run.table, None, None, {}, []), question)
         assert sorted({*found} ^ {*expected}, key=repr)[:4] == [], label
         assert len(found) == len(expected), label
         if bounded(question):

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from perseid.declare import MAX_AHEAD_US, micros_of
-from perseid.engines.budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
 from perseid.engines.joins.plan import DEFAULT_SHARES
 from perseid.errors import PerseidError
 from perseid.jobs.choices import ByKey, ByWord
+from perseid.runtime.search_budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
 from perseid.settings import Duration, Settings
 from perseid.sources import kinds
 from perseid.sources.contract import Source

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import Int32Array, IntArray
-from perseid.engines.contract import Rows
-from perseid.engines.hashing import hash_columns
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, LIKELIHOOD, READING, Known, Sampling, Stream, Streams
 from perseid.errors import EventDataError, missing_column
 from perseid.local.rows import Events
 from perseid.local.tables import Table, read_table, time_column, type_codes
+from perseid.runtime.arrays import Int32Array, IntArray
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.hashing import hash_columns
 from perseid.semantics import values as v
 
 
@@ -99,7 +99,7 @@ class Beliefs:
         return f"<beliefs: {said}{' beside certain events' if self.certain else ''}>"
 
 
-def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.Relation]) -> Rows:
+def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.Relation]) -> EventBatch:
     """All rows, as the engine takes them; ``asked`` are the columns that patterns read."""
     wanted = set(asked)
     tables: list[pa.Table] = []
@@ -129,7 +129,7 @@ def read_rows(stream: Beliefs, asked: Iterable[str], relations: Mapping[str, v.R
         if stream.certain
         else np.zeros(len(time), np.int64)
     )
-    return Rows(time, np.concatenate(kinds), names, columns, {}, identity, relations=dict(relations))
+    return EventBatch(time, np.concatenate(kinds), names, columns, {}, identity, relations=dict(relations))
 
 
 _HIDDEN = "\0rows"

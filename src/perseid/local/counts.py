@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perseid.compile.plan import Plan
-from perseid.engines.contract import Rows
 from perseid.engines.sequence.arrangement import arranged
 from perseid.engines.sequence.columns import Batch, column_type, kernel_arrays, value_at
 from perseid.engines.sequence.counting import Chain, chain_of, count_matches
@@ -23,6 +22,7 @@ from perseid.lang.expressions import Ref
 from perseid.local.inputs import row_pieces
 from perseid.local.keys import field_inside
 from perseid.local.rows import Events
+from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import values as v
 from perseid.semantics.detection import check_relations
 
@@ -85,7 +85,7 @@ def _shown(value: object) -> object:
     return value if not isinstance(value, (list, dict)) else repr(value)
 
 
-def _counted(one: Numbered, chain: Chain, rows: Rows) -> Iterator[tuple[int, int]]:
+def _counted(one: Numbered, chain: Chain, rows: EventBatch) -> Iterator[tuple[int, int]]:
     """For each partition a row of it, and its number of matches."""
     route, chosen = one.pattern.route, None
     if chain.variable is not None:
@@ -99,13 +99,13 @@ def _counted(one: Numbered, chain: Chain, rows: Rows) -> Iterator[tuple[int, int
     order, offsets, _, _ = arranged(rows, route, chosen)
     batch = Batch(
         rows.time[order],
-        rows.kinds[order],
-        rows.kind_names,
+        rows.type_codes[order],
+        rows.type_names,
         rows.columns,
         order,
         rows.relations,
-        rows.decided,
-        rows.made,
+        rows.predicate_masks,
+        rows.computed_columns,
     )
     arrays = kernel_arrays(one, batch, *make_space(one))
     counts = count_matches(chain, arrays, np.ascontiguousarray(offsets, np.int64), arrays.tables)

@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Rows
 from perseid.engines.sequence.columns import Batch, column_type
 from perseid.engines.sequence.engine import find_all
 from perseid.engines.sequence.matcher import kernel_matcher
@@ -34,6 +32,8 @@ from perseid.local.inputs import row_pieces
 from perseid.local.matches import Matches
 from perseid.local.notes import notes, warn_of_keys
 from perseid.local.rows import Events, read_events
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match, check_relations, detect, make_match
@@ -85,7 +85,7 @@ def match_here(
     for rows, columns_here in row_pieces(plan, stream, tables, memory_limit):
         found = [one if one.compact else _compact(one) for one in found]
         rows_seen += len(rows)
-        types.update(rows.kind_names)
+        types.update(rows.type_names)
         names |= columns_here
         known = {name: column_type(column) for name, column in rows.columns.items()}
         try:
@@ -111,7 +111,7 @@ def _lone_surrogate_in(cells: Iterable[tuple[str, object, int]]) -> EventDataErr
     return EventDataError(f"A text of an event or of a relation {said}", hint=hint)
 
 
-def _cells(rows: Rows) -> Iterator[tuple[str, object, int]]:
+def _cells(rows: EventBatch) -> Iterator[tuple[str, object, int]]:
     for name, column in rows.columns.items():
         yield from zip(repeat(name), column if isinstance(column, list) else repeat(None), rows.time.tolist())
 
@@ -146,7 +146,7 @@ def _compact(gathered: Gathered) -> Gathered:
         occurrence=None if found.occurrence is None else found.occurrence[used],
         arrays=None,
     )
-    nothing = Rows(small.time, small.kinds, small.kind_names, small.columns, {}, rows.identity[at])
+    nothing = EventBatch(small.time, small.kinds, small.kind_names, small.columns, {}, rows.identity[at])
     return Gathered(kept, nothing, gathered.listing, gathered.order, True)
 
 
@@ -155,13 +155,13 @@ class Gathered:
     """Matches of one pattern in their order: numbers, rows, and what makes each a :class:`Match`."""
 
     found: Found
-    rows: Rows
+    rows: EventBatch
     listing: Listing
     order: IntArray
     compact: bool = False
 
 
-def _gather(plan: SequencePlan, rows: Rows, horizon: int | None, counted: Counter[str]) -> Iterator[Gathered]:
+def _gather(plan: SequencePlan, rows: EventBatch, horizon: int | None, counted: Counter[str]) -> Iterator[Gathered]:
     for found in find_all(plan, rows, horizon=horizon, threads=os.cpu_count() or 1):
         listing, kept = listed(found, rows, counted, horizon)
         yield Gathered(found, rows, listing, kept)

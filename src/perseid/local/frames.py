@@ -15,14 +15,14 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.codes import one_chunk
 from perseid.engines.models.frame_events import event_table, happened, ranks_of
 from perseid.engines.models.frame_rows import ArrangedFrames, FrameShape, require_fitting
 from perseid.engines.models.sheets import Column, FrameColumns, NoArrays
 from perseid.errors import missing_column
 from perseid.local.models import Models, type_of, values_of
 from perseid.local.tables import Table, read_table, time_column
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.key_encoding import one_chunk
 from perseid.semantics.graphs import Change, Element
 from perseid.semantics.model_steps import Watched
 

@@ -11,9 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Column, Rows
-from perseid.engines.hashing import hash_columns, identities
 from perseid.engines.sequence.arrangement import are_of
 from perseid.engines.sequence.columns import value_at
 from perseid.errors import EventDataError
@@ -30,6 +27,9 @@ from perseid.local.tables import (
     times_are_readable,
     type_codes,
 )
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.event_batch import Column, EventBatch
+from perseid.runtime.hashing import hash_columns, identities
 from perseid.semantics import values as v
 from perseid.semantics.hashing import hash_values, identity_of
 
@@ -39,7 +39,7 @@ MEMORY_SHARE = 4
 
 def row_pieces(
     plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
-) -> Iterator[tuple[Rows, set[str]]]:
+) -> Iterator[tuple[EventBatch, set[str]]]:
     """The rows whole, or in pieces that hold whole partitions; and the names of all columns there were."""
     warned = False
     for rows, names in _row_pieces(plan, stream, relations, memory_limit):
@@ -51,7 +51,7 @@ def row_pieces(
 
 def _row_pieces(
     plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
-) -> Iterator[tuple[Rows, set[str]]]:
+) -> Iterator[tuple[EventBatch, set[str]]]:
     if not isinstance(stream.data, Mapping):
         [(_, only)] = stream.inputs()
         for table in _pieces(plan, only, memory_limit):
@@ -119,7 +119,7 @@ def _rows(
     relations: Mapping[str, v.Relation],
     event_type: str | None = None,
     keys: Mapping[str, str] | None = None,
-) -> Rows:
+) -> EventBatch:
     """The rows of one input; ``keys`` has the names of its key columns by those that patterns use."""
     time = time_column(table, stream.time)
     if event_type is None:
@@ -128,17 +128,17 @@ def _rows(
         kinds, kind_names = np.zeros(table.rows, np.int32), [event_type]
     renamed = {there: require(table, here, "key") for there, here in (keys or {}).items() if there != here}
     seen = replace(table, columns={**table.columns, **renamed})
-    return Rows(
+    return EventBatch(
         time=time,
-        kinds=kinds,
-        kind_names=kind_names,
+        type_codes=kinds,
+        type_names=kind_names,
         columns=seen.columns,
         keys={
             route.id: dict(zip(route.columns, (key_column(seen, path) for path in route.paths), strict=True))
             for route in plan.routes
         },
         identity=_identity([require(table, name, "id") for name in stream.id], table, event_type),
-        ranks=[_rank_column(require(table, name, "order_by")) for name in stream.order_by],
+        tie_breakers=[_rank_column(require(table, name, "order_by")) for name in stream.order_by],
         relations=relations,
         dedupe=stream.dedupe,
     )
@@ -168,27 +168,31 @@ def _rank_column(column: Column) -> Column:
 # several inputs as one
 
 
-def _joined(parts: Sequence[Rows]) -> Rows:
+def _joined(parts: Sequence[EventBatch]) -> EventBatch:
     """The rows of several inputs; a column that one of them lacks is null there."""
-    kind_names = list(dict.fromkeys(name for part in parts for name in part.kind_names))
+    kind_names = list(dict.fromkeys(name for part in parts for name in part.type_names))
     sizes = [len(part) for part in parts]
     names = list(dict.fromkeys(name for part in parts for name in part.columns))
     routes = {
         route: {name: _appended([part.keys[route][name] for part in parts], sizes) for name in keys}
         for route, keys in parts[0].keys.items()
     }
-    ranks = max(len(part.ranks) for part in parts)
-    return Rows(
+    ranks = max(len(part.tie_breakers) for part in parts)
+    return EventBatch(
         time=np.concatenate([part.time for part in parts]),
-        kinds=np.concatenate(
-            [np.where(part.kinds < 0, -1, part.kinds + kind_names.index(part.kind_names[0])) for part in parts]
+        type_codes=np.concatenate(
+            [
+                np.where(part.type_codes < 0, -1, part.type_codes + kind_names.index(part.type_names[0]))
+                for part in parts
+            ]
         ).astype(np.int32),
-        kind_names=kind_names,
+        type_names=kind_names,
         columns={name: _appended([part.columns.get(name) for part in parts], sizes) for name in names},
         keys=routes,
         identity=np.concatenate([part.identity for part in parts]),
-        ranks=[
-            _appended([part.ranks[i] if i < len(part.ranks) else None for part in parts], sizes) for i in range(ranks)
+        tie_breakers=[
+            _appended([part.tie_breakers[i] if i < len(part.tie_breakers) else None for part in parts], sizes)
+            for i in range(ranks)
         ],
         relations=parts[0].relations,
         dedupe=parts[0].dedupe,

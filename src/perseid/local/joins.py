@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import IntArray
 from perseid.engines.joins.construction import constructed, nodes_by_side
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
@@ -22,6 +21,7 @@ from perseid.local.documents import Documents
 from perseid.local.publication import Publication
 from perseid.local.tables import time_column
 from perseid.local.trees import bodies_of, read_documents, whole_array
+from perseid.runtime.arrays import IntArray
 
 Told: TypeAlias = dict[str, Any]
 """A row of what is found: documents by their numbers, and the subscriptions or the one that it is for."""
@@ -72,7 +72,7 @@ def _joined(
         bindings, refused = reader.read(given.bodies.take(pa.array(some)), [given.streams[i] for i in some.tolist()])
         for bad in given.lot.explained([replace(one, row=int(some[one.row])) for one in refused]):
             raise DocumentError(
-                f"Row {bad.row + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
+                f"Row {bad.row + 1}: {bad.reason}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
             )
         joined = joiner.add(given.times[some], bindings)
         yield from (_expanded if expand else _compact)(joined, joiner, order, maker)

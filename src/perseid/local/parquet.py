@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from perseid.engines.codes import key_hashes
 from perseid.errors import EventDataError
+from perseid.runtime.key_encoding import key_hashes
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from perseid.engines.budget import MAX_MATCHES, MAX_STEPS, SearchBudget
-from perseid.engines.contract import WATERMARK
 from perseid.engines.disorder.strategy import BUFFER, Strategy
 from perseid.errors import BindingError, EventDataError, did_you_mean, missing_column, type_name
+from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS, SearchBudget
+from perseid.runtime.watermark import WATERMARK
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, content_id
 from perseid.semantics.hashing import hash_values, identity_of

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from perseid.engines.arrays import BoolArray, IntegerArray
 from perseid.engines.sequence.schema import MOMENT
 from perseid.errors import EventDataError
 from perseid.local import rows as row_reader
 from perseid.local.parquet import Paths, open_parquet
+from perseid.runtime.arrays import BoolArray, IntegerArray
 from perseid.semantics import values as v
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.contract import Column, Unread
-from perseid.engines.hashing import identities
 from perseid.engines.trees.engine import BODY, PLACE, STREAM, TYPE, Trees, prepare, readings
 from perseid.engines.trees.fields import NODE
 from perseid.engines.trees.formats import XML
@@ -23,6 +21,9 @@ from perseid.local.documents import DOCUMENT, Asked, Documents, event_stream
 from perseid.local.namespaces import warn_of_namespaces
 from perseid.local.rows import Events
 from perseid.local.tables import Table, read_table
+from perseid.runtime.contract import BadRecord
+from perseid.runtime.event_batch import Column
+from perseid.runtime.hashing import identities
 
 if TYPE_CHECKING:
     from perseid.engines.trees.reader import Findings, Reader
@@ -57,9 +58,9 @@ def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> 
     return columns
 
 
-def error_column(refused: Sequence[Unread]) -> pa.Array:
+def error_column(refused: Sequence[BadRecord]) -> pa.Array:
     """What is wrong with documents."""
-    return pa.array([{"what": one.what, "line": one.line, "column": one.column} for one in refused], _WRONG)
+    return pa.array([{"what": one.reason, "line": one.line, "column": one.column} for one in refused], _WRONG)
 
 
 def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Table:
@@ -166,7 +167,7 @@ def _events_here(
     for piece in prepare(asked.plan(documents), given):
         for bad in piece.bad:
             raise DocumentError(
-                f"Row {bad.row + 1}: {bad.what}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
+                f"Row {bad.row + 1}: {bad.reason}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
             )
         rows = pa.array(piece.rows, pa.int64())
         pieces.append(pa.table({**{name: column.take(rows) for name, column in kept.items()}, **piece.columns}))

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from perseid.compile.plan import Plan
-from perseid.engines.counters import OF_A_BATCH
 from perseid.local.rows import Events
+from perseid.runtime.counters import OF_A_BATCH
 from perseid.spark.input_counts import remember
 from perseid.spark.inputs import quoted, time_text
 from perseid.spark.projection import project, routed, shielded, spark_schema

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from perseid._version import __version__
 from perseid.compile.compiler import compile_set
-from perseid.engines.contract import Clock, Rows
-from perseid.engines.registry import engines
 from perseid.lang.parser import parse_pattern
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.registry import engines
+from perseid.runtime.watermark import Watermark
 from perseid.semantics.binding import bind
 from perseid.semantics.resolve import resolve
 from perseid.spark.worker_errors import GUIDE
@@ -208,7 +209,7 @@ def _trial() -> bytes:
 @cache
 def facts(trial: bytes | None) -> Found:
     """What only perseid itself can say of the process it runs in; a trial is run once, when its kernels are new."""
-    from perseid.engines import jit
+    from perseid.runtime import jit
 
     folder = jit.cache_folder()
     try:
@@ -231,8 +232,8 @@ def _tried(trial: bytes) -> float:
     began = time.perf_counter()
     engine, plan = engines()["sequence"], pickle.loads(trial)  # noqa: S301  It comes from the driver, as this job does.
     two = np.arange(2)
-    rows = Rows(two, two.astype(np.int32), ("A", "B"), {}, {route.id: {} for route in plan.plan.routes}, two)
-    found = engine.stepped(plan, rows, None, Clock(ended=True)).rows.num_rows
+    rows = EventBatch(two, two.astype(np.int32), ("A", "B"), {}, {route.id: {} for route in plan.plan.routes}, two)
+    found = engine.run_step(plan, rows, None, Watermark(ended=True)).rows.num_rows
     if found != 1:
         raise RuntimeError(f"a trial found {found} matches, and there is one")
     return time.perf_counter() - began

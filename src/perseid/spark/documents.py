@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from perseid._version import __version__
-from perseid.engines.contract import Engine
 from perseid.engines.trees.engine import BODY, PLACE, STREAM, TREES, TYPE, Trees, readings
 from perseid.engines.trees.formats import XML
 from perseid.engines.trees.row_documents import has_text
@@ -18,6 +17,7 @@ from perseid.errors import EventDataError, UnsupportedError
 from perseid.local.documents import DOCUMENT, WRONG, Asked, Documents, event_stream
 from perseid.local.rows import Events, require_spark
 from perseid.local.trees import ERROR, error_column, result_columns, result_fields, textless
+from perseid.runtime.contract import Engine
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.identity import identity_text
 from perseid.spark.inputs import literal, quoted

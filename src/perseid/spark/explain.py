@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as st
 
 from perseid.compile.plan import PatternPlan, Plan, Predicate
-from perseid.engines.contract import ARRIVAL, WATERMARK
 from perseid.engines.disorder.strategy import Buffer
 from perseid.errors import UnsupportedError, did_you_mean, is_internal
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr
 from perseid.local.narrow import Key
 from perseid.local.rows import Events, read_events
+from perseid.runtime.watermark import ARRIVAL, WATERMARK
 from perseid.semantics.detection import expressions_of
 from perseid.semantics.events import Event
 from perseid.spark.arrow import to_arrow

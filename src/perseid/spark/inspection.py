@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perseid.engines.contract import StateReport
-from perseid.engines.registry import report_of
 from perseid.errors import StateError
+from perseid.runtime.contract import StateReport
+from perseid.runtime.registry import report_of
 from perseid.semantics import values as v
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Inspection:
         if not self.reports:
             return "Nothing is kept: no window is open, and no event waits for the watermark."
         shards, live = self.reports[0].shards, len(self.reports)
-        events, waiting = sum(r.events for r in self.reports), sum(r.waiting for r in self.reports)
+        events, waiting = sum(r.events for r in self.reports), sum(r.buffered for r in self.reports)
         size = sum(r.bytes for r in self.reports)
         keys = sum(len(r.keys) for r in self.reports)
         horizons = [r.horizon for r in self.reports if r.horizon is not None]

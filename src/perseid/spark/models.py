@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.contract import Engine
 from perseid.engines.models.engine import MODELS
 from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
 from perseid.errors import EventDataError, missing_column
 from perseid.local.frames import Frames
 from perseid.local.models import Models, beside_of
 from perseid.local.rows import Events
+from perseid.runtime.contract import Engine
 from perseid.semantics.model_steps import Beside, Group, Watched
 from perseid.spark.arrow import to_arrow
 from perseid.spark.inputs import Input, ahead_column, inputs_of, literal, time_text, types_of

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
 from perseid._version import __version__
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Engine
 from perseid.engines.trees.engine import BODY
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.contract import Engine
 from perseid.spark.inputs import DELAY, quoted
 from perseid.spark.worker import Sent, settle
 
@@ -81,7 +81,7 @@ class PrepareJob(RowsJob):
                 yield from self.rows(own, piece.rows, piece.columns)
                 if piece.bad:
                     untimed = pa.nulls(len(piece.bad), self.schema.field(self.time).type)
-                    said = pa.array([one.said for one in piece.bad], pa.string())
+                    said = pa.array([one.message for one in piece.bad], pa.string())
                     columns_of_bad = {self.time: untimed, self.wrong: said}
                     yield from self.rows(own, [one.row for one in piece.bad], columns_of_bad)
         settle()

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from perseid.engines.counters import COUNTERS, GAUGES
 from perseid.errors import EventDataError, InputWarning, warn
+from perseid.runtime.counters import COUNTERS, GAUGES
 from perseid.spark.input_counts import Fields, read_types, warn_of_input
 from perseid.spark.stream import COUNTED, OBSERVED
 from perseid.spark.stream_worker import BY_SHARD

@@ -10,10 +10,8 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from perseid.compile.plan import Plan
-from perseid.engines.counters import OF_A_BATCH
 from perseid.engines.disorder.choice import chosen as chosen_strategy
 from perseid.engines.disorder.strategy import BUFFER, Buffer, Conservative, Strategy
-from perseid.engines.registry import engines
 from perseid.engines.sequence.plan import SequencePlan
 from perseid.engines.sequence.schema import conditions_checked, free_name, returned_type
 from perseid.errors import BindingError, TypeMismatchError, UnknownNameError, UnsupportedError, nearest
@@ -21,6 +19,8 @@ from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.local.rows import Events, read_relation
+from perseid.runtime.counters import OF_A_BATCH
+from perseid.runtime.registry import engines
 from perseid.semantics import types as t
 from perseid.semantics.detection import check_relations, expressions_of
 from perseid.spark.arrow import to_arrow, to_spark

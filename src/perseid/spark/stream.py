@@ -16,11 +16,12 @@ import pyspark
 from pyspark.sql import types as st
 
 from perseid.compile.plan import Plan
-from perseid.engines.contract import ARRIVAL, Passes
-from perseid.engines.counters import COUNTERS
 from perseid.engines.disorder.strategy import OF_ALL, OF_KEY, Conservative
 from perseid.errors import EventDataError, UnsupportedError, warn
 from perseid.local.rows import Events
+from perseid.runtime.contract import Passes
+from perseid.runtime.counters import COUNTERS
+from perseid.runtime.watermark import ARRIVAL
 from perseid.spark.arrow import to_arrow, to_spark
 from perseid.spark.input_counts import BY_TYPE, REQUIRED, types_as_text
 from perseid.spark.inputs import (

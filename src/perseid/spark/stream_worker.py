@@ -17,12 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid._version import __version__
-from perseid.engines.contract import Clock, Late, Step
-from perseid.engines.counters import COUNTERS, GAUGES
 from perseid.engines.disorder.strategy import OF_ALL
 from perseid.engines.sequence.schema import MOMENT
-from perseid.engines.state import arrow_stream
 from perseid.lang.printer import print_duration
+from perseid.runtime.contract import StepResult
+from perseid.runtime.counters import COUNTERS, GAUGES
+from perseid.runtime.late_rows import LateReason
+from perseid.runtime.state_codec import arrow_stream
+from perseid.runtime.watermark import Watermark
 from perseid.spark.shards import labels
 from perseid.spark.worker import AHEAD, OURS, TIME, Job, Sent, settle
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
-    from perseid.engines.arrays import Int8Array
+    from perseid.runtime.arrays import Int8Array
 
 SHARD, LABEL, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL, WRONG = (
     OURS + name
@@ -48,10 +50,10 @@ TOLD_ROWS = 1 << 16
 ALIKE = ("pattern", "kind", "op", "revision", "horizon")
 """Columns that mostly have one value in all matches of a call: then it crosses once."""
 WHY_LATE = {
-    Late.BEHIND_WATERMARK: "Its time is at or before the watermark.",
-    Late.OUT_OF_TURN: "It is older than what came of its key before, which order='arrival' rules out.",
-    Late.AFTER_PROMISE: "It was promised that none like it would come any more.",
-    Late.BEHIND_FRONTIER: "It is later than an adaptive stream waits for, though not behind the watermark.",
+    LateReason.BEHIND_WATERMARK: "Its time is at or before the watermark.",
+    LateReason.OUT_OF_ORDER: "It is older than what came of its key before, which order='arrival' rules out.",
+    LateReason.AFTER_PUNCTUATION: "It was promised that none like it would come any more.",
+    LateReason.BEHIND_FRONTIER: "It is later than an adaptive stream waits for, though not behind the watermark.",
 }
 BEHIND_CLOCK = "The source was silent, and time went on by the clock, past its own."
 NO_TIME = "It has no time."
@@ -164,9 +166,9 @@ class StreamJob(Sent):
         done, counters, many, rejected = self._stepped(table, body, now if now > 0 else None, watermark * 1000, share)
         if done.state is not None:
             state.update((done.state, mark, since, reached))
-            if done.wake is not None:
+            if done.next_timer is not None:
                 # Spark calls once the watermark is past the milliseconds that it is told.
-                state.setTimeoutTimestamp(max(-(-done.wake // 1000) - 1, watermark, 1))
+                state.setTimeoutTimestamp(max(-(-done.next_timer // 1000) - 1, watermark, 1))
         elif state.exists:
             state.remove()
         out = self.job.named(done.rows).cast(self.job.schema)
@@ -211,7 +213,7 @@ class StreamJob(Sent):
 
     def _stepped(
         self, table: pa.Table, state: bytes | None, now: int | None, watermark: int, share: int = 0
-    ) -> tuple[Step, Mapping[str, int], list[int], list[pa.Table]]:
+    ) -> tuple[StepResult, Mapping[str, int], list[int], list[pa.Table]]:
         ahead = bad = late = table.slice(0, 0)
         if AHEAD in table.column_names and table[AHEAD].null_count < table.num_rows:
             is_ahead = pc.is_valid(table[AHEAD])
@@ -224,14 +226,14 @@ class StreamJob(Sent):
             if promising:
                 good = pc.and_(good, pc.not_equal(table[CONTROL], NO_PROMISE))
             bad, table = table.filter(pc.invert(good)), table.filter(good)
-        rows = replace(self.job.rows(table), share=share)
+        rows = replace(self.job.rows(table), query_partition=share)
         if promising:
             rows = replace(rows, control=np.asarray(table[CONTROL].combine_chunks()).astype(np.int8))
-        done = self.job.engine.stepped(self.job.plan, rows, state, Clock(None, now, False))
+        done = self.job.engine.run_step(self.job.plan, rows, state, Watermark(None, now, False))
         if len(done.late):
             late = table.take(pa.array(done.late, pa.int64()))
             if self.rejected:
-                late = late.append_column(REASON, _why_late(late, done.why, watermark))
+                late = late.append_column(REASON, _why_late(late, done.late_reasons, watermark))
                 if self.position is not None:
                     late = _told_by(late, self.position)
             late = self.job.once(late)
@@ -289,9 +291,9 @@ def _told_by(late: pa.Table, column: str) -> pa.Table:
 def _why_late(late: pa.Table, why: Int8Array | Sequence[int], watermark: int) -> pa.Array:
     """Why each row is late, in words; the engine takes time that went on by the clock for the watermark."""
     why = np.asarray(why, np.int8)
-    by_clock = (why == Late.BEHIND_WATERMARK) & (late[TIME].to_numpy() > watermark)
-    words = [WHY_LATE.get(code, BEHIND_CLOCK) for code in Late]
-    return pa.array(words, pa.string()).take(pa.array(np.where(by_clock, Late.NOT, why)))
+    by_clock = (why == LateReason.BEHIND_WATERMARK) & (late[TIME].to_numpy() > watermark)
+    words = [WHY_LATE.get(code, BEHIND_CLOCK) for code in LateReason]
+    return pa.array(words, pa.string()).take(pa.array(np.where(by_clock, LateReason.NOT, why)))
 
 
 def is_plain(kind: pa.DataType) -> bool:

@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid._version import __version__
-from perseid.engines.contract import Clock, Engine, Rows
-from perseid.engines.counters import OF_A_BATCH
-from perseid.engines.hashing import identities
 from perseid.errors import VersionMismatchError
 from perseid.local.tables import Column, read_table, type_codes
+from perseid.runtime.contract import Engine
+from perseid.runtime.counters import OF_A_BATCH
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.hashing import identities
+from perseid.runtime.watermark import Watermark
 from perseid.semantics.values import Relation
 from perseid.spark.type_counts import OF_TYPE, count_by_type
 
@@ -119,8 +121,8 @@ class Job(Sent):
             timed = pc.is_valid(table[TIME])
             bad = table.num_rows - int(pc.sum(timed).as_py() or 0)
             table = table.filter(timed) if bad else table
-        rows = replace(self.rows(table), share=share)
-        done = self.engine.stepped(self.plan, rows, None, Clock(ended=True))
+        rows = replace(self.rows(table), query_partition=share)
+        done = self.engine.run_step(self.plan, rows, None, Watermark(ended=True))
         named = self.named(done.rows)
         if not self.counted:
             return named.cast(self.schema)
@@ -137,12 +139,12 @@ class Job(Sent):
         """Rows that are events: one that goes several ways is one event."""
         return table if len(self.keys) <= 1 else table.filter(pc.equal(table[ROUTE], min(self.keys)))
 
-    def by_type(self, rows: Rows, table: pa.Table) -> list[int]:
+    def by_type(self, rows: EventBatch, table: pa.Table) -> list[int]:
         """How many rows there are of each type that is counted."""
         once = None if len(self.keys) <= 1 else np.asarray(_whole(table[ROUTE])) == min(self.keys)
         return count_by_type(rows, self.types, once)
 
-    def rows(self, table: pa.Table) -> Rows:
+    def rows(self, table: pa.Table) -> EventBatch:
         """A shard's table as an engine knows rows."""
         # Read as any table is: moments in UTC whatever the session's zone is, and null where no date can be.
         read = read_table(table)
@@ -156,10 +158,10 @@ class Job(Sent):
             kinds, kind_names = np.zeros(table.num_rows, np.int32), list(self.kind_names)
         else:
             kinds, kind_names = np.asarray(_whole(table[KIND])).astype(np.int32), list(self.kind_names)
-        return Rows(
+        return EventBatch(
             time=np.asarray(_whole(table[TIME])),
-            kinds=kinds,
-            kind_names=kind_names,
+            type_codes=kinds,
+            type_names=kind_names,
             columns=columns,
             keys={
                 route: {there: _whole(read.columns[here]) for there, here in keys} for route, keys in self.keys.items()
@@ -167,12 +169,12 @@ class Job(Sent):
             identity=np.asarray(_whole(table[IDENTITY]))
             if self.identity is None
             else identities([columns[self.identity]], {}),
-            ranks=[read.columns[name] for name in self.ranks],
+            tie_breakers=[read.columns[name] for name in self.ranks],
             route=np.asarray(_whole(table[ROUTE])) if len(self.keys) > 1 else None,
-            decided={}
+            predicate_masks={}
             if hits is None
             else {n: (hits >> bit & 1).astype(bool) for bit, n in enumerate(self.predicates)},
-            made={text: _whole(read.columns[name]) for text, name in self.made.items()},
+            computed_columns={text: _whole(read.columns[name]) for text, name in self.made.items()},
             relations={name: Relation(rows) for name, rows in self.relations.items()},
             dedupe=self.dedupe,
         )

@@ -13,7 +13,7 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import FloatArray, IntArray
+from perseid.runtime.arrays import FloatArray, IntArray
 from perseid.viz.skeletons import Detected, Posed, draw_skeletons
 
 CYCLE = 12

@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import Rows
-from perseid.engines.hashing import identities
 from perseid.engines.uncertain.restrictions import reject_unsupported
 from perseid.engines.uncertain.streams import (
     CHANCE,
@@ -31,6 +29,8 @@ from perseid.errors import UnsupportedError
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.reference.worlds import Chain, Choice, HiddenChain, Possible
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.hashing import identities
 from perseid.semantics import core as c
 from perseid.semantics.events import Event
 from perseid.semantics.hidden import HiddenMarkov, hidden_markov
@@ -58,11 +58,11 @@ class Uncertain:
     """How many steps have readings that no value explains after what was read before; to the oracle they say nothing."""
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> EventBatch:
         return rows_of(self.given)
 
 
-def rows_of(given: Sequence[Row]) -> Rows:
+def rows_of(given: Sequence[Row]) -> EventBatch:
     """Rows as the engine takes them."""
     names = sorted({row["type"] for row in given})
     kinds = {
@@ -73,7 +73,7 @@ def rows_of(given: Sequence[Row]) -> Rows:
     time = np.array([row["time"] for row in given], np.int64)
     own = identities([pa.array(time), columns["k"], columns["v"]], {})
     types = np.array([names.index(row["type"]) for row in given], np.int32)
-    return Rows(time, types, names, columns, {}, own)
+    return EventBatch(time, types, names, columns, {}, own)
 
 
 def askable(pattern: c.CorePattern) -> c.CorePattern:

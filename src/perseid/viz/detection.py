@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from perseid.compile.plan import OPEN_CAP, PatternPlan, Plan
-from perseid.engines.budget import MATCHES_PER_EVENT, STEPS_PER_EVENT, SearchBudget
 from perseid.engines.disorder.plan import DisorderPlan
 from perseid.engines.disorder.slots import slots_in
 from perseid.engines.disorder.strategy import Assemble
@@ -15,6 +14,7 @@ from perseid.engines.sequence.numbered import MATCH_CAP, Numbered
 from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr, print_kind
+from perseid.runtime.search_budget import MATCHES_PER_EVENT, STEPS_PER_EVENT, SearchBudget
 from perseid.semantics import types as t
 from perseid.viz.words import WIDTH
 

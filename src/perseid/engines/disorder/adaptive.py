@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perseid.engines.arrays import Int8Array, IntArray
-from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.disorder.state import BARS, PARTS, Delays, read_state, write_state
 from perseid.engines.sequence.stream import Shard, newest_before, run
+from perseid.runtime.arrays import Int8Array, IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.late_rows import LateReason
+from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
@@ -30,34 +33,34 @@ REMEMBERED = 20_000
 """Events after which each counts half."""
 
 
-def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Watermark) -> StepResult:
     """One call of a shard: what the frontier has made final is told, and moves it."""
     before = read_state(plan, state)
     delays = before.delays or Delays((0,) * BARS)
     strategy: Adaptive = plan.strategy  # type: ignore[assignment]
     owed = _share_beyond(delays, _last_bar(delays, strategy.loss)) * len(rows)
-    judged = _latest(before.horizon, clock.now)
+    judged = _latest(before.horizon, clock.current)
     delays = _measured(delays, rows.time)
     last, frontier = _last_bar(delays, strategy.loss), judged
     if last is not None and delays.newest is not None:
         frontier = _latest(judged, delays.newest - _longest(last) - 1)
     inner = plan.searched(order=plan.strategy.name)
-    asked = clock if clock.ended else Clock(judged, frontier, False)
-    make = partial(Punctual, watermark=clock.now)
+    asked = clock if clock.ended else Watermark(judged, frontier, False)
+    make = partial(Punctual, watermark=clock.current)
     done = run(inner, rows, before.searched, clock=asked, newest=newest_before(inner, clock), make=make).step
     expected = before.owed + owed
     kept = replace(before, searched=done.state, horizon=frontier, delays=delays, owed=expected)
     newest = delays.newest
-    over = clock.ended or newest is None or (clock.now is not None and newest <= clock.now)
+    over = clock.ended or newest is None or (clock.current is not None and newest <= clock.current)
     # How late events come is worth knowing as long as any may come that this shard would wait for.
     written = None if over and done.state is None else write_state(plan, kept)
-    wake = newest if done.state is None else done.wake
+    wake = newest if done.state is None else done.next_timer
     counters = {
         **done.counters,
         "late_expected": int(expected) - int(before.owed),
         "state_bytes": 0 if written is None else len(written),
     }
-    return replace(done, state=written, wake=None if written is None else wake, counters=counters)
+    return replace(done, state=written, next_timer=None if written is None else wake, counters=counters)
 
 
 class Punctual(Shard):
@@ -67,12 +70,12 @@ class Punctual(Shard):
         self.watermark = watermark
         super().__init__(*given)
 
-    def _behind(self, rows: Rows) -> Int8Array:
-        behind, before = np.zeros(len(rows), np.int8), self.clock.before
+    def _behind(self, rows: EventBatch) -> Int8Array:
+        behind, before = np.zeros(len(rows), np.int8), self.clock.previous
         if before is not None and not self.clock.ended:
-            behind[rows.time <= before] = Late.BEHIND_FRONTIER
+            behind[rows.time <= before] = LateReason.BEHIND_FRONTIER
             if self.watermark is not None:
-                behind[rows.time <= self.watermark] = Late.BEHIND_WATERMARK
+                behind[rows.time <= self.watermark] = LateReason.BEHIND_WATERMARK
         return behind
 
 

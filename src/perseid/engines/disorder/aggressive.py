@@ -17,21 +17,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.disorder.changelog import changes, counted, fitted, horizon_of, is_ahead
 from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.state import Kept, read_state, write_state
-from perseid.engines.rows import take_rows
 from perseid.engines.sequence.engine import step as search
 from perseid.engines.sequence.output import joined
 from perseid.engines.sequence.stream import newest_before, run
 from perseid.errors import LimitError, StateError
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch, take_events
+from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
 
 
-def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Watermark) -> StepResult:
     """One call of a shard: rows in, what has to be told and taken back out, and what has to be kept."""
     before = read_state(plan, state)
     schema = without_changes(plan.schema)
@@ -42,8 +43,8 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
     horizon = horizon_of(before.horizon, rows, sure.late, clock)
     guessed = schema.empty_table()
     if sure.state is not None and is_ahead(horizon, clock):
-        none = take_rows(rows, np.zeros(0, np.int64))
-        ahead = Clock(clock.now, horizon, False)
+        none = take_events(rows, np.zeros(0, np.int64))
+        ahead = Watermark(clock.current, horizon, False)
         if ran is None:
             guessed = search(inner, none, sure.state, ahead).rows
         else:

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perseid.compile import program as p
-from perseid.engines.arrays import BoolArray, IntArray
-from perseid.engines.budget import SearchBudget
-from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.disorder import assembly as a
 from perseid.engines.disorder.slots import slots_in, steps_of, word_of
 from perseid.engines.disorder.state import read_state, write_state
@@ -27,19 +24,26 @@ from perseid.engines.sequence.output import Found
 from perseid.engines.sequence.raw import Raw
 from perseid.engines.sequence.run import evaluator, gather, make_space, plain
 from perseid.engines.sequence.stream import Placed, Shard, chosen_of, negated_bits, newest_before, run
-from perseid.engines.space import lay_out
 from perseid.errors import SearchBudgetError
+from perseid.runtime.arena import allocate
+from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.search_budget import SearchBudget
+from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
     from perseid.engines.sequence.stream import Given
 
 
-def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call of a shard: rows in, matches that have become certain out, and what has to be kept."""
     inner = plan.searched(order=plan.strategy.name)
     before = read_state(plan, state)
-    done = run(inner, rows, before.searched, clock=clock, newest=newest_before(inner, clock), make=Assembling).step
+    done = run(
+        inner, rows, before.searched, clock=watermark, newest=newest_before(inner, watermark), make=Assembling
+    ).step
     written = write_state(plan, replace(before, searched=done.state))
     counters = {**done.counters, "state_bytes": 0 if written is None else len(written)}
     return replace(done, state=written, counters=counters)
@@ -64,7 +68,7 @@ class Assembling(Shard):
         known = name in self.kept.opens
         came_before = placed.order < self.old if known else np.zeros(len(placed.order), bool)
         since = y.NONE if not known or self.kept.horizon is None else self.kept.horizon
-        now = y.FOREVER if self.clock.ended else y.NONE if self.clock.now is None else self.clock.now
+        now = y.FOREVER if self.clock.ended else y.NONE if self.clock.current is None else self.clock.current
         times = Times(since, self._told(since) if known else since, self._due(now), now, self.early)
         found = assembled(numbered, batch, placed, came_before, times, self.plan.budget)
         raw, self.moments[numbered.pattern.name], arrays = found
@@ -236,7 +240,7 @@ def work_space(
     # Only what lies before the links is read before it is written.
     work = np.empty(a.ASSEMBLY_HEAD + sum(size for _, _, size in parts), np.int64)
     work[: a.ASSEMBLY_HEAD] = 0
-    lay_out(work, a.ASSEMBLY_HEAD, parts)
+    allocate(work, a.ASSEMBLY_HEAD, parts)
     bound = numbered.pattern.facts.bound
     assert bound is not None
     work[a.H_SLOTS], work[a.H_WINDOW], work[a.H_FREE] = slots, bound, -1

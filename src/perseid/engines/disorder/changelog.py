@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Clock, Rows
 from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.engines.sequence.output import cast_column, joined
 from perseid.engines.sequence.schema import MOMENT
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 
 _NAMED_BY = (*NAMED_BY, "end")
@@ -62,18 +63,20 @@ def fitted(told: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def horizon_of(before: int | None, rows: Rows, late: IntArray | Sequence[int], clock: Clock) -> int | None:
+def horizon_of(
+    before: int | None, rows: EventBatch, late: IntArray | Sequence[int], watermark: Watermark
+) -> int | None:
     """Up to when what has come is taken for all there is: the newest event that was accepted, or the watermark."""
-    if clock.ended:
+    if watermark.ended:
         return None
     times = rows.time if not len(late) else np.delete(rows.time, np.asarray(late, np.int64))
-    known = [time for time in (before, clock.now) if time is not None]
+    known = [time for time in (before, watermark.current) if time is not None]
     return max([*known, *([int(times.max())] if len(times) else [])], default=None)
 
 
-def is_ahead(horizon: int | None, clock: Clock) -> bool:
+def is_ahead(horizon: int | None, watermark: Watermark) -> bool:
     """Was something taken for all there is that the watermark has not passed?"""
-    return horizon is not None and (clock.now is None or horizon > clock.now)
+    return horizon is not None and (watermark.current is None or horizon > watermark.current)
 
 
 def counted(out: pa.Table) -> dict[str, int]:

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perseid.engines.arrays import BoolArray, Int8Array, IntArray
-from perseid.engines.contract import Clock, Late, Rows, Step
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.disorder.strategy import OF_ALL, OF_KEY
-from perseid.engines.order import arrange
-from perseid.engines.rows import join_rows, take_rows, whole
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence import state as events
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.stream import Shard, newest_before, next_wake, run
+from perseid.runtime.arrays import BoolArray, Int8Array, IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch, concat_batches, flatten_column, take_events
+from perseid.runtime.event_order import arrange
+from perseid.runtime.late_rows import LateReason
+from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
@@ -41,23 +43,23 @@ class Promises:
     names: Sequence[str]
     """The types, or sources, that have to be promised before a key is complete; none: only promises about everything."""
     source: str | None
-    of_keys: Rows
+    of_keys: EventBatch
     everywhere: Mapping[str, int]
     """By name: what was promised about every key; the empty name stands for all of them."""
 
-    def codes(self, rows: Rows) -> IntArray:
+    def codes(self, rows: EventBatch) -> IntArray:
         """The number of each row's name; -1 for null, -2 for one that nobody waits for."""
         places = {name: i for i, name in enumerate(self.names)}
         if self.source is None:
-            by_kind = [places.get(name, -2) for name in rows.kind_names]
-            codes: IntArray = np.array([*by_kind, -1], np.int64)[rows.kinds]
+            by_kind = [places.get(name, -2) for name in rows.type_names]
+            codes: IntArray = np.array([*by_kind, -1], np.int64)[rows.type_codes]
             return codes
-        found = whole(rows.columns[self.source]).to_pylist()
+        found = flatten_column(rows.columns[self.source]).to_pylist()
         return np.array([-1 if name is None else places.get(str(name), -2) for name in found], np.int64)
 
-    def reach(self, rows: Rows) -> tuple[IntArray, IntArray]:
+    def reach(self, rows: EventBatch) -> tuple[IntArray, IntArray]:
         """By row: up to when its key is complete, and up to when none of its own name may come."""
-        both = join_rows(self.of_keys, rows)
+        both = concat_batches(self.of_keys, rows)
         (keys,) = both.keys.values()
         arrangement = arrange([comparable(key) for key in keys.values()], both.time, [], None)
         partition = np.empty(len(both), np.int64)
@@ -77,7 +79,7 @@ class Promises:
         # Of a row without a name, or whose name nobody waits for, only promises about everything say something.
         return least[partition[promised:]], upto[partition[promised:], np.where(own < 0, len(self.names), own)]
 
-    def with_more(self, rows: Rows, now: int) -> Promises:
+    def with_more(self, rows: EventBatch, now: int) -> Promises:
         """With promises that came; without those that the watermark has passed, or that others go beyond."""
         everywhere = {name: time for name, time in self.everywhere.items() if time > now}
         codes, control, rows = self.codes(rows), rows.control, replace(rows, control=None)
@@ -87,10 +89,12 @@ class Promises:
             if newest > now:
                 everywhere[name] = max(everywhere.get(name, NONE), newest)
         chosen = np.flatnonzero((control == OF_KEY) & (rows.time > now) & (codes > -2))
-        both = join_rows(take_rows(self.of_keys, np.flatnonzero(self.of_keys.time > now)), take_rows(rows, chosen))
-        return replace(self, of_keys=take_rows(both, self._newest(both)), everywhere=everywhere)
+        both = concat_batches(
+            take_events(self.of_keys, np.flatnonzero(self.of_keys.time > now)), take_events(rows, chosen)
+        )
+        return replace(self, of_keys=take_events(both, self._newest(both)), everywhere=everywhere)
 
-    def _newest(self, rows: Rows) -> IntArray:
+    def _newest(self, rows: EventBatch) -> IntArray:
         """Of each key and name the newest promise."""
         (keys,) = rows.keys.values()
         arrangement = arrange([comparable(key) for key in keys.values()], rows.time, [], None)
@@ -100,21 +104,21 @@ class Promises:
         return np.sort(arrangement.order[::-1][last])
 
 
-def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call of a shard: rows and promises in, what has become final out."""
     inner = plan.searched(order=plan.strategy.name)
     before = read_state(plan, state)
     control = np.zeros(len(rows), np.int8) if rows.control is None else rows.control
     came, given = np.flatnonzero(control == 0), np.flatnonzero(control != 0)
-    promised = take_rows(replace(rows, control=control), given)
-    here = replace(take_rows(rows, came) if len(given) else rows, control=None)
+    promised = take_events(replace(rows, control=control), given)
+    here = replace(take_events(rows, came) if len(given) else rows, control=None)
     known = _known(plan, before.promised, before.everywhere, here)
-    now = NONE if clock.now is None else clock.now
+    now = NONE if watermark.current is None else watermark.current
     more = known.with_more(promised, now)
     make = partial(Promised, known=known, promised=more, moved=len(promised) > 0)
-    done = run(inner, here, before.searched, clock=clock, newest=newest_before(inner, clock), make=make).step
-    kept, wakes = replace(before, searched=done.state), [] if done.wake is None else [done.wake]
-    if clock.ended:
+    done = run(inner, here, before.searched, clock=watermark, newest=newest_before(inner, watermark), make=make).step
+    kept, wakes = replace(before, searched=done.state), [] if done.next_timer is None else [done.next_timer]
+    if watermark.ended:
         kept = replace(kept, promised=None, everywhere={})
     else:
         size, body = len(more.of_keys), None
@@ -129,13 +133,13 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
         "promises": len(promised),
         "state_bytes": 0 if written is None else len(written),
     }
-    wake = next_wake(wakes, clock.now) if written is not None else None
-    return replace(done, state=written, wake=wake, counters=counters, late=came[np.asarray(done.late, np.int64)])
+    wake = next_wake(wakes, watermark.current) if written is not None else None
+    return replace(done, state=written, next_timer=wake, counters=counters, late=came[np.asarray(done.late, np.int64)])
 
 
-def _known(plan: DisorderPlan, state: bytes | None, everywhere: Mapping[str, int], shape: Rows) -> Promises:
+def _known(plan: DisorderPlan, state: bytes | None, everywhere: Mapping[str, int], shape: EventBatch) -> Promises:
     strategy: Conservative = plan.strategy  # type: ignore[assignment]
-    none = take_rows(shape, np.zeros(0, np.int64))
+    none = take_events(shape, np.zeros(0, np.int64))
     rows = none if state is None else events.read_state(plan.plan, none, state, plan.shards, strategy.name).rows
     names = strategy.sources if strategy.source is not None else plan.plan.event_types or ()
     return Promises(names, strategy.source, rows, everywhere)
@@ -148,23 +152,23 @@ class Promised(Shard):
         self,
         plan: SequencePlan,
         kept: events.Kept,
-        rows: Rows,
-        clock: Clock,
-        fed: Rows | None = None,
+        rows: EventBatch,
+        watermark: Watermark,
+        fed: EventBatch | None = None,
         *,
         known: Promises,
         promised: Promises,
         moved: bool,
     ) -> None:
         self.known_before, self.promised = known, promised
-        super().__init__(plan, kept, rows, clock, fed)
+        super().__init__(plan, kept, rows, watermark, fed)
         self.idle = self.idle and not moved
 
-    def _behind(self, rows: Rows) -> Int8Array:
+    def _behind(self, rows: EventBatch) -> Int8Array:
         """What came with a promise may have come before it: only those that were known are held against a row."""
         _, own = self.known_before.reach(rows)
         behind = super()._behind(rows)
-        behind[(behind == Late.NOT) & (rows.time <= own)] = Late.AFTER_PROMISE
+        behind[(behind == LateReason.NOT) & (rows.time <= own)] = LateReason.AFTER_PUNCTUATION
         return behind
 
     @cached_property

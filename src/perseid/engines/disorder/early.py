@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.disorder.assemble import Assembling
 from perseid.engines.disorder.assembly import TAKEN_BACK
 from perseid.engines.disorder.changelog import counted, horizon_of, is_ahead, marked
@@ -23,6 +21,10 @@ from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence.output import joined
 from perseid.engines.sequence.stream import newest_before, run
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
@@ -32,7 +34,7 @@ TOLD, RETRACTED = 1, 2
 """The revisions a match can have."""
 
 
-def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call of a shard: rows in, what has to be told and taken back out, and what has to be kept."""
     before = read_state(plan, state)
     inner = plan.searched(schema=without_changes(plan.schema), order=plan.strategy.name)
@@ -42,15 +44,15 @@ def advance(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -
         shards.append(Telling(before.horizon, *given))
         return shards[0]
 
-    ran = run(inner, rows, before.searched, clock=clock, newest=newest_before(inner, clock), make=make)
-    horizon = horizon_of(before.horizon, rows, ran.step.late, clock)
+    ran = run(inner, rows, before.searched, clock=watermark, newest=newest_before(inner, watermark), make=make)
+    horizon = horizon_of(before.horizon, rows, ran.step.late, watermark)
     parts = (part for name, table in ran.tables.items() for part in _changes(table, shards[0].moments.get(name)))
     out = joined((marked(part, op, revision, horizon, plan.schema) for part, op, revision in parts), plan.schema)
-    ahead = is_ahead(horizon, clock)
+    ahead = is_ahead(horizon, watermark)
     written = write_state(plan, replace(before, searched=ran.step.state, horizon=horizon), ahead=ahead)
-    wake = horizon if ran.step.wake is None and ahead else ran.step.wake
+    wake = horizon if ran.step.next_timer is None and ahead else ran.step.next_timer
     counters = {**ran.step.counters, **counted(out), "state_bytes": 0 if written is None else len(written)}
-    return replace(ran.step, rows=out, state=written, wake=wake, counters=counters)
+    return replace(ran.step, rows=out, state=written, next_timer=wake, counters=counters)
 
 
 class Telling(Assembling):

@@ -8,10 +8,12 @@ from __future__ import annotations
 from functools import partial
 from importlib import import_module
 
-from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.disorder.plan import DisorderPlan, make_plan
 from perseid.engines.disorder.state import ENGINE
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Conservative, Early, Strategy
+from perseid.runtime.contract import Engine, StateReport, StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 
 
 def report(state: bytes) -> StateReport:
@@ -21,9 +23,11 @@ def report(state: bytes) -> StateReport:
     return reported(state)
 
 
-def step(plan: DisorderPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def step(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One shard's rows by the plan's strategy, whose module is of its name; what is compiled is imported where it runs."""
-    done: Step = import_module(f"perseid.engines.disorder.{plan.strategy.name}").advance(plan, rows, state, clock)
+    done: StepResult = import_module(f"perseid.engines.disorder.{plan.strategy.name}").advance(
+        plan, rows, state, watermark
+    )
     return done
 
 
@@ -33,7 +37,7 @@ def _engine(strategy: Strategy) -> Engine:
         plan=partial(make_plan, strategy=strategy),
         step=step,
         report=report,
-        keeps=ENGINE,
+        state_format=ENGINE,
         retracts=strategy.retracts,
         guide="docs/guides/out-of-order.md",
         example="examples/goods_through_gates.py",

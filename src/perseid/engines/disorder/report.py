@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perseid.engines.contract import StateReport
 from perseid.engines.disorder.state import open_state
 from perseid.engines.sequence.report import report as searched
+from perseid.runtime.contract import StateReport
 
 
 def report(state: bytes) -> StateReport:

@@ -10,8 +10,16 @@ import pyarrow as pa
 
 from perseid.engines.disorder.schema import NAMED_BY
 from perseid.engines.sequence.state import repeats
-from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
+from perseid.runtime.state_codec import (
+    GO_BACK,
+    DecodedState,
+    check_owner,
+    check_shards,
+    decode_state,
+    encode_state,
+    is_time,
+)
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
@@ -77,7 +85,7 @@ def write_state(plan: DisorderPlan, kept: Kept, *, ahead: bool = False) -> bytes
     if kept.everywhere:
         facts["everywhere"] = dict(kept.everywhere)
     body = pa.record_batch([pa.array([kept.searched, kept.promised], pa.large_binary())], names=["state"])
-    return seal(facts, (body, *([] if told is None else told.combine_chunks().to_batches())))
+    return encode_state(facts, (body, *([] if told is None else told.combine_chunks().to_batches())))
 
 
 def read_state(plan: DisorderPlan, state: bytes | None) -> Kept:
@@ -106,9 +114,9 @@ def read_state(plan: DisorderPlan, state: bytes | None) -> Kept:
     )
 
 
-def open_state(state: bytes) -> Sealed:
+def open_state(state: bytes) -> DecodedState:
     """A state of this engine's, whatever strategy it is of."""
-    sealed = unseal(state)
+    sealed = decode_state(state)
     check_owner(sealed, ENGINE, (VERSION,))
     if not (_facts(sealed.facts) and _tables(sealed.tables) and _parts(sealed.facts, sealed.tables)):
         raise StateError("The state is not what one of a stream that is out of order should be.")

@@ -13,11 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
-from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.construction import nodes_by_side
 from perseid.engines.joins.entries import Entries, EntryNumbers
 from perseid.engines.joins.graph import Row
+from perseid.runtime.arrays import BoolArray, IntArray
 
 
 class FoundRows(Protocol):

@@ -13,12 +13,12 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import IntArray
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.joiner import Bindings
 from perseid.engines.joins.layout import MAX_SLOTS
 from perseid.engines.joins.plan import CHAINS, FOUND, NODES, TEXTS
 from perseid.errors import LimitError
+from perseid.runtime.arrays import IntArray
 
 _HEIGHT_BITS = 7
 assert MAX_SLOTS < 1 << _HEIGHT_BITS

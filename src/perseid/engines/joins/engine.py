@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import Int32Array, IntArray
-from perseid.engines.contract import Clock, Engine, Prepared, Rows, StateReport, Step
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.plan import BODIES, JoinsPlan, make_plan
 from perseid.engines.trees.engine import BODY, STREAM
 from perseid.engines.trees.formats import lots
+from perseid.runtime.arrays import Int32Array, IntArray
+from perseid.runtime.contract import Engine, Prepared, StateReport, StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.joins.reading import ChainReader
@@ -53,21 +55,21 @@ def prepare(plan: JoinsPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepar
         there, made = as_columns(bindings, keys, count)
         if plan.results:
             made[BODIES] = lot.bodies.take(pa.array(there)).cast(plan.found[BODIES])
-        yield Prepared(there + lot.first, made, [one.later(lot.first) for one in lot.explained(refused)])
+        yield Prepared(there + lot.first, made, [one.shifted(lot.first) for one in lot.explained(refused)])
 
 
-def step(plan: JoinsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def step(plan: JoinsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call of a share: files and documents in, notifications out, and what has to be kept."""
     from perseid.engines.joins.shard import put_back, shard_of
 
-    shard = shard_of(plan, rows.share, state)
+    shard = shard_of(plan, rows.query_partition, state)
     names, documents = _received(plan, rows)
-    done = shard.step(names, documents, clock)
-    put_back(plan, rows.share, shard)
+    done = shard.step(names, documents, watermark)
+    put_back(plan, rows.query_partition, shard)
     return done
 
 
-def _received(plan: JoinsPlan, rows: Rows) -> tuple[list[str], pa.Table]:
+def _received(plan: JoinsPlan, rows: EventBatch) -> tuple[list[str], pa.Table]:
     """The files that are news, and the documents."""
     from perseid.engines.joins.state import EPOCH, IDENTITY, TIME, kept_schema
 
@@ -98,8 +100,8 @@ JOINS = Engine(
     step=step,
     prepare=prepare,
     report=report,
-    asks="subscriptions",
-    kinds=("match",),
+    query_kind="subscriptions",
+    row_kinds=("match",),
     guide="docs/guides/subscriptions.md",
     example="examples/news_watch.py",
 )

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.arrays import BoolArray, Int32Array, IntArray
 from perseid.engines.joins.graph import Row
 from perseid.engines.joins.values import extended
+from perseid.runtime.arrays import BoolArray, Int32Array, IntArray
 
 T = TypeVar("T")
 EntryNumbers: TypeAlias = IntArray | Int32Array

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perseid.engines.arrays import FloatArray, Int8Array, Int32Array, IntArray
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Alternatives
 from perseid.engines.joins.entries import Entries
@@ -21,6 +20,7 @@ from perseid.engines.joins.layout import Index
 from perseid.engines.joins.values import Values
 from perseid.errors import LimitError
 from perseid.lang.tree_patterns import Constant
+from perseid.runtime.arrays import FloatArray, Int8Array, Int32Array, IntArray
 
 ENDLESS = 1 << 62
 """The window of those that have none."""

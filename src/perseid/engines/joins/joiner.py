@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perseid.engines.arrays import IntArray
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
 from perseid.engines.joins.graph import Row
@@ -28,6 +27,7 @@ from perseid.engines.joins.layout import (
 )
 from perseid.engines.joins.values import extended, roomy
 from perseid.errors import LimitError
+from perseid.runtime.arrays import IntArray
 
 FEW = 1_024
 """Documents that are worth letting go of."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
-from perseid.engines.arrays import ByteArray, FloatArray, Int32Array, IntArray
-from perseid.engines.jit import typed, words
 from perseid.engines.joins.graph import Kind
+from perseid.runtime.arrays import ByteArray, FloatArray, Int32Array, IntArray
+from perseid.runtime.jit import typed, words
 
 Ints: TypeAlias = IntArray
 """A flat array of int64."""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perseid.engines.arrays import ByteArray, IntArray
 from perseid.engines.joins.kernel import find, put, put_again
 from perseid.engines.joins.layout import Bytes, Ints, Keys, Places, entry, size_for
+from perseid.runtime.arrays import ByteArray, IntArray
 
 
 @entry

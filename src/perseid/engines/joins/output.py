@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import IntArray
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
 from perseid.engines.joins.construction import Maker, constructed, nodes_by_side
@@ -17,6 +16,7 @@ from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, require_expandable
 from perseid.engines.joins.plan import BODIES, VALUES, JoinsPlan
 from perseid.engines.joins.state import EPOCH, given_columns
+from perseid.runtime.arrays import IntArray
 
 
 class Told:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.contract import WATERMARK
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.table import SCHEMA, chains_in, chains_of, read_file
-from perseid.engines.state import arrow_stream
 from perseid.engines.trees.formats import XML
+from perseid.runtime.state_codec import arrow_stream
+from perseid.runtime.watermark import WATERMARK
 
 DEFAULT_SHARES = 4
 CHAINS, TEXTS, NODES, BODIES = "_chains", "_texts", "_nodes", "_body"

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Unread
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.joiner import Bindings
 from perseid.engines.trees.match_layout import O_LEVEL, O_ORDINAL, O_PATTERN
 from perseid.engines.trees.reader import Findings, Reader
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.contract import BadRecord
 
 
 class ChainReader:
@@ -32,7 +32,7 @@ class ChainReader:
                 [chains[number].tree for number in own], namespaces, trusted, inner_texts=False
             )
 
-    def read(self, bodies: pa.Array, streams: Sequence[str]) -> tuple[Bindings, tuple[Unread, ...]]:
+    def read(self, bodies: pa.Array, streams: Sequence[str]) -> tuple[Bindings, tuple[BadRecord, ...]]:
         """A column of documents, each of a stream; and those that cannot be read."""
         parts, refused = [], []
         for stream, reader in self._readers.items():

@@ -11,7 +11,6 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from perseid.engines.arrays import IntArray
 from perseid.engines.joins.alternatives import same_order
 from perseid.engines.joins.graph import Chain, Row, rows_of
 from perseid.engines.joins.index import ENDLESS, Subscriptions
@@ -19,6 +18,7 @@ from perseid.lang.tree_patterns import Constant
 from perseid.lang.xscl import parse_subscription
 from perseid.lang.xscl_parts import Cutter
 from perseid.lang.xscl_shapes import place_of, shaped
+from perseid.runtime.arrays import IntArray
 from perseid.semantics.subscriptions import normal_forms
 
 T = TypeVar("T")

@@ -13,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.arrays import BoolArray, Int8Array, IntArray
-from perseid.engines.contract import ARRIVAL, Clock, Late, Step
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.construction import Maker
 from perseid.engines.joins.documents import as_bindings, keys_of, known_only
@@ -26,6 +24,10 @@ from perseid.engines.joins.register import Register, Share
 from perseid.engines.joins.state import EPOCH, TIME, Kept, nothing, read_state, write_state
 from perseid.engines.joins.values import Values
 from perseid.errors import LimitError
+from perseid.runtime.arrays import BoolArray, Int8Array, IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.late_rows import LateReason
+from perseid.runtime.watermark import ARRIVAL, Watermark
 
 PART = 4_096
 """Documents that are joined before their results are made: so many fit into memory with all they are due."""
@@ -97,17 +99,17 @@ class Shard:
         self.given_up = False
         """Documents were let go of that windows still reach."""
 
-    def step(self, names: Sequence[str], documents: pa.Table, clock: Clock) -> Step:
+    def step(self, names: Sequence[str], documents: pa.Table, clock: Watermark) -> StepResult:
         """New files, then new documents, then what can be told by now."""
         if self.held.take(sorted(names)):
             self.joiner.changed()
-        now = clock.now if self.horizon is None or clock.ended else max(self.horizon, clock.now or self.horizon)
+        now = clock.current if self.horizon is None or clock.ended else max(self.horizon, clock.current or self.horizon)
         times = np.asarray(documents[TIME])
         why = self._behind(times, None if clock.ended else now)
         late = np.flatnonzero(why)
-        self._wait(documents, np.flatnonzero(why == Late.NOT))
+        self._wait(documents, np.flatnonzero(why == LateReason.NOT))
         if self.plan.order == ARRIVAL:
-            come = [*times[why == Late.NOT].tolist(), *([] if self.newest is None else [self.newest])]
+            come = [*times[why == LateReason.NOT].tolist(), *([] if self.newest is None else [self.newest])]
             self.newest = max(come, default=None)
         told = Told(self.plan, self.held.index, self.held.since, self.held.maker)
         for part in self._ready(now, clock.ended):
@@ -122,14 +124,14 @@ class Shard:
             "kept_events": self.joined.num_rows + self.waiting.num_rows,
             "state_bytes": 0 if self.written is None else len(self.written),
         }  # fmt: skip
-        return Step(told.table(), self.written, self._wake(), counters, late, why[late])
+        return StepResult(told.table(), self.written, self._wake(), counters, late, why[late])
 
     def _behind(self, times: IntArray, now: int | None) -> Int8Array:
         why = np.zeros(len(times), np.int8)
         if now is not None:
-            why[times <= now] = Late.BEHIND_WATERMARK
+            why[times <= now] = LateReason.BEHIND_WATERMARK
         if self.newest is not None:
-            why[times < self.newest] = Late.OUT_OF_TURN
+            why[times < self.newest] = LateReason.OUT_OF_ORDER
         return why
 
     def _wait(self, documents: pa.Table, accepted: IntArray) -> None:

@@ -14,13 +14,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import ARRIVAL, StateReport
 from perseid.engines.joins.documents import heights_of
 from perseid.engines.joins.plan import BODIES, CHAINS, FOUND, NODES, TEXTS, JoinsPlan
 from perseid.engines.joins.register import have_alternatives
-from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, shown, unseal
 from perseid.errors import LimitError, StateError
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.contract import StateReport
+from perseid.runtime.state_codec import (
+    GO_BACK,
+    DecodedState,
+    check_owner,
+    check_shards,
+    decode_state,
+    encode_state,
+    format_fact,
+    is_time,
+)
+from perseid.runtime.watermark import ARRIVAL
 from perseid.semantics import values as v
 
 NAME, VERSION = "joins", 2
@@ -84,19 +94,19 @@ def write_state(plan: JoinsPlan, kept: Kept) -> bytes | None:
             "The texts of documents that are kept have more than two gigabytes in one share.",
             hint="Use more shares of what is asked, shorter windows, or a smaller max_state.",
         )
-    return seal(facts, (batches[0],))
+    return encode_state(facts, (batches[0],))
 
 
-def open_state(state: bytes) -> Sealed:
+def open_state(state: bytes) -> DecodedState:
     """Whatever is not what this engine writes is a StateError: a checkpoint may be anybody's."""
-    sealed = unseal(state)
+    sealed = decode_state(state)
     check_owner(sealed, NAME, (SPLIT_ALTERNATIVES_VERSION, VERSION))
     if not _is_sound(sealed):
         raise StateError("The state is not what one of subscriptions should be.")
     return sealed
 
 
-def _is_sound(sealed: Sealed) -> bool:
+def _is_sound(sealed: DecodedState) -> bool:
     facts, tables = sealed.facts, sealed.tables
     files, joined = facts.get("files"), facts.get("joined")
     if not (isinstance(files, list) and all(isinstance(one, str) for one in files) and type(joined) is int):
@@ -157,7 +167,7 @@ def read_state(plan: JoinsPlan, state: bytes | None) -> Kept:
     ):
         if there != here:
             raise StateError(
-                f"The {what} of the checkpoint's query is not that of this one: {shown(there)}, and here {shown(here)}.",
+                f"The {what} of the checkpoint's query is not that of this one: {format_fact(there)}, and here {format_fact(here)}.",
                 hint=f"Subscriptions that come and go are kept in ps.subscription_table(…). {GO_BACK}",
             )
     _check_alternatives(plan, sealed)
@@ -172,7 +182,7 @@ def read_state(plan: JoinsPlan, state: bytes | None) -> Kept:
     return Kept(facts["horizon"], tuple(facts["files"]), *parts, newest)
 
 
-def _check_alternatives(plan: JoinsPlan, sealed: Sealed) -> None:
+def _check_alternatives(plan: JoinsPlan, sealed: DecodedState) -> None:
     """Reject a state without the bindings of alternatives that now run in the share of the first one.
 
     Every share rejects it, also one without OR: the share of the first alternative may have no state at all.
@@ -222,7 +232,7 @@ def report(state: bytes) -> StateReport:
         shards=shards if type(shards) is int else 0,
         horizon=facts["horizon"],
         events=table.num_rows,
-        waiting=table.num_rows - facts["joined"],
+        buffered=table.num_rows - facts["joined"],
         oldest=min(times, default=None),
         open={},
         keys={},

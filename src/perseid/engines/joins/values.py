@@ -9,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.joins.needles import Needles
 from perseid.lang.tree_patterns import Constant
+from perseid.runtime.arrays import FloatArray, IntArray
 from perseid.semantics.trees import number_of
 
 T = TypeVar("T", bound=np.generic)

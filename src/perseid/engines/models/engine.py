@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.models.plan import ModelsPlan, make_plan
+from perseid.runtime.contract import Engine, StateReport, StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 from perseid.semantics.rules import Rules
 
 if TYPE_CHECKING:
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
     from perseid.engines.models.reacting import ReactingPlan
 
 
-def step(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def step(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """What patterns find in what the changes of a shard bring."""
     from perseid.engines.models.shard import advance
 
-    return advance(plan, rows, state, clock)
+    return advance(plan, rows, state, watermark)
 
 
 def rules_plan(rules: Rules, types: Mapping[str, pa.DataType], **words: Any) -> ReactingPlan:
@@ -29,11 +31,11 @@ def rules_plan(rules: Rules, types: Mapping[str, pa.DataType], **words: Any) -> 
     return make_rules_plan(rules, types, **words)
 
 
-def rules_step(plan: ReactingPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def rules_step(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """What rules do about the changes of a shard."""
     from perseid.engines.models.reacting import react
 
-    return react(plan, rows, state, clock)
+    return react(plan, rows, state, watermark)
 
 
 def report(state: bytes) -> StateReport:
@@ -48,7 +50,7 @@ MODELS = Engine(
     plan=make_plan,
     step=step,
     report=report,
-    asks="models",
+    query_kind="models",
     guide="docs/guides/models.md",
     example="examples/cyber_physical.py",
 )
@@ -57,9 +59,9 @@ RULES = Engine(
     plan=rules_plan,
     step=rules_step,
     report=report,
-    asks="rules",
-    keeps="models",
-    kinds=("appeared", "updated", "disappeared", "fired", "changed", "refused", "asked", "emitted"),
+    query_kind="rules",
+    state_format="models",
+    row_kinds=("appeared", "updated", "disappeared", "fired", "changed", "refused", "asked", "emitted"),
     guide="docs/guides/models.md",
     example="examples/cyber_physical.py",
 )

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.models.events import PLACE, TIME, TYPE, arrow_of_column
 from perseid.engines.models.frames import FrameQueries
 from perseid.engines.models.sheets import Block, FrameColumns, Slot
 from perseid.engines.models.vectors import Vector
+from perseid.runtime.arrays import BoolArray, IntArray
 from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.model_steps import Watched, event_columns, query_event
 from perseid.semantics.values import Value

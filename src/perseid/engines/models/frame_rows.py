@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.codes import one_chunk
 from perseid.engines.models.frames import FrameQueries
 from perseid.engines.models.sheets import Column, NoArrays
 from perseid.engines.models.vectors import BOOLEAN, DOUBLE, INTEGER, KINDS, Vector
-from perseid.engines.order import arrange
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.event_order import arrange
+from perseid.runtime.key_encoding import one_chunk
 from perseid.semantics import types as t
 from perseid.semantics.graphs import Change, Element
 from perseid.semantics.model_queries import Queries

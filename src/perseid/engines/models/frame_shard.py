@@ -11,9 +11,6 @@ from collections import Counter, OrderedDict
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, IntArray
-from perseid.engines.codes import one_chunk
-from perseid.engines.contract import Clock, Rows
 from perseid.engines.models.events import EventRows
 from perseid.engines.models.frame_events import event_table, happened, ranks_of
 from perseid.engines.models.frame_rows import ArrangedFrames, require_fitting
@@ -22,15 +19,25 @@ from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import Asked, ModelsPlan
 from perseid.engines.models.sheets import FrameColumns, NoArrays
 from perseid.engines.models.state import Kept, frame_schema
+from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.key_encoding import one_chunk
+from perseid.runtime.watermark import Watermark
 
 
 def brought_by_frames(
-    plan: ModelsPlan, rows: Rows, timely: IntArray, kept: Kept, clock: Clock, counted: Counter[str]
+    plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Kept, watermark: Watermark, counted: Counter[str]
 ) -> list[pa.Table]:
     """The events of frames whose time has come, for each group of patterns."""
     frames = _with_new(plan, rows, timely, kept)
     time, seen = (one_chunk(frames[name]).to_numpy(zero_copy_only=False) for name in ("time", "seen"))
-    due = np.ones(len(time), bool) if clock.ended else seen if clock.now is None else seen | (time <= clock.now)
+    due = (
+        np.ones(len(time), bool)
+        if watermark.ended
+        else seen
+        if watermark.current is None
+        else seen | (time <= watermark.current)
+    )
     work = _Work(plan, frames if due.all() else frames.filter(pa.array(due)), time[due], seen[due])
     answered = _answered(plan)
     told = [None if one is None else work.at_once(group, one) for group, one in zip(plan.asked, answered, strict=True)]
@@ -44,7 +51,7 @@ def brought_by_frames(
     return [next(rest) if table is None else table for table in told]
 
 
-def _with_new(plan: ModelsPlan, rows: Rows, timely: IntArray, kept: Kept) -> pa.Table:
+def _with_new(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Kept) -> pa.Table:
     """Frames that are kept, and those of a call after them."""
     assert plan.frames is not None
     schema = frame_schema(plan)

@@ -13,8 +13,6 @@ from functools import cached_property
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.budget import DEFAULT_BUDGET, SearchBudget
-from perseid.engines.contract import Clock, Rows, Step
 from perseid.engines.models.deeds import Deeds, deeds_schema
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ModelsPlan, make_plan
@@ -27,6 +25,10 @@ from perseid.engines.sequence.columns import arrow_type
 from perseid.engines.sequence.schema import arrow_of
 from perseid.errors import UnsupportedError
 from perseid.lang import rules as r
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 from perseid.semantics.model_queries import ANode
 from perseid.semantics.model_rules import CHANGES, ROUNDS, Reacting
@@ -124,7 +126,7 @@ class Running(Kept):
     watches: dict[Key, PatternWatch] = field(default_factory=dict)
 
 
-def react(plan: ReactingPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def react(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call of a shard."""
     kept = _running(plan, state)
     for watch in kept.watches.values():
@@ -133,19 +135,19 @@ def react(plan: ReactingPlan, rows: Rows, state: bytes | None, clock: Clock) -> 
     accept(plan, rows, timely, kept)
     counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0, capped=-_capped(kept))
     deeds = Deeds(plan.schema, [plan.types[name] for name in plan.key], plan.element)
-    for key, time, changes in ready(kept, clock):
+    for key, time, changes in ready(kept, watermark):
         if plan.until is None or time <= plan.until:
             one = _of(plan, kept, key)
             _pass(deeds, key, one, time)
             moment = one.transact(time, changes)
             deeds.add(key, time, moment)
             counted["bad"] += len(moment[0].told.refused)
-    if plan.patterns and (clock.ended or clock.now is not None):
+    if plan.patterns and (watermark.ended or watermark.current is not None):
         for key in kept.models:
-            _pass(deeds, key, _of(plan, kept, key), _end(plan, clock))
-    kept.pass_to(clock)
+            _pass(deeds, key, _of(plan, kept, key), _end(plan, watermark))
+    kept.pass_to(watermark)
     state = None
-    if not clock.ended:
+    if not watermark.ended:
         watches = [kept.watches[key] for key in kept.models]
         kept.sequences = write_watches(plan.queries, plan.patterns, plan.types, plan.key, watches, kept.done)
         state = keep(plan, kept)
@@ -157,7 +159,7 @@ def react(plan: ReactingPlan, rows: Rows, state: bytes | None, clock: Clock) -> 
     wakes = kept.first_times()
     # What is decided because nothing happened is acted upon one microsecond after the last moment that counts.
     wakes += [wake + 1 for watch in kept.watches.values() if (wake := watch.wake()) is not None]
-    return Step(deeds.table(), state, min(wakes, default=None), dict(counted), late, why)
+    return StepResult(deeds.table(), state, min(wakes, default=None), dict(counted), late, why)
 
 
 def _pass(deeds: Deeds, key: Key, one: Reacting, time: int | None) -> None:
@@ -165,12 +167,12 @@ def _pass(deeds: Deeds, key: Key, one: Reacting, time: int | None) -> None:
         deeds.add(key, moment, rounds)
 
 
-def _end(plan: ReactingPlan, clock: Clock) -> int | None:
+def _end(plan: ReactingPlan, watermark: Watermark) -> int | None:
     """Before when time has passed, for a model that was not changed as well; None where all time has."""
-    if clock.ended:
+    if watermark.ended:
         return None if plan.until is None else plan.until + 1
-    assert clock.now is not None
-    return clock.now + 1
+    assert watermark.current is not None
+    return watermark.current + 1
 
 
 def _of(plan: ReactingPlan, kept: Running, key: Key) -> Reacting:

@@ -13,10 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import Int8Array, IntArray
-from perseid.engines.codes import one_chunk
-from perseid.engines.contract import Clock, Late, Rows, Step
-from perseid.engines.hashing import identities
 from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_columns
 from perseid.engines.models.frame_shard import brought_by_frames
 from perseid.engines.models.live import LiveModel
@@ -25,40 +21,47 @@ from perseid.engines.models.state import Kept, read_state, write_state
 from perseid.engines.models.transactions import Key, Waiting, transactions
 from perseid.engines.sequence.stream import Shard, run
 from perseid.errors import LimitError
+from perseid.runtime.arrays import Int8Array, IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.hashing import identities
+from perseid.runtime.key_encoding import one_chunk
+from perseid.runtime.late_rows import LateReason
+from perseid.runtime.watermark import Watermark
 from perseid.semantics.graphs import Change, Happening
 
 
-def advance(plan: ModelsPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def advance(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call of a shard."""
     kept = taken(plan, state)
     late, why, timely = by_time(rows, kept)
     counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0)
     bring = brought_by_changes if plan.frames is None else brought_by_frames
-    events = bring(plan, rows, timely, kept, clock, counted)
-    kept.pass_to(clock)
-    tables, wakes = _searched(plan, kept, events, rows, clock, counted)
-    written = None if clock.ended else keep(plan, kept)
+    events = bring(plan, rows, timely, kept, watermark, counted)
+    kept.pass_to(watermark)
+    tables, wakes = _searched(plan, kept, events, rows, watermark, counted)
+    written = None if watermark.ended else keep(plan, kept)
     counted["matches"] = sum(table.num_rows for table in tables)
     counted["state_bytes"] = 0 if written is None else len(written)
     wakes += kept.first_times()
     whole = pa.concat_tables([plan.schema.empty_table(), *(_in_schema(table, plan.schema) for table in tables)])
-    return Step(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
+    return StepResult(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
 
 
-def by_time(rows: Rows, kept: Kept) -> tuple[IntArray, Int8Array, IntArray]:
+def by_time(rows: EventBatch, kept: Kept) -> tuple[IntArray, Int8Array, IntArray]:
     """The rows that came too late, why each did, and those that came in time."""
     behind = np.zeros(len(rows), bool) if kept.done is None else np.asarray(rows.time) <= kept.done
     late = np.flatnonzero(behind)
-    return late, np.full(len(late), Late.BEHIND_WATERMARK, np.int8), np.flatnonzero(~behind)
+    return late, np.full(len(late), LateReason.BEHIND_WATERMARK, np.int8), np.flatnonzero(~behind)
 
 
 def brought_by_changes(
-    plan: ModelsPlan, rows: Rows, timely: IntArray, kept: Kept, clock: Clock, counted: Counter[str]
+    plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Kept, watermark: Watermark, counted: Counter[str]
 ) -> list[pa.Table]:
     """The events of transactions whose time has come, for each group of patterns."""
     accept(plan, rows, timely, kept)
     gathered = [EventRows(plan.queries, one.watched, plan.key) for one in plan.asked]
-    for key, time, changes in ready(kept, clock):
+    for key, time, changes in ready(kept, watermark):
         model = kept.models.get(key)
         if model is None:
             model = kept.models[key] = LiveModel(plan.queries, plan.told)
@@ -71,12 +74,12 @@ def brought_by_changes(
     return [one.table(plan.element, [plan.types[name] for name in plan.key]) for one in gathered]
 
 
-def accept(plan: ModelsPlan, rows: Rows, timely: IntArray, kept: Kept) -> None:
+def accept(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Kept) -> None:
     """New changes, and events beside models, among those that wait."""
     times = np.asarray(rows.time)
     columns = [_values(rows.columns[role]) for role in ROLES]
     beside = {name: _values(rows.columns[column]) for name, column in plan.beside.items()}
-    kinds = np.asarray(rows.kinds)
+    kinds = np.asarray(rows.type_codes)
     keys = [_values(rows.columns[name]) for name in plan.key]
     ranks = [_values(rows.columns[name]) for name in plan.order_by]
     for row in timely.tolist():
@@ -84,26 +87,26 @@ def accept(plan: ModelsPlan, rows: Rows, timely: IntArray, kept: Kept) -> None:
         waits: Change | Happening
         if beside and kinds[row] > 0:
             values = tuple((name, column[row]) for name, column in beside.items())
-            waits = Happening(rows.kind_names[kinds[row]], values)
+            waits = Happening(rows.type_names[kinds[row]], values)
         else:
             waits = Change(*(column[row] for column in columns))
         kept.waiting.append(Waiting(key, int(times[row]), rank, waits))
 
 
-def ready(kept: Kept, clock: Clock) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
+def ready(kept: Kept, watermark: Watermark) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
     """Every transaction that is complete, in the order of models and time; it waits no more."""
-    if clock.ended:
+    if watermark.ended:
         ready, kept.waiting = kept.waiting, []
-    elif clock.now is None:
+    elif watermark.current is None:
         return
     else:
-        ready = [one for one in kept.waiting if one.time <= clock.now]
-        kept.waiting = [one for one in kept.waiting if one.time > clock.now]
+        ready = [one for one in kept.waiting if one.time <= watermark.current]
+        kept.waiting = [one for one in kept.waiting if one.time > watermark.current]
     yield from transactions(sorted(ready, key=lambda one: repr(one.key)))
 
 
 def _searched(
-    plan: ModelsPlan, kept: Kept, brought: list[pa.Table], rows: Rows, clock: Clock, counted: Counter[str]
+    plan: ModelsPlan, kept: Kept, brought: list[pa.Table], rows: EventBatch, watermark: Watermark, counted: Counter[str]
 ) -> tuple[list[pa.Table], list[int]]:
     """What the patterns of each group find in the events they are asked of."""
     if not kept.sequences:
@@ -111,7 +114,9 @@ def _searched(
     tables, wakes = [], []
     for number, (asked, events) in enumerate(zip(plan.asked, brought, strict=True)):
         own = _rows(plan, asked, events, rows)
-        ran = run(plan.over(asked), own, kept.sequences[number], clock=clock, newest=clock.now, make=_Punctual)
+        ran = run(
+            plan.over(asked), own, kept.sequences[number], clock=watermark, newest=watermark.current, make=_Punctual
+        )
         done = ran.step
         kept.sequences[number] = done.state
         tables.append(done.rows)
@@ -122,36 +127,36 @@ def _searched(
                 if name not in ("events", "matches", "state_bytes", "kept_events", "live_keys")
             }
         )
-        if done.wake is not None:
-            wakes.append(done.wake)
+        if done.next_timer is not None:
+            wakes.append(done.next_timer)
     return tables, wakes
 
 
 class _Punctual(Shard):
     """A search of events that are made when their time has come: none of them is late."""
 
-    def _behind(self, rows: Rows) -> Int8Array:
+    def _behind(self, rows: EventBatch) -> Int8Array:
         return np.zeros(len(rows), np.int8)
 
 
-def _rows(plan: ModelsPlan, asked: Asked, events: pa.Table, given: Rows) -> Rows:
+def _rows(plan: ModelsPlan, asked: Asked, events: pa.Table, given: EventBatch) -> EventBatch:
     """Events as the sequence engine takes them."""
     content = {name: one_chunk(events[name]) for name in events.column_names if name not in (TIME, PLACE)}
     columns = {name: column for name, column in content.items() if name != TYPE}
     types = content[TYPE]
     coded = types if pa.types.is_dictionary(types.type) else types.dictionary_encode()
     order = content_columns(plan.queries, asked.watched, plan.key)
-    return Rows(
+    return EventBatch(
         time=one_chunk(events[TIME].cast(pa.int64())).to_numpy(),
-        kinds=coded.indices.to_numpy().astype(np.int32),
-        kind_names=coded.dictionary.to_pylist(),
+        type_codes=coded.indices.to_numpy().astype(np.int32),
+        type_names=coded.dictionary.to_pylist(),
         columns=columns,
         keys={
             route.id: dict(zip(route.columns, (columns[path[0]] for path in route.paths), strict=True))
             for route in asked.sequence.plan.routes
         },
         identity=identities([content[name] for name in order], content),
-        ranks=[one_chunk(events[PLACE])],
+        tie_breakers=[one_chunk(events[PLACE])],
         relations=given.relations,
     )
 

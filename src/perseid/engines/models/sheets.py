@@ -13,13 +13,13 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from perseid.engines.arrays import BoolArray, IntArray
-from perseid.engines.codes import read_only
 from perseid.engines.models import vectors as x
 from perseid.engines.models.vectors import BOOLEAN, DOUBLE, INTEGER, KINDS, Values, Vector
 from perseid.engines.models.windows import COUNT, MEAN, SUM, moving_extremes, moving_totals
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
+from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.runtime.key_encoding import read_only
 from perseid.semantics.evaluate import evaluate
 from perseid.semantics.graphs import Element, Graph
 from perseid.semantics.model_oracle import RowScope, moving_value

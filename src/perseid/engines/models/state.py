@@ -13,15 +13,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.codes import one_chunk
-from perseid.engines.contract import Clock, StateReport
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, ModelsPlan
 from perseid.engines.models.sources import MovingWindows
 from perseid.engines.models.transactions import Key, Waiting
 from perseid.engines.sequence.schema import arrow_of
-from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, unseal
 from perseid.errors import StateError
+from perseid.runtime.contract import StateReport
+from perseid.runtime.key_encoding import one_chunk
+from perseid.runtime.state_codec import (
+    GO_BACK,
+    DecodedState,
+    check_owner,
+    check_shards,
+    decode_state,
+    encode_state,
+    is_time,
+)
+from perseid.runtime.watermark import Watermark
 from perseid.semantics.graphs import Change, Element, Graph, Happening, canonical
 from perseid.semantics.values import Value
 
@@ -42,10 +51,10 @@ class Kept:
     frames: pa.Table | None = None
     """Frames that wait, and of each model the last that were told of: ``time``, ``seen``, and columns of key and values."""
 
-    def pass_to(self, clock: Clock) -> None:
+    def pass_to(self, watermark: Watermark) -> None:
         """Note that everything up to the clock's time was told."""
-        if clock.now is not None and not clock.ended:
-            self.done = clock.now if self.done is None else max(self.done, clock.now)
+        if watermark.current is not None and not watermark.ended:
+            self.done = watermark.current if self.done is None else max(self.done, watermark.current)
 
     def first_times(self) -> list[int]:
         """The first time that something waits for; none where nothing waits."""
@@ -77,7 +86,7 @@ def write_state(plan: ModelsPlan, kept: Kept) -> bytes:
     ]
     for name, held in _by_type(plan, kept.models):
         tables.append(_values(plan, name, held))
-    return seal(facts, tuple(tables))
+    return encode_state(facts, tuple(tables))
 
 
 def _keys(plan: ModelsPlan, models: Iterable[Key]) -> pa.RecordBatch:
@@ -172,7 +181,7 @@ def _batch(rows: Sequence[tuple[Value, ...]], names: tuple[str, ...], types: tup
 
 def read_state(plan: ModelsPlan, state: bytes) -> Kept:
     """What bytes hold that :func:`write_state` made for this plan; a :class:`StateError` for all others."""
-    sealed = unseal(state)
+    sealed = decode_state(state)
     check_owner(sealed, NAME, (VERSION,))
     check_shards(sealed, plan.shards)
     facts = sealed.facts
@@ -192,7 +201,7 @@ def read_state(plan: ModelsPlan, state: bytes) -> Kept:
         raise StateError(_SHAPE, hint=GO_BACK) from None
 
 
-def _read(plan: ModelsPlan, sealed: Sealed, groups: list[object]) -> Kept:
+def _read(plan: ModelsPlan, sealed: DecodedState, groups: list[object]) -> Kept:
     keys_, waiting, nodes, edges, states, *values = sealed.tables
     keys = _rows(keys_, [f"key {i}" for i in range(len(plan.key))]) if plan.key else [()] * keys_.num_rows
     found = [LiveModel(plan.queries, plan.told) for _ in keys]
@@ -249,7 +258,7 @@ def _rows(table: pa.RecordBatch, names: list[str]) -> list[tuple[Any, ...]]:
 
 def report(state: bytes) -> StateReport:
     """What a state holds, for people."""
-    sealed = unseal(state)
+    sealed = decode_state(state)
     check_owner(sealed, NAME, (VERSION,))
     try:
         return _report_of(sealed, len(state))
@@ -257,7 +266,7 @@ def report(state: bytes) -> StateReport:
         raise StateError(_SHAPE, hint=GO_BACK) from None
 
 
-def _report_of(sealed: Sealed, size: int) -> StateReport:
+def _report_of(sealed: DecodedState, size: int) -> StateReport:
     keys, waiting, nodes, *_ = sealed.tables
     if "seen" in waiting.schema.names:
         return _report_of_frames(sealed, waiting, size)
@@ -282,7 +291,7 @@ def _report_of(sealed: Sealed, size: int) -> StateReport:
     )
 
 
-def _report_of_frames(sealed: Sealed, frames: pa.RecordBatch, size: int) -> StateReport:
+def _report_of_frames(sealed: DecodedState, frames: pa.RecordBatch, size: int) -> StateReport:
     names = [name for name in frames.schema.names if name.startswith("key ")]
     told = Counter(tuple(zip(names, row, strict=True)) for row in _rows(frames, names)) if names else {}
     waiting = frames.filter(pc.invert(frames.column("seen"))).column("time").to_pylist()

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from perseid.engines.arrays import BoolArray
-from perseid.engines.codes import read_only
 from perseid.engines.models.windows import angles
+from perseid.runtime.arrays import BoolArray
+from perseid.runtime.key_encoding import read_only
 from perseid.semantics import values as v
 
 BOOLEAN, INTEGER, DOUBLE = "boolean", "integer", "double"

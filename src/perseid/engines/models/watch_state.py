@@ -17,8 +17,8 @@ from perseid.engines.models.events import PLACE, arrow_columns
 from perseid.engines.models.machine_state import MANY, forget, number_in, numbers_of, restore, time_or_none
 from perseid.engines.models.transactions import Key
 from perseid.engines.models.watching import PatternStream, PatternWatch, WatchedPattern
-from perseid.engines.state import GO_BACK, check_owner, seal, unseal
 from perseid.errors import StateError
+from perseid.runtime.state_codec import GO_BACK, check_owner, decode_state, encode_state
 from perseid.semantics.events import Event
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import Watched
@@ -57,7 +57,7 @@ def write_watches(
             }
         )
         written = _events([event for _, event in events.values()], known)
-        out.append(seal({"engine": NAME, "version": VERSION}, (written, held)))
+        out.append(encode_state({"engine": NAME, "version": VERSION}, (written, held)))
     return out
 
 
@@ -96,7 +96,7 @@ def read_watches(
     for group, state in enumerate(states):
         if state is None:
             continue
-        sealed = unseal(state)
+        sealed = decode_state(state)
         check_owner(sealed, NAME, (VERSION,))
         known = arrow_columns(queries, patterns[group][1], types["element"], key)
         streams = [watch.streams[group] for watch in watches.values()]

@@ -9,10 +9,10 @@ from perseid.compile.compiler import compile_set
 from perseid.compile.interpreter import STEP_WORK, Machine
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.compile.threads import Pending, Waiting
-from perseid.engines.budget import DEFAULT_BUDGET, PYTHON_STEP_COST, STEPS_PER_EVENT, SearchBudget
 from perseid.engines.models.events import PLACE, TIME, TYPE, event_values
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
+from perseid.runtime.search_budget import DEFAULT_BUDGET, PYTHON_STEP_COST, STEPS_PER_EVENT, SearchBudget
 from perseid.semantics import values as v
 from perseid.semantics.binding import bind
 from perseid.semantics.check import check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perseid.engines.jit import jit
+from perseid.runtime.jit import jit
 from perseid.semantics.functions import DEGREES
 
 

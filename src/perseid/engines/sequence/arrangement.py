@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, Int32Array, IntArray
-from perseid.engines.contract import Rows
 from perseid.engines.sequence.plan import SequencePlan
+from perseid.runtime.arrays import BoolArray, Int32Array, IntArray
+from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import values as v
 
 if TYPE_CHECKING:
     from perseid.engines.sequence.columns import AnyColumn, ArrowColumn
 
 
-def wanted_rows(plan: SequencePlan, rows: Rows) -> BoolArray | None:
+def wanted_rows(plan: SequencePlan, rows: EventBatch) -> BoolArray | None:
     """True for rows some step may want, where events that fit no step may be dropped; None for all."""
-    if plan.plan.event_types is None or len(rows.kind_names) == 0:
+    if plan.plan.event_types is None or len(rows.type_names) == 0:
         return None
-    hits = are_of(plan.plan.event_types, rows.kinds, rows.kind_names)
+    hits = are_of(plan.plan.event_types, rows.type_codes, rows.type_names)
     return None if hits.all() else hits
 
 
@@ -30,15 +30,15 @@ def are_of(types: Collection[str], kinds: Int32Array, kind_names: Sequence[str])
     return np.array([*(name in types for name in kind_names), False])[kinds]  # -1, null, is the last place
 
 
-def arranged(rows: Rows, route: int, chosen: IntArray | None) -> tuple[IntArray, IntArray, IntArray | None, int]:
+def arranged(rows: EventBatch, route: int, chosen: IntArray | None) -> tuple[IntArray, IntArray, IntArray | None, int]:
     """Row numbers in order, where partitions begin, occurrence numbers and how many rows were duplicates."""
-    from perseid.engines.order import arrange
+    from perseid.runtime.event_order import arrange
 
     if rows.route is not None:
         mine = np.flatnonzero(rows.route == route)
         chosen = mine if chosen is None else np.intersect1d(mine, chosen, assume_unique=True)
     keys = [comparable(key) for key in rows.keys[route].values()]
-    time, identity, ranks = rows.time, rows.identity, list(rows.ranks)
+    time, identity, ranks = rows.time, rows.identity, list(rows.tie_breakers)
     if chosen is not None:
         keys = [key.take(pa.array(chosen)) for key in keys]
         time, identity = time[chosen], identity[chosen]

@@ -17,15 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.compile.plan import PatternPlan, Plan
-from perseid.engines.arrays import Int8Array, IntArray
-from perseid.engines.contract import Clock, Rows, Step
-from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import arrow_type
 from perseid.engines.sequence.numbered import Numbered, number
 from perseid.engines.sequence.schema import STANDARD, arrow_of, join_schemas, key_name, output_schema, returned_name
 from perseid.errors import TypeMismatchError, UnsupportedError
 from perseid.lang import expressions as ex
+from perseid.runtime.arrays import Int8Array, IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch, concat_batches, take_events
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
@@ -161,14 +162,14 @@ def _refuse_changed(
 # Running
 
 
-def advance_chain(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def advance_chain(plan: SequencePlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call: every link in turn, with what those before it told."""
     from perseid.engines.sequence.output import joined
     from perseid.engines.sequence.state import join_states, split_state
     from perseid.engines.sequence.stream import newest_before, next_wake, run
 
     before = split_state(state)
-    newest = newest_before(plan, clock)
+    newest = newest_before(plan, watermark)
     told: dict[str, pa.Table] = {}
     known: dict[str, int] = {}
     tables: list[pa.Table] = []
@@ -179,31 +180,33 @@ def advance_chain(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Cl
     why: Int8Array | Sequence[int] = ()
     for link in plan.links:
         here = replace(plan, plan=link.plan, patterns=link.patterns, links=())
-        own, fed, mine = rows, None, clock
+        own, fed, mine = rows, None, watermark
         if link.takes:
             own = _widened(rows, link)
             fed = _events(own, plan, [(index, told[name]) for index, name in _places(plan, link.takes) if name in told])
             # Without a search nothing was decided either: then time stands where it stood.
             upto = min(known.get(name, y.NONE) for name in link.takes)
-            mine = clock if clock.ended else replace(clock, now=None if upto == y.NONE else upto)
+            mine = watermark if watermark.ended else replace(watermark, current=None if upto == y.NONE else upto)
         fresh = bool(before) and link.label not in before
         done = run(here, own, before.get(link.label), clock=mine, fed=fed, newest=newest, fresh=fresh)
         tables += done.tables.values()
         told.update(done.tables)
         known.update(done.known)
         after[link.label] = done.step.state
-        wakes += [] if done.step.wake is None else [done.step.wake]
+        wakes += [] if done.step.next_timer is None else [done.step.next_timer]
         counted = Counter(done.step.counters)
         if link.takes:
             del counted["events"], counted["late"], counted["duplicates"]
             counted["live_keys"] = max(counted["live_keys"] - counters["live_keys"], 0)
         else:
-            late, why = done.step.late, done.step.why
-            rows = take_rows(rows, np.setdiff1d(np.arange(len(rows)), late)) if len(late) else rows
+            late, why = done.step.late, done.step.late_reasons
+            rows = take_events(rows, np.setdiff1d(np.arange(len(rows)), late)) if len(late) else rows
         counters.update(counted)
     written = join_states(after)
     counters["state_bytes"] = 0 if written is None else len(written)
-    return Step(joined(tables, plan.schema), written, next_wake(wakes, clock.now), dict(counters), late, why)
+    return StepResult(
+        joined(tables, plan.schema), written, next_wake(wakes, watermark.current), dict(counters), late, why
+    )
 
 
 def _places(plan: SequencePlan, takes: Iterable[str]) -> list[tuple[int, str]]:
@@ -211,11 +214,11 @@ def _places(plan: SequencePlan, takes: Iterable[str]) -> list[tuple[int, str]]:
     return [(i, one.pattern.name) for i, one in enumerate(plan.patterns) if one.pattern.name in set(takes)]
 
 
-def _widened(rows: Rows, link: Link) -> Rows:
+def _widened(rows: EventBatch, link: Link) -> EventBatch:
     """Rows as a link that takes matches knows them: of its key, with empty columns for what only matches have."""
     (route,) = (pattern.route for pattern in link.plan.patterns[:1])
     if rows.route is not None:
-        rows = take_rows(rows, np.flatnonzero(rows.route == route))
+        rows = take_events(rows, np.flatnonzero(rows.route == route))
     size = len(rows)
     more = {name: pa.nulls(size, kind) for name, kind in link.columns.items() if name not in rows.columns}
     return replace(
@@ -223,28 +226,28 @@ def _widened(rows: Rows, link: Link) -> Rows:
         columns={**rows.columns, **more},
         keys={route: rows.keys[route]},
         # Matches come after rows of their time, and among each other by pattern, start and id.
-        ranks=[
+        tie_breakers=[
             pa.array(np.zeros(size, np.int32)),
-            *rows.ranks,
+            *rows.tie_breakers,
             pa.nulls(size, pa.int64()),
             pa.nulls(size, pa.string()),
         ],
         route=None,
-        made={},
+        computed_columns={},
     )
 
 
-def _events(shape: Rows, plan: SequencePlan, told: Iterable[tuple[int, pa.Table]]) -> Rows:
+def _events(shape: EventBatch, plan: SequencePlan, told: Iterable[tuple[int, pa.Table]]) -> EventBatch:
     """Matches as rows of the shape that a link knows."""
-    found = take_rows(shape, np.zeros(0, np.int64))
+    found = take_events(shape, np.zeros(0, np.int64))
     for index, table in told:
         matches = table.filter(pc.equal(table["kind"], "match")) if "kind" in table.column_names else table
-        found = join_rows(found, _as_rows(shape, plan.patterns[index].pattern, index, matches.combine_chunks()))
+        found = concat_batches(found, _as_rows(shape, plan.patterns[index].pattern, index, matches.combine_chunks()))
     return found
 
 
-def _as_rows(shape: Rows, pattern: PatternPlan, index: int, table: pa.Table) -> Rows:
-    from perseid.engines.hashing import match_identities
+def _as_rows(shape: EventBatch, pattern: PatternPlan, index: int, table: pa.Table) -> EventBatch:
+    from perseid.runtime.hashing import match_identities
 
     size = table.num_rows
     ids = _texts(table[MATCH_ID])
@@ -257,22 +260,22 @@ def _as_rows(shape: Rows, pattern: PatternPlan, index: int, table: pa.Table) -> 
     }
     ((route, keys),) = shape.keys.items()
     start, end = (table[name].cast(pa.int64()) for name in ("start", "end"))
-    first, *given, _, _ = shape.ranks
+    first, *given, _, _ = shape.tie_breakers
     return replace(
         shape,
         time=np.asarray(end.fill_null(v.LATEST + 1).combine_chunks()),
-        kinds=np.zeros(size, np.int32),
-        kind_names=[pattern.name],
+        type_codes=np.zeros(size, np.int32),
+        type_names=[pattern.name],
         columns=filled,
         keys={route: {name: here[name].cast(column.type) for name, column in keys.items()}},
         identity=match_identities(ids),
-        ranks=[
+        tie_breakers=[
             pa.array(np.full(size, index + 1, np.int32)).cast(first.type),
             *(pa.nulls(size, rank.type) for rank in given),
             start.combine_chunks(),
             ids,
         ],
-        decided={n: np.zeros(size, bool) for n in shape.decided},
+        predicate_masks={n: np.zeros(size, bool) for n in shape.predicate_masks},
     )
 
 

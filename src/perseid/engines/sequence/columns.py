@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from perseid.engines.arrays import BoolArray, FloatArray, Int32Array, IntArray
-from perseid.engines.contract import Rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.conditions import ask
 from perseid.engines.sequence.formulas import Column
@@ -22,6 +20,8 @@ from perseid.engines.sequence.layout import Arrays, Codes, Ints
 from perseid.engines.sequence.numbered import Numbered, Posting
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
+from perseid.runtime.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
@@ -90,17 +90,17 @@ class Batch:
         return values if self.order is None else values[self.order]
 
 
-def batch_in(rows: Rows, order: IntArray) -> Batch:
+def batch_in(rows: EventBatch, order: IntArray) -> Batch:
     """Some rows as events in an order; their columns stay as they are."""
     return Batch(
         time=rows.time[order],
-        kinds=rows.kinds[order],
-        kind_names=rows.kind_names,
+        kinds=rows.type_codes[order],
+        kind_names=rows.type_names,
         columns=rows.columns,
         order=order,
         relations=rows.relations,
-        decided=rows.decided,
-        made=rows.made,
+        decided=rows.predicate_masks,
+        made=rows.computed_columns,
     )
 
 

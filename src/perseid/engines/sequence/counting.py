@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from perseid.compile import program as p
-from perseid.engines.arrays import IntArray
-from perseid.engines.jit import jit
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.numbered import Numbered
 from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Ref
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.jit import jit
 
 OVERFLOW = -1
 

@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.sequence.arrangement import arranged, wanted_rows
 from perseid.engines.sequence.plan import SequencePlan, make_plan
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.contract import Engine, StateReport, StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def make_linked_plan(
 
 def find_all(
     plan: SequencePlan,
-    rows: Rows,
+    rows: EventBatch,
     *,
     horizon: int | None = None,
     threads: int = 1,
@@ -70,23 +72,23 @@ def find_all(
     return out
 
 
-def step(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def step(plan: SequencePlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """The matches of a shard: of all its rows where they have all come, else what is decided by now."""
     if plan.links:
         from perseid.engines.sequence.chain import advance_chain
 
-        return advance_chain(plan, rows, state, clock)
-    if not clock.ended or state is not None:
+        return advance_chain(plan, rows, state, watermark)
+    if not watermark.ended or state is not None:
         from perseid.engines.sequence.stream import advance
 
-        return advance(plan, rows, state, clock)
+        return advance(plan, rows, state, watermark)
     from perseid.engines.sequence.output import match_table
 
     found = find_all(plan, rows)
     table, counters = match_table(found, rows, plan.schema)
     # A row that goes several ways is one event: it is counted on the first.
     duplicates = next((one.duplicates for one in found if one.numbered.pattern.route == min(rows.keys)), 0)
-    return Step(table, None, None, {"events": len(rows), "duplicates": duplicates, **counters})
+    return StepResult(table, None, None, {"events": len(rows), "duplicates": duplicates, **counters})
 
 
 def report(state: bytes) -> StateReport:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from perseid.engines.arrays import FloatArray, Int32Array, IntArray
-from perseid.engines.jit import numba, typed
+from perseid.runtime.arrays import FloatArray, Int32Array, IntArray
+from perseid.runtime.jit import numba, typed
 
 if TYPE_CHECKING:
     from numba.core.types import Type
@@ -179,7 +179,7 @@ def _types() -> tuple[dict[str, Type], dict[str, Type]]:
     """What the words in a kernel's annotations stand for: for functions that Python calls, and for the rest."""
     if numba is None:
         return {}, {}
-    from perseid.engines.memory import memory_of
+    from perseid.runtime.pointers import memory_of
 
     known: dict[str, Type] = {
         "int": numba.int64,

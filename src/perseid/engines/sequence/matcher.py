@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.budget import DEFAULT_BUDGET, SearchBudget
 from perseid.engines.sequence.columns import AnyColumn, Batch, unified_values
 from perseid.engines.sequence.numbered import number
 from perseid.engines.sequence.run import find
 from perseid.engines.sequence.schema import MOMENT
+from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import Matcher, Partition, RawMatch
 from perseid.semantics.events import Event

@@ -14,13 +14,13 @@ import numpy as np
 
 from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan, Plan, forgetful
-from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.formulas import Column, Formulas, NoFormula
 from perseid.errors import LimitError
 from perseid.lang import ast
 from perseid.lang.ast import Contiguity, Selection
 from perseid.lang.expressions import Expr, Ref
+from perseid.runtime.arrays import FloatArray, IntArray
 from perseid.semantics import core as c
 from perseid.semantics import types as t
 from perseid.semantics.facts import ambiguous

@@ -11,9 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.arrays import BoolArray, IntArray
-from perseid.engines.contract import Rows
-from perseid.engines.hashing import hex_ids, id_bytes, key_words, match_words
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import AnyColumn, ArrowColumn, Batch, Loose, unified_values, value_at
 from perseid.engines.sequence.measures import last_of_step, measure
@@ -21,6 +18,9 @@ from perseid.engines.sequence.numbered import Numbered
 from perseid.engines.sequence.raw import Raw
 from perseid.engines.sequence.run import make_space
 from perseid.engines.sequence.schema import ARROW, MOMENT, STANDARD, key_name, returned_name
+from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.hashing import hex_ids, id_bytes, key_words, match_words
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import match_scope
@@ -51,7 +51,10 @@ class Found:
 
 
 def match_table(
-    found: Sequence[Found], rows: Rows, schema: pa.Schema, told: Mapping[str, dict[tuple[int, int], int]] | None = None
+    found: Sequence[Found],
+    rows: EventBatch,
+    schema: pa.Schema,
+    told: Mapping[str, dict[tuple[int, int], int]] | None = None,
 ) -> tuple[pa.Table, Counter[str]]:
     """The rows of all patterns in one schema, and what was counted beside them."""
     tables, counted = match_tables(found, rows, schema, told)
@@ -67,7 +70,10 @@ def joined(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def match_tables(
-    found: Sequence[Found], rows: Rows, schema: pa.Schema, told: Mapping[str, dict[tuple[int, int], int]] | None = None
+    found: Sequence[Found],
+    rows: EventBatch,
+    schema: pa.Schema,
+    told: Mapping[str, dict[tuple[int, int], int]] | None = None,
 ) -> tuple[dict[str, pa.Table], Counter[str]]:
     """By pattern, its rows in the schema of all, and what was counted beside them.
 
@@ -88,7 +94,7 @@ def match_tables(
 
 def listed(
     one: Found,
-    rows: Rows,
+    rows: EventBatch,
     counted: Counter[str],
     horizon: int | None = None,
     wanted: pa.Schema | None = None,
@@ -152,7 +158,7 @@ def cast_column(column: ArrowColumn, kind: pa.DataType) -> ArrowColumn:
         )
 
 
-def rows_of(one: Found, rows: Rows, wanted: pa.Schema) -> Listing:
+def rows_of(one: Found, rows: EventBatch, wanted: pa.Schema) -> Listing:
     """One pattern's matches, with those columns that every match has which are wanted."""
     raw, batch, core = one.raw, one.batch, one.pattern
     count = len(raw)
@@ -240,7 +246,7 @@ def loose_array(values: Sequence[object]) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
-def match_lanes(one: Found, rows: Rows, words: IntArray) -> IntArray:
+def match_lanes(one: Found, rows: EventBatch, words: IntArray) -> IntArray:
     """Both halves of every match's id."""
     raw, batch = one.raw, one.batch
     at = _rows_at(batch, raw.positions)

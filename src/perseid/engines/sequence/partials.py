@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.numbered import Numbered
 from perseid.errors import StateError
+from perseid.runtime.arrays import BoolArray, IntArray
 from perseid.semantics import values as v
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.budget import DEFAULT_BUDGET, SearchBudget
-from perseid.engines.contract import WATERMARK
 from perseid.engines.sequence.numbered import Numbered, number
 from perseid.engines.sequence.schema import output_schema
+from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
+from perseid.runtime.watermark import WATERMARK
 from perseid.semantics import types as t
 
 

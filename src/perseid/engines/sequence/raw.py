@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.numbered import Numbered
 from perseid.engines.sequence.partials import Partials
+from perseid.runtime.arrays import BoolArray, IntArray
 from perseid.semantics.contexts import END_OF_TIME
 
 

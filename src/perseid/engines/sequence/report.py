@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from perseid.engines.contract import StateReport
 from perseid.engines.sequence.state import open_state, split_state
 from perseid.errors import StateError
+from perseid.runtime.contract import StateReport
 
 
 def report(state: bytes) -> StateReport:
@@ -25,7 +25,7 @@ def report(state: bytes) -> StateReport:
             first,
             horizon=max(horizons, default=None),
             events=first.events + one.events,
-            waiting=first.waiting + one.waiting,
+            buffered=first.buffered + one.buffered,
             oldest=min(oldest, default=None),
             open={**first.open, **one.open},
             keys=Counter(first.keys) + Counter(one.keys),
@@ -51,7 +51,7 @@ def _report(state: bytes) -> StateReport:
         shards=int(facts["shards"]),
         horizon=facts["horizon"],
         events=len(time),
-        waiting=int((~searched).sum()),
+        buffered=int((~searched).sum()),
         oldest=int(time.min()) if len(time) else None,
         open={
             about["name"]: int(table.column(f"open {pattern}").true_count) if f"open {pattern}" in names else 0

@@ -13,8 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from perseid.engines.arrays import FloatArray, IntArray
-from perseid.engines.budget import (
+from perseid.engines.sequence import kernel
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
+from perseid.engines.sequence.numbered import Numbered
+from perseid.engines.sequence.partials import put_down
+from perseid.engines.sequence.raw import Raw
+from perseid.errors import SearchBudgetError
+from perseid.runtime.arena import allocate
+from perseid.runtime.arrays import FloatArray, IntArray
+from perseid.runtime.jit import COMPILED
+from perseid.runtime.search_budget import (
     ATTEMPT_STEPS_PER_EVENT,
     DEFAULT_BUDGET,
     MATCHES_PER_EVENT,
@@ -24,15 +33,6 @@ from perseid.engines.budget import (
     UNLIMITED,
     SearchBudget,
 )
-from perseid.engines.jit import COMPILED
-from perseid.engines.sequence import kernel
-from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
-from perseid.engines.sequence.numbered import Numbered
-from perseid.engines.sequence.partials import put_down
-from perseid.engines.sequence.raw import Raw
-from perseid.engines.space import lay_out
-from perseid.errors import SearchBudgetError
 from perseid.semantics import core as c
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.events import Event
@@ -95,7 +95,7 @@ def make_space(
         space[: -sizes[-1][2]] = 0  # output is written before it is read
     else:
         space = np.zeros(count, np.int64)  # pages that nothing writes to take no memory
-    lay_out(space, y.SPACE_HEAD, sizes)
+    allocate(space, y.SPACE_HEAD, sizes)
     space[y.A_TABLE_SIZE] = 1024 * scale if keyed else 1
     space[y.C_OUT] = space[y.A_OUT]
     space[y.C_HELD] = y.FOREVER

@@ -5,7 +5,6 @@ What the oracle does, with jumps instead of scans. Frames and the nodes of the s
 
 from __future__ import annotations
 
-from perseid.engines.jit import jit
 from perseid.engines.sequence.endings import accepted_end, broken_before, waited, write_match
 from perseid.engines.sequence.frames import (
     bounds,
@@ -33,6 +32,7 @@ from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, compiled
 from perseid.engines.sequence.options import options, wanted_by
 from perseid.engines.sequence.seen import combination_key, point_key, taken_key
+from perseid.runtime.jit import jit
 
 # where a search goes on: in a path that waits, and among the events where something negated could begin
 BEGIN, EXPAND, WEIGH, TRY, ENDS, ASK, CANDIDATE, ANSWER = range(8)

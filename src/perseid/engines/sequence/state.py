@@ -16,9 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perseid.compile.plan import PatternPlan, Plan
-from perseid.engines.arrays import BoolArray, Int32Array, IntArray
-from perseid.engines.contract import WATERMARK, Rows
-from perseid.engines.rows import take_rows, whole
 from perseid.engines.sequence.partials import (
     PARTIAL_NAMES,
     Partials,
@@ -27,10 +24,22 @@ from perseid.engines.sequence.partials import (
     partials_table,
     read_partials,
 )
-from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, is_time, seal, shown, unseal
 from perseid.errors import StateError
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
+from perseid.runtime.arrays import BoolArray, Int32Array, IntArray
+from perseid.runtime.event_batch import EventBatch, flatten_column, take_events
+from perseid.runtime.state_codec import (
+    GO_BACK,
+    DecodedState,
+    check_owner,
+    check_shards,
+    decode_state,
+    encode_state,
+    format_fact,
+    is_time,
+)
+from perseid.runtime.watermark import WATERMARK
 from perseid.semantics import values as v
 from perseid.semantics.detection import expressions_of
 from perseid.semantics.names import without_own
@@ -63,7 +72,7 @@ class Memory:
 class Kept:
     """The state of a shard in the shape of its rows."""
 
-    rows: Rows
+    rows: EventBatch
     searched: BoolArray
     """Rows that were searched before; others wait for time to pass them."""
     occurrence: IntArray
@@ -84,7 +93,7 @@ class Kept:
         places[chosen] = np.arange(len(chosen))
         return replace(
             self,
-            rows=take_rows(self.rows, chosen),
+            rows=take_events(self.rows, chosen),
             searched=self.searched[chosen],
             occurrence=self.occurrence[chosen],
             opens={name: flags[chosen] for name, flags in self.opens.items()},
@@ -99,9 +108,9 @@ class Kept:
         return replace(self, opens=opens, partials=partials)
 
 
-def nothing(shape: Rows) -> Kept:
+def nothing(shape: EventBatch) -> Kept:
     """The state of a shard that has seen nothing."""
-    none = take_rows(shape, np.zeros(0, np.int64))
+    none = take_events(shape, np.zeros(0, np.int64))
     return Kept(none, np.zeros(0, bool), np.zeros(0, np.int64), {})
 
 
@@ -113,19 +122,19 @@ def write_state(plan: Plan, kept: Kept, shards: int, order: str) -> bytes:
         "identity": pa.array(rows.identity),
         "searched": pa.array(kept.searched),
     }
-    if len(rows.kind_names) > 1 or (rows.kinds < 0).any():
-        columns["kind"] = pa.array(rows.kinds)
+    if len(rows.type_names) > 1 or (rows.type_codes < 0).any():
+        columns["kind"] = pa.array(rows.type_codes)
     if kept.occurrence.any():
         columns["occurrence"] = pa.array(kept.occurrence)
     if rows.route is not None:
         columns["route"] = pa.array(np.asarray(rows.route, np.int32))
-    for i, rank in enumerate(rows.ranks):
-        columns[f"rank {i}"] = whole(rank)
+    for i, rank in enumerate(rows.tie_breakers):
+        columns[f"rank {i}"] = flatten_column(rank)
     for keys in rows.keys.values():
-        columns.update({f"key {name}": whole(column) for name, column in keys.items()})
-    columns.update({f"column {name}": whole(column) for name, column in rows.columns.items()})
-    columns.update({f"made {text}": whole(column) for text, column in rows.made.items()})
-    for n, truth in rows.decided.items():
+        columns.update({f"key {name}": flatten_column(column) for name, column in keys.items()})
+    columns.update({f"column {name}": flatten_column(column) for name, column in rows.columns.items()})
+    columns.update({f"made {text}": flatten_column(column) for text, column in rows.computed_columns.items()})
+    for n, truth in rows.predicate_masks.items():
         columns[f"is {plan.predicates[n].identity}"] = pa.array(truth)
     columns.update({f"open {pattern}": pa.array(opens) for pattern, opens in kept.opens.items()})
     facts = {
@@ -134,7 +143,7 @@ def write_state(plan: Plan, kept: Kept, shards: int, order: str) -> bytes:
         "shards": shards,
         "order": order,
         "horizon": kept.horizon,
-        "kinds": list(rows.kind_names),
+        "kinds": list(rows.type_names),
         "routes": {str(route.id): list(route.columns) for route in plan.routes},
         "patterns": {
             pattern.pattern.semantic_hash: {"name": pattern.name, "since": memory.since}
@@ -153,21 +162,21 @@ def write_state(plan: Plan, kept: Kept, shards: int, order: str) -> bytes:
         *([told] if groups else []),
         *([partials] if partials is not None else []),
     )
-    return seal(facts, tables)
+    return encode_state(facts, tables)
 
 
 _GROUP_NAMES = ["pattern", "high", "low", "end"]
 _GROUP_TYPES = [pa.string(), pa.int64(), pa.int64(), pa.int64()]
 
 
-def open_state(state: bytes) -> Sealed | None:
+def open_state(state: bytes) -> DecodedState | None:
     """A state of this engine's, whatever set of patterns it is of; None where all of it is of links that take matches."""
-    sealed = _mine(unseal(state))
+    sealed = _mine(decode_state(state))
     if LINKS in sealed.facts:
         part = _parts(sealed).get("")
         if part is None:
             return None
-        sealed = _mine(unseal(part))
+        sealed = _mine(decode_state(part))
     try:
         _believable(sealed)
     except (KeyError, TypeError, AttributeError, ValueError):
@@ -175,7 +184,7 @@ def open_state(state: bytes) -> Sealed | None:
     return sealed
 
 
-def _mine(sealed: Sealed) -> Sealed:
+def _mine(sealed: DecodedState) -> DecodedState:
     check_owner(sealed, ENGINE, READABLE)
     return sealed
 
@@ -190,18 +199,18 @@ def join_states(parts: Mapping[str, bytes | None]) -> bytes | None:
         return None
     # Also those that have nothing: they were there, and their patterns are not new.
     bodies = pa.record_batch([pa.array(list(parts.values()), pa.large_binary())], names=["state"])
-    return seal({"engine": ENGINE, "version": VERSION, LINKS: list(parts)}, (bodies,))
+    return encode_state({"engine": ENGINE, "version": VERSION, LINKS: list(parts)}, (bodies,))
 
 
 def split_state(state: bytes | None) -> dict[str, bytes | None]:
     """The states of links by their labels; one that was made without links is that of the first."""
     if state is None:
         return {}
-    sealed = _mine(unseal(state))
+    sealed = _mine(decode_state(state))
     return _parts(sealed) if LINKS in sealed.facts else {"": state}
 
 
-def _parts(sealed: Sealed) -> dict[str, bytes | None]:
+def _parts(sealed: DecodedState) -> dict[str, bytes | None]:
     labels = sealed.facts[LINKS]
     if len(sealed.tables) != 1 or not _names(labels) or len(set(labels)) < len(labels):
         raise StateError("The parts of the state are not what they should be.")
@@ -215,7 +224,7 @@ def _names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _believable(sealed: Sealed) -> None:
+def _believable(sealed: DecodedState) -> None:
     facts, table = sealed.facts, sealed.tables[0] if sealed.tables else None
     if table is None or len(sealed.tables) > 3:
         raise StateError("The state has no table of events.")
@@ -269,7 +278,7 @@ def _believable(sealed: Sealed) -> None:
         check_partials(partials, len(carrying), table.num_rows)
 
 
-def _beside(sealed: Sealed, names: list[str]) -> pa.RecordBatch | None:
+def _beside(sealed: DecodedState, names: list[str]) -> pa.RecordBatch | None:
     """The table beside that of events which has these columns."""
     return next((table for table in sealed.tables[1:] if table.schema.names == names), None)
 
@@ -278,7 +287,7 @@ def _truth(column: pa.Array) -> BoolArray:
     return np.asarray(column.cast(pa.int8())).astype(bool)
 
 
-def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, newest: int | None = None) -> Kept:
+def read_state(plan: Plan, shape: EventBatch, state: bytes, shards: int, order: str, newest: int | None = None) -> Kept:
     """The state for this plan: rows in the shape of those that come now, patterns that are new marked as such.
 
     ``newest`` is the newest time that any event may have had before now.
@@ -290,7 +299,7 @@ def read_state(plan: Plan, shape: Rows, state: bytes, shards: int, order: str, n
     check_shards(sealed, shards)
     if facts.get("order") != order:
         raise StateError(
-            f"The checkpoint was made with order={shown(facts.get('order'))}, and the query now has order={order!r}.",
+            f"The checkpoint was made with order={format_fact(facts.get('order'))}, and the query now has order={order!r}.",
             hint=f"Keep the order. {GO_BACK}",
         )
     reader = _Reader(table, facts, plan, shape)
@@ -355,7 +364,7 @@ def _texts(pattern: PatternPlan) -> set[str]:
 
 
 class _Reader:
-    def __init__(self, table: pa.RecordBatch, facts: Mapping[str, Any], plan: Plan, shape: Rows) -> None:
+    def __init__(self, table: pa.RecordBatch, facts: Mapping[str, Any], plan: Plan, shape: EventBatch) -> None:
         self.table, self.facts, self.plan, self.shape = table, facts, plan, shape
         self.missing: set[tuple[str, int | str]] = set()
         """What is asked for now and was not kept: (kind of thing, which)."""
@@ -384,11 +393,11 @@ class _Reader:
                 return True
         return False
 
-    def rows(self) -> Rows:
+    def rows(self) -> EventBatch:
         shape, size = self.shape, self.table.num_rows
         kinds = self.numbers("kind", np.int32)
         decided = {}
-        for n in shape.decided:
+        for n in shape.predicate_masks:
             truth = self.truth(f"is {self.plan.predicates[n].identity}")
             if truth is None:
                 self.missing.add(("is", n))
@@ -396,18 +405,18 @@ class _Reader:
         rows = replace(
             shape,
             time=np.asarray(self.table.column("time")),
-            kinds=kinds,
-            kind_names=list(self.facts["kinds"]),
+            type_codes=kinds,
+            type_names=list(self.facts["kinds"]),
             columns={name: self.column("column", name, like) for name, like in shape.columns.items()},
             keys={
                 route: {name: self.column("key", name, like, ("route", route)) for name, like in keys.items()}
                 for route, keys in shape.keys.items()
             },
             identity=np.asarray(self.table.column("identity")),
-            ranks=[self.column("rank", i, like) for i, like in enumerate(shape.ranks)],
+            tie_breakers=[self.column("rank", i, like) for i, like in enumerate(shape.tie_breakers)],
             route=self.routes(),
-            decided=decided,
-            made={text: self.column("made", text, like) for text, like in shape.made.items()},
+            predicate_masks=decided,
+            computed_columns={text: self.column("made", text, like) for text, like in shape.computed_columns.items()},
         )
         return rows
 
@@ -444,7 +453,7 @@ class _Reader:
         self, what: str, which: int | str, like: ArrowColumn, lack: tuple[str, int | str] | None = None
     ) -> pa.Array:
         """A column as those that come now are, of nulls where it was not kept."""
-        name, kind = f"{what} {which}", whole(like).type
+        name, kind = f"{what} {which}", flatten_column(like).type
         if name not in self.table.schema.names:
             self.missing.add((what, which) if lack is None else lack)
             return pa.nulls(self.table.num_rows, kind)
@@ -461,7 +470,7 @@ class _Reader:
                 hint="Cast it to what it was, or start anew with an empty checkpoint.",
             ) from None
 
-    def groups(self, sealed: Sealed, pattern: str) -> dict[Group, int]:
+    def groups(self, sealed: DecodedState, pattern: str) -> dict[Group, int]:
         table = _beside(sealed, _GROUP_NAMES)
         if table is None:
             return {}

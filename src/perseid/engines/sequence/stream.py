@@ -19,12 +19,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from perseid.compile import program as p
-from perseid.engines.arrays import BoolArray, Int8Array, IntArray
-from perseid.engines.codes import distinct
-from perseid.engines.contract import ARRIVAL, Clock, Late, Rows, Step
-from perseid.engines.hashing import match_words
-from perseid.engines.order import arrange
-from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.columns import Batch, batch_in
 from perseid.engines.sequence.numbered import Numbered
@@ -41,30 +35,38 @@ from perseid.engines.sequence.raw import Raw, waiting, with_waiting
 from perseid.engines.sequence.run import find
 from perseid.engines.sequence.state import Kept, Memory, nothing, read_state, write_state
 from perseid.errors import LimitError
+from perseid.runtime.arrays import BoolArray, Int8Array, IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch, concat_batches, take_events
+from perseid.runtime.event_order import arrange
+from perseid.runtime.hashing import match_words
+from perseid.runtime.key_encoding import distinct
+from perseid.runtime.late_rows import LateReason
+from perseid.runtime.watermark import ARRIVAL, Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.sequence.plan import SequencePlan
 
 _BEFORE_ALL = y.NONE
-Given: TypeAlias = "tuple[SequencePlan, Kept, Rows, Clock, Rows | None]"
+Given: TypeAlias = "tuple[SequencePlan, Kept, EventBatch, Watermark, EventBatch | None]"
 """What a :class:`Shard` is made of."""
 
 
-def advance(plan: SequencePlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def advance(plan: SequencePlan, rows: EventBatch, state: bytes | None, clock: Watermark) -> StepResult:
     """One call of a shard that lives on: rows in, matches that are decided now out, and what has to be kept."""
     return run(plan, rows, state, clock=clock, newest=newest_before(plan, clock)).step
 
 
-def newest_before(plan: SequencePlan, clock: Clock) -> int | None:
+def newest_before(plan: SequencePlan, clock: Watermark) -> int | None:
     """The newest time that any event may have had before this call."""
-    return None if clock.now is None else clock.now + plan.delay
+    return None if clock.current is None else clock.current + plan.delay
 
 
 @dataclass(frozen=True)
 class Ran:
     """What a call gives, and what others who take its matches have to know."""
 
-    step: Step
+    step: StepResult
     tables: Mapping[str, pa.Table]
     """By pattern: its rows."""
     known: Mapping[str, int]
@@ -75,12 +77,12 @@ class Ran:
 
 def run(
     plan: SequencePlan,
-    rows: Rows,
+    rows: EventBatch,
     state: bytes | Kept | None,
     *,
-    clock: Clock,
+    clock: Watermark,
     newest: int | None,
-    fed: Rows | None = None,
+    fed: EventBatch | None = None,
     fresh: bool = False,
     make: Callable[..., Shard] | None = None,
     writes: bool = True,
@@ -97,8 +99,8 @@ def run(
         kept = nothing(rows)
         if fresh:
             kept = replace(kept, memories={one.pattern.pattern.semantic_hash: Memory(newest) for one in plan.patterns})
-    if kept.horizon is not None and not clock.ended and (clock.now is None or clock.now < kept.horizon):
-        clock = replace(clock, now=kept.horizon)  # what has come has come
+    if kept.horizon is not None and not clock.ended and (clock.current is None or clock.current < kept.horizon):
+        clock = replace(clock, current=kept.horizon)  # what has come has come
     shard = (make or Shard)(plan, kept, rows, clock, fed)
     found = list(shard.search())
     told: dict[str, dict[tuple[int, int], int]] = {}
@@ -114,7 +116,9 @@ def run(
     counters["kept_events"] = 0 if left is None else len(left.rows)
     counters["state_bytes"] = 0 if written is None else len(written)
     return Ran(
-        Step(joined(tables.values(), plan.schema), written, shard.wake(left), dict(counters), shard.late, shard.why),
+        StepResult(
+            joined(tables.values(), plan.schema), written, shard.wake(left), dict(counters), shard.late, shard.why
+        ),
         tables,
         shard.known,
         left,
@@ -194,14 +198,16 @@ class Placed:
 class Shard:
     """One call of a shard. What is searched when, and what is late, is what strategies for disorder say otherwise."""
 
-    def __init__(self, plan: SequencePlan, kept: Kept, rows: Rows, clock: Clock, fed: Rows | None = None) -> None:
+    def __init__(
+        self, plan: SequencePlan, kept: Kept, rows: EventBatch, clock: Watermark, fed: EventBatch | None = None
+    ) -> None:
         self.plan, self.kept, self.clock = plan, kept, clock
         self.arrival = plan.order == ARRIVAL
         behind = self._behind(rows)
         self.late = np.flatnonzero(behind)
         self.why = behind[self.late]
-        accepted = take_rows(rows, np.flatnonzero(behind == Late.NOT)) if len(self.late) else rows
-        self.rows = join_rows(kept.rows, accepted if fed is None else join_rows(accepted, fed))
+        accepted = take_events(rows, np.flatnonzero(behind == LateReason.NOT)) if len(self.late) else rows
+        self.rows = concat_batches(kept.rows, accepted if fed is None else concat_batches(accepted, fed))
         self.old = len(kept.rows)
         new = len(self.rows) - self.old
         self.searched = np.concatenate([kept.searched, np.zeros(new, bool)])
@@ -222,26 +228,26 @@ class Shard:
         """Rows in the order in which they were searched."""
         self.ready = np.ones(len(self.rows), bool) if clock.ended else self._ready()
         """Rows that are searched now; others wait."""
-        nothing_new = not (self.ready & ~self.searched).any() and kept.horizon == clock.now
+        nothing_new = not (self.ready & ~self.searched).any() and kept.horizon == clock.current
         self.idle = nothing_new and not clock.ended and not kept.replays
         """Nothing came and no time passed: what was open still is."""
 
-    def _behind(self, rows: Rows) -> Int8Array:
+    def _behind(self, rows: EventBatch) -> Int8Array:
         """By row: whether it came too late, and why."""
-        behind, now = np.zeros(len(rows), np.int8), self.clock.now
+        behind, now = np.zeros(len(rows), np.int8), self.clock.current
         if self.arrival and len(self.kept.rows):
-            behind[_older(self.kept.rows, rows)] = Late.OUT_OF_TURN
+            behind[_older(self.kept.rows, rows)] = LateReason.OUT_OF_ORDER
         if now is not None:
-            behind[rows.time <= now] = Late.BEHIND_WATERMARK
+            behind[rows.time <= now] = LateReason.BEHIND_WATERMARK
         return behind
 
     def _ready(self) -> BoolArray:
         """True for rows whose time has come."""
         if self.arrival:
             return np.ones(len(self.rows), bool)
-        if self.clock.now is None:
+        if self.clock.current is None:
             return np.zeros(len(self.rows), bool)
-        return self.rows.time <= self.clock.now
+        return self.rows.time <= self.clock.current
 
     def memory(self, name: str) -> Memory:
         return self.kept.memories.get(name, Memory())
@@ -258,7 +264,7 @@ class Shard:
             self.keep[: self.old] = self.searched[: self.old]
             back = max((numbered.pattern.facts.lookback for numbered in self.plan.patterns), default=0)
             if back:
-                now = _BEFORE_ALL + back if self.clock.now is None else self.clock.now
+                now = _BEFORE_ALL + back if self.clock.current is None else self.clock.current
                 self.required = self.searched & (self.rows.time > now - back)
             return
         places: dict[tuple[int, int | None], Placed] = {}
@@ -273,7 +279,7 @@ class Shard:
 
     def _since(self, numbered: Numbered) -> int | None:
         """From which time on a pattern counts, as long as events from before it are there."""
-        facts, now = numbered.pattern.facts, self.clock.now
+        facts, now = numbered.pattern.facts, self.clock.current
         memory = self.memory(numbered.pattern.pattern.semantic_hash)
         since = memory.since
         if since is not None:
@@ -306,17 +312,17 @@ class Shard:
         horizons = None if self.clock.ended else self._horizons(order, offsets)
         return Placed(batch, order, offsets, occurrence, duplicates, horizons, searched)
 
-    def _ranked(self) -> Rows:
+    def _ranked(self) -> EventBatch:
         """The rows, where arrival decides among equal times with their place in it: those searched before come first."""
         if not self.arrival:
             return self.rows
         arrived = np.full(len(self.rows), self.old, np.int64)
         arrived[: self.old] = np.arange(self.old)
-        return replace(self.rows, ranks=[pa.array(arrived), *self.rows.ranks])
+        return replace(self.rows, tie_breakers=[pa.array(arrived), *self.rows.tie_breakers])
 
     def _horizons(self, order: IntArray, offsets: IntArray, *, before: bool = False) -> IntArray:
         """Up to when each partition is known, or was ``before``: the watermark, or what came last where order is trusted."""
-        now = self.kept.horizon if before else self.clock.now
+        now = self.kept.horizon if before else self.clock.current
         known = np.full(len(offsets) - 1, _BEFORE_ALL if now is None else now, np.int64)
         if not self.arrival or not len(order):
             return known
@@ -367,7 +373,7 @@ class Shard:
     def _known(self, raw: Raw) -> int:
         if self.clock.ended:
             return y.FOREVER
-        now = _BEFORE_ALL if self.clock.now is None else self.clock.now
+        now = _BEFORE_ALL if self.clock.current is None else self.clock.current
         return min(now, int(raw.frontiers[:-1].min(initial=y.FOREVER)))
 
     def _carried(self, numbered: Numbered, name: str, placed: Placed) -> Partials | None:
@@ -461,7 +467,7 @@ class Shard:
             self.wakes.append(int(time[asked].min()) + back)
         if self.arrival:
             # What came last says what may still come, until the watermark does.
-            now = _BEFORE_ALL if self.clock.now is None else self.clock.now
+            now = _BEFORE_ALL if self.clock.current is None else self.clock.current
             last = time == time[np.maximum(placed.offsets[1:] - 1, 0)][partition]
             newest = last & (time > now)
             asked |= newest
@@ -478,7 +484,7 @@ class Shard:
             about, name = one.pattern.suppress, one.pattern.semantic_hash
             if about is not None:
                 assert isinstance(about.duration, int)
-                over = _BEFORE_ALL if self.clock.now is None else min(known) + 1 - about.duration
+                over = _BEFORE_ALL if self.clock.current is None else min(known) + 1 - about.duration
                 groups = {group: end for group, end in told[one.pattern.name].items() if end > over}
                 memories[name] = replace(memories[name], groups=groups)
                 self.wakes += [end + about.duration for end in groups.values()]
@@ -486,7 +492,7 @@ class Shard:
         if self.arrival and not self.idle:
             assert self.arranged is not None
             chosen = self.arranged[self.keep[self.arranged]]  # in the order that was settled
-        after = self.opens, self.clock.now, memories, self.partials
+        after = self.opens, self.clock.current, memories, self.partials
         return Kept(self.rows, self.ready, self.occurrence, *after, required=self.required).take(chosen)
 
     def wake(self, left: Kept | None) -> int | None:
@@ -495,7 +501,7 @@ class Shard:
             return None
         waiting = left.rows.time[~left.searched]
         times = [*self.wakes, *([int(waiting.min())] if len(waiting) else [])]
-        now = self.clock.now
+        now = self.clock.current
         if self.idle:
             # Nothing was searched, so nothing says when what was open before is decided: at the next time there is.
             ends = [end for memory in left.memories.values() for end in memory.groups.values()]
@@ -533,9 +539,9 @@ def _due(numbered: Numbered, raw: Raw) -> BoolArray:
     return raw.timed_out | (raw.end <= upto)
 
 
-def _older(kept: Rows, rows: Rows) -> BoolArray:
+def _older(kept: EventBatch, rows: EventBatch) -> BoolArray:
     """Rows older than the newest that was kept of their key."""
-    both = join_rows(kept, rows)
+    both = concat_batches(kept, rows)
     (keys,) = both.keys.values()
     arrangement = arrange(list(keys.values()), both.time, [], None)
     old = arrangement.order < len(kept)

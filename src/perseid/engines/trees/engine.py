@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Engine, Prepared
 from perseid.engines.trees.formats import XML, lots
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.contract import Engine, Prepared
 
 if TYPE_CHECKING:
     from perseid.engines.trees.reader import Findings, Reader

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.contract import Unread
 from perseid.engines.trees.json_documents import json_to_xml
 from perseid.engines.trees.row_documents import rows_to_xml
 from perseid.errors import DocumentError
+from perseid.runtime.contract import BadRecord
 
 if TYPE_CHECKING:
     from perseid.engines.trees.reader import Findings
@@ -35,10 +35,10 @@ class Lot:
     bodies: pa.Array
     made: bool = False
     """They were something else, and places in them are not places in what people have."""
-    refused: Mapping[int, Unread] = field(default_factory=dict)
+    refused: Mapping[int, BadRecord] = field(default_factory=dict)
     """By number in the lot: those that are not what they should be; their bodies are null."""
 
-    def explained(self, unread: Sequence[Unread]) -> tuple[Unread, ...]:
+    def explained(self, unread: Sequence[BadRecord]) -> tuple[BadRecord, ...]:
         """What cannot be read, with reasons and places that are those of the documents as they were."""
         if not self.made:
             return tuple(unread)
@@ -91,14 +91,14 @@ def _xml_lots(bodies: pa.Array) -> Iterator[Lot]:
 def _json_lots(bodies: pa.Array) -> Iterator[Lot]:
     """How large JSON is as XML is known when it is written, and a lot is over when it is large enough."""
     made: list[bytes | None] = []
-    refused: dict[int, Unread] = {}
+    refused: dict[int, BadRecord] = {}
     first = size = 0
     for number, body in enumerate(bodies, 1):
         try:
             made.append(json_to_xml(body.as_py()) if body.is_valid else None)
             size += len(made[-1] or b"")
         except DocumentError as error:
-            refused[len(made)] = Unread(len(made), error.message, error.line, error.column)
+            refused[len(made)] = BadRecord(len(made), error.message, error.line, error.column)
             made.append(None)
         if size >= PIECE or number == len(bodies):
             yield Lot(first, pa.array(made, pa.large_binary()), True, refused)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TypeAlias
 
-from perseid.engines.arrays import ByteArray, Int32Array, IntArray
-from perseid.engines.jit import typed, words
+from perseid.runtime.arrays import ByteArray, Int32Array, IntArray
+from perseid.runtime.jit import typed, words
 
 Ints: TypeAlias = IntArray
 """A flat array of int64."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from perseid.engines.jit import typed, words
 from perseid.engines.trees.layout import DONE, DOUBT, Bytes, Ints, Room, kinds
 from perseid.engines.trees.limits import DEEPEST
+from perseid.runtime.jit import typed, words
 
 # the head of the plan, then where its parts lie
 P_STEPS, P_STEP_COUNT, P_PATTERNS, P_PATTERN_COUNT, P_PUSHED, P_LASTS, P_RUN_ROOM, P_CHILD_ROOM, P_LEAVES = range(9)

@@ -12,7 +12,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from perseid.engines.arrays import ByteArray, Int32Array, IntArray
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.collect import collect
 from perseid.engines.trees.kernel import begin_document, end_document, has_room_for, match_tokens
@@ -23,6 +22,7 @@ from perseid.engines.trees.plan import TreePlan
 from perseid.engines.trees.progress import ProgressGuard
 from perseid.engines.trees.tokens import Scanner, TokenBatch
 from perseid.errors import StalledMatcherError
+from perseid.runtime.arrays import ByteArray, Int32Array, IntArray
 from perseid.semantics.documents import Name
 
 T = TypeVar("T", bound=np.generic)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perseid.engines.arrays import ByteArray, IntArray
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.bounds import Bound, bounds_of
 from perseid.engines.trees.siblings import OVER, SiblingFA, sibling_automaton
 from perseid.errors import LimitError, UnsupportedError
 from perseid.lang import tree_patterns as tp
+from perseid.runtime.arrays import ByteArray, IntArray
 from perseid.semantics.documents import Name
 from perseid.semantics.trees import known_prefixes
 

@@ -13,8 +13,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Unread
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.fields import NODE
 from perseid.engines.trees.limits import MOST_NAMES
@@ -22,6 +20,8 @@ from perseid.engines.trees.matcher import Matcher, Told
 from perseid.engines.trees.plan import tree_plan
 from perseid.errors import DocumentError, PerseidError
 from perseid.lang.tree_parser import parse_tree
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.contract import BadRecord
 from perseid.semantics.documents import Name
 
 CHUNK = 1 << 18
@@ -41,13 +41,13 @@ class Findings:
     """What the names in the rows stand for."""
     texts: pa.LargeStringArray
     """By row, as an Arrow array."""
-    refused: tuple[Unread, ...] = ()
+    refused: tuple[BadRecord, ...] = ()
     done: Sequence[int] = ()
     """Documents that were read to their end, or refused."""
 
-    def refused_from(self, first: int) -> tuple[Unread, ...]:
+    def refused_from(self, first: int) -> tuple[BadRecord, ...]:
         """The same documents, counted from another number on."""
-        return tuple(one.later(first) for one in self.refused)
+        return tuple(one.shifted(first) for one in self.refused)
 
     @cached_property
     def firsts(self) -> IntArray:
@@ -145,10 +145,10 @@ class Reader:
                 since = done + 1
         return gathered.findings(self.names, refused, range(len(column)))
 
-    def _read_odd(self, number: int, body: bytes | None, is_text: bool, gathered: _Gathered) -> list[Unread]:
+    def _read_odd(self, number: int, body: bytes | None, is_text: bool, gathered: _Gathered) -> list[BadRecord]:
         """A document that is not so simple that it can be read with others."""
         if body is None:
-            return [Unread(number, "There is no document")]
+            return [BadRecord(number, "There is no document")]
         held: list[Told] = []
         try:
             for told in self._told(lambda: (body,), is_text):
@@ -157,7 +157,7 @@ class Reader:
                 else:
                     held.append(told)
         except DocumentError as error:
-            return [Unread(number, error.message, error.line, error.column)]
+            return [BadRecord(number, error.message, error.line, error.column)]
         for told in held:
             gathered.add(number, told)
         return []
@@ -169,7 +169,7 @@ class Reader:
         """
         gathered, said, again = _Gathered(), 0, 0
         if path is None:
-            yield gathered.findings(self.names, [Unread(number, "There is no path")], [number])
+            yield gathered.findings(self.names, [BadRecord(number, "There is no path")], [number])
             return
         try:
             for told in self._told(lambda: file_chunks(path), False):
@@ -186,9 +186,9 @@ class Reader:
                     gathered = _Gathered()
             yield gathered.findings(self.names, (), [number])
         except DocumentError as error:
-            yield gathered.findings(self.names, [Unread(number, error.message, error.line, error.column)], [number])
+            yield gathered.findings(self.names, [BadRecord(number, error.message, error.line, error.column)], [number])
         except (OSError, PerseidError, ValueError) as error:
-            yield gathered.findings(self.names, [Unread(number, f"The file cannot be read: {error}")], [number])
+            yield gathered.findings(self.names, [BadRecord(number, f"The file cannot be read: {error}")], [number])
 
     def _told(self, chunks: Callable[[], Iterable[bytes]], is_text: bool) -> Iterator[Told | None]:
         for told in self.matcher.read(chunks, trusted=self.trusted, is_text=is_text):
@@ -241,7 +241,7 @@ class _Gathered:
     def results(self) -> int:
         return sum(int(np.count_nonzero(told.rows[:, y.O_LEVEL] == 0)) for told in self.told)
 
-    def findings(self, names: Sequence[Name], refused: Iterable[Unread], done: Sequence[int] = ()) -> Findings:
+    def findings(self, names: Sequence[Name], refused: Iterable[BadRecord], done: Sequence[int] = ()) -> Findings:
         empty = np.zeros((0, y.ROW_WIDTH), np.int64)
         rows = np.concatenate([empty, *(told.rows for told in self.told)])
         lengths = rows[:, y.O_TO] - rows[:, y.O_FROM]

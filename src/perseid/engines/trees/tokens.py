@@ -15,8 +15,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from perseid.engines.arrays import ByteArray, Int32Array, IntArray
-from perseid.engines.space import lay_out
 from perseid.engines.trees import layout as y
 from perseid.engines.trees.judge import judged
 from perseid.engines.trees.limits import (
@@ -33,6 +31,8 @@ from perseid.engines.trees.progress import ProgressGuard
 from perseid.engines.trees.scan import begin_scanning, scan
 from perseid.engines.trees.vectors import REACH
 from perseid.errors import DocumentError, StalledMatcherError
+from perseid.runtime.arena import allocate
+from perseid.runtime.arrays import ByteArray, Int32Array, IntArray
 from perseid.semantics.documents import Name
 
 TOKENS = 1 << 14
@@ -109,7 +109,7 @@ class Scanner:
             (y.H_SEEN, None, y.SEEN_WIDTH * y.SEEN_NAMES),
         )
         self.space = space = np.zeros(y.SCAN_HEAD + sum(size for _, _, size in sizes), np.int64)
-        lay_out(space, y.SCAN_HEAD, sizes)
+        allocate(space, y.SCAN_HEAD, sizes)
         self.room = np.empty(NAME_BYTES + REACH, np.uint8)
         space[y.H_TABLE_SIZE], space[y.H_PAIR_SIZE] = 2 * MOST_NAMES, 2 * MOST_NAMES
         space[y.H_BYTES_END], space[y.H_DEEPEST], space[y.H_MOST] = NAME_BYTES, DEEPEST, MOST_ATTRIBUTES

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perseid.engines.jit import numba
 from perseid.engines.trees.layout import Bytes, compiled
+from perseid.runtime.jit import numba
 
 if TYPE_CHECKING:
     from numba.core.typing.templates import Signature

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.codes import Codes
 from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.exact import Weights
 from perseid.engines.uncertain.joint import joint_lot
@@ -26,6 +24,8 @@ from perseid.engines.uncertain.traces import NEVER, Given, material
 from perseid.engines.uncertain.ways import Ways
 from perseid.engines.uncertain.worlds import Worlds
 from perseid.errors import LimitError
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.key_encoding import Codes
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from perseid.engines.arrays import IntArray
 from perseid.engines.uncertain.pattern_nfa import Configuration, ConfigurationKey, Letter, PatternNFA
+from perseid.runtime.arrays import IntArray
 from perseid.semantics import core as c
 from perseid.semantics.values import Relation
 

@@ -12,10 +12,6 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.codes import numbered, read_only
-from perseid.engines.contract import Rows
-from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.inference import chain_of, likeliest_each, likeliest_path, particle_filter, smoothed
@@ -24,6 +20,10 @@ from perseid.engines.uncertain.passes import Evidence, filter_on, look_ahead_all
 from perseid.engines.uncertain.reading import Units, hashed, taken
 from perseid.engines.uncertain.streams import LIKELIHOOD, READING, Stream
 from perseid.errors import EventDataError
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.hashing import hash_columns
+from perseid.runtime.key_encoding import numbered, read_only
 from perseid.semantics import values as v
 from perseid.semantics.hashing import hash_values
 from perseid.semantics.hidden import HiddenMarkov
@@ -90,14 +90,14 @@ class Lives:
         return len(self.last)
 
 
-def no_lives(stream: Stream, rows: Rows) -> Lives:
+def no_lives(stream: Stream, rows: EventBatch) -> Lives:
     """That nothing is kept."""
     none = np.zeros(0, np.int64)
     return Lives({name: rows.columns[name].slice(0, 0) for name in stream.of}, none, none, np.zeros((0, 0)))
 
 
 def chains_of(
-    stream: Stream, rows: Rows, chosen: IntArray, step: IntArray, kept: Lives, upto: int | None, known: int | None,
+    stream: Stream, rows: EventBatch, chosen: IntArray, step: IntArray, kept: Lives, upto: int | None, known: int | None,
     numbered: bool,
 ) -> Chains:  # fmt: skip
     """The chains of a stream's rows, and of what is kept of earlier ones.
@@ -197,13 +197,15 @@ def _lives(
     return _Spans(key, place, begin, end, first, np.maximum(final - first + 1, 0))
 
 
-def owners_of(stream: Stream, rows: Rows, chosen: IntArray) -> tuple[IntArray, IntArray]:
+def owners_of(stream: Stream, rows: EventBatch, chosen: IntArray) -> tuple[IntArray, IntArray]:
     """By row a number for whose it is; and by that number a hash, the same in every call."""
     own = [taken(rows.columns[name], chosen) for name in stream.of]
     return hashed(own, len(chosen), hash_values([stream.type]))
 
 
-def _said(stream: Stream, model: HiddenMarkov, rows: Rows, chosen: IntArray) -> tuple[IntArray, FloatArray, int | None]:
+def _said(
+    stream: Stream, model: HiddenMarkov, rows: EventBatch, chosen: IntArray
+) -> tuple[IntArray, FloatArray, int | None]:
     """By row what it says, as a row of the likelihoods; these, the last of which says nothing; and which of them silence is."""
     nothing = np.ones((1, len(model.values)))
     column = taken(rows.columns[LIKELIHOOD], chosen) if LIKELIHOOD in rows.columns else None

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perseid.engines.arrays import FloatArray
-from perseid.engines.jit import typed, words
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.exact import Moved, Weights, count_steps, in_bytes, room
 from perseid.engines.uncertain.kernel import Floats, Hidden, Ints, Moves, Rows, Steps, Work
 from perseid.engines.uncertain.ways import WORLD, Ways
 from perseid.errors import LimitError
+from perseid.runtime.arrays import FloatArray
+from perseid.runtime.jit import typed, words
 
 NO_EDGES = k.TOO_MANY + 1
 """How a call ends besides: there is no room for the edges of a step."""

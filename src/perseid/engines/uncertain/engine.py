@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Clock, Engine, Rows, StateReport, Step
 from perseid.engines.uncertain.output import (
     APART,
     BINDING,
@@ -32,6 +30,10 @@ from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
 from perseid.errors import EventDataError
 from perseid.lang.printer import print_duration
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.contract import Engine, StateReport, StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.watermark import Watermark
 from perseid.semantics import core as c
 from perseid.semantics.classes import QueryClass
 
@@ -68,7 +70,7 @@ def make_plan(
     return UncertainPlan(asked, streams, output_schema(asked, types, telling), telling)
 
 
-def answer(plan: UncertainPlan, rows: Rows, *, strict: bool = True) -> tuple[pa.Table, dict[str, int], IntArray]:
+def answer(plan: UncertainPlan, rows: EventBatch, *, strict: bool = True) -> tuple[pa.Table, dict[str, int], IntArray]:
     """The rows of all answers, where all rows have come; what was counted; and rows that are no distribution.
 
     Where it is ``strict`` these are an error.
@@ -143,14 +145,14 @@ def expected_of(one: Asked, streams: Streams, given: Given, apart: bool = False)
         raise too_many_ways(one) from None
 
 
-def step(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def step(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """The answers of a shard: of all its rows where they have all come, else of the steps that are complete by now."""
-    if not clock.ended or state is not None:
+    if not watermark.ended or state is not None:
         from perseid.engines.uncertain.shard import advance
 
-        return advance(plan, rows, state, clock)
+        return advance(plan, rows, state, watermark)
     table, counted, bad = answer(plan, rows, strict=False)
-    return Step(table, None, None, {**counted, "bad": len(bad)})
+    return StepResult(table, None, None, {**counted, "bad": len(bad)})
 
 
 def report(state: bytes) -> StateReport:
@@ -162,9 +164,9 @@ def report(state: bytes) -> StateReport:
 
 def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
     """For anyone, of what was told of each binding: any number of whole groups and steps, in any order."""
-    from perseid.engines.codes import key_codes
     from perseid.engines.sequence.arrangement import comparable
     from perseid.engines.uncertain.answers import anyone, beginnings, errors, summed
+    from perseid.runtime.key_encoding import key_codes
 
     groups = told.column_names[: -len(numbers_told(plan.telling)) - len(APART)]
     columns = [comparable(told[name].combine_chunks()) for name in groups]
@@ -188,8 +190,8 @@ UNCERTAIN = Engine(
     plan=make_plan,
     step=step,
     report=report,
-    asks="beliefs",
-    kinds=("answer",),
+    query_kind="beliefs",
+    row_kinds=("answer",),
     guide="docs/guides/uncertain.md",
     example="examples/coffee_room.py",
 )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perseid.engines.arrays import BoolArray, ByteArray, FloatArray, IntArray
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
+from perseid.runtime.arrays import BoolArray, ByteArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

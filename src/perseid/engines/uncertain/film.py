@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Rows
-from perseid.engines.rows import take_rows
 from perseid.engines.uncertain.engine import answer, make_plan
 from perseid.engines.uncertain.streams import GIVEN, READING, Known, Stream, Streams
 from perseid.errors import EventDataError, LimitError, UnsupportedError
 from perseid.lang.parser import parse_pattern
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.event_batch import EventBatch, take_events
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.resolve import resolve
@@ -60,12 +59,12 @@ class Film:
 
 
 def film_of(
-    cores: Sequence[CorePattern], streams: Streams, rows: Rows, key: object = None, truth: str | None = None
+    cores: Sequence[CorePattern], streams: Streams, rows: EventBatch, key: object = None, truth: str | None = None
 ) -> Film:
     """The frames of one key; ``truth`` names the column that has what really was, where somebody knows."""
     part = _drawn(streams)
     chosen, whose = _of_key(part, rows, key)
-    own = take_rows(rows, chosen)
+    own = take_events(rows, chosen)
     values = _values(part, own, truth)
     if len(values) > MOST_VALUES:
         raise LimitError(
@@ -109,9 +108,9 @@ def _drawn(streams: Streams) -> Stream:
     return uncertain[0]
 
 
-def _of_key(part: Stream, rows: Rows, key: object) -> tuple[IntArray, dict[str, object]]:
+def _of_key(part: Stream, rows: EventBatch, key: object) -> tuple[IntArray, dict[str, object]]:
     """The rows of a key, and the key by the names of its columns."""
-    there = np.flatnonzero(rows.kinds == rows.kind_names.index(part.type))
+    there = np.flatnonzero(rows.type_codes == rows.type_names.index(part.type))
     columns = {name: rows.columns[name].to_pylist() for name in part.of}
     keys = [tuple(column[row] for column in columns.values()) for row in there]
     found = list(dict.fromkeys(keys))
@@ -133,7 +132,7 @@ def _of_key(part: Stream, rows: Rows, key: object) -> tuple[IntArray, dict[str, 
     return np.array(chosen, np.int64), dict(zip(part.of, wanted, strict=True))
 
 
-def _values(part: Stream, rows: Rows, truth: str | None) -> list[object]:
+def _values(part: Stream, rows: EventBatch, truth: str | None) -> list[object]:
     if part.model is not None:
         return [v.plain(value) for value in part.model.values]
     columns = [part.about[0], *([truth] if truth else [])]
@@ -142,7 +141,7 @@ def _values(part: Stream, rows: Rows, truth: str | None) -> list[object]:
     return list(dict.fromkeys(value for value in found if value is not None))
 
 
-def _shares(part: Stream, streams: Streams, rows: Rows, values: Sequence[object]) -> dict[int, dict[int, float]]:
+def _shares(part: Stream, streams: Streams, rows: EventBatch, values: Sequence[object]) -> dict[int, dict[int, float]]:
     """By step and value: how probable it is."""
     by = f"partition by {', '.join(part.of)}" if part.of else ""
     cores = [
@@ -159,7 +158,7 @@ def _shares(part: Stream, streams: Streams, rows: Rows, values: Sequence[object]
 
 
 def _chances(
-    cores: Sequence[CorePattern], streams: Streams, rows: Rows, whose: Mapping[str, object]
+    cores: Sequence[CorePattern], streams: Streams, rows: EventBatch, whose: Mapping[str, object]
 ) -> list[dict[int, float]]:
     """By pattern and step: how probable it is that it is completed."""
     for core in cores:
@@ -176,7 +175,7 @@ def _chances(
     return list(out.values())
 
 
-def _answered(cores: Sequence[CorePattern], streams: Streams, rows: Rows) -> list[dict[str, Any]]:
+def _answered(cores: Sequence[CorePattern], streams: Streams, rows: EventBatch) -> list[dict[str, Any]]:
     types = {name: column.type for name, column in rows.columns.items()}
     table: pa.Table = answer(make_plan(cores, streams, types), rows)[0]
     return table.to_pylist()  # type: ignore[no-any-return]
@@ -187,7 +186,7 @@ def _micros(moment: dt.datetime) -> int:
 
 
 def _row(
-    part: Stream, rows: Rows, row: int | None, values: Sequence[object], truth: str | None
+    part: Stream, rows: EventBatch, row: int | None, values: Sequence[object], truth: str | None
 ) -> tuple[str | None, Sequence[int], int | None]:
     """What the row of a step has read, where that is likeliest, and what really was."""
     if row is None:
@@ -205,7 +204,7 @@ def _row(
     return v.text(read), tuple(np.flatnonzero(likely == likely.max()).tolist()), number
 
 
-def _doors(part: Stream, rows: Rows, values: Sequence[object]) -> list[tuple[int, int]]:
+def _doors(part: Stream, rows: EventBatch, values: Sequence[object]) -> list[tuple[int, int]]:
     pairs: set[tuple[int, int]] = set()
     if part.model is not None:
         source = np.repeat(np.arange(len(values)), np.diff(part.model.starts))

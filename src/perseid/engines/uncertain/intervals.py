@@ -22,8 +22,6 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.rows import take_rows
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.pattern_nfa import chooses
@@ -33,6 +31,8 @@ from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Given, Material, lots, material
 from perseid.engines.uncertain.tracks import Track, track_of
 from perseid.lang import ast
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.event_batch import take_events
 from perseid.semantics import core as c
 from perseid.semantics.classes import Project, Reg, SafePlan, Then, bound_column, grounded
 
@@ -135,8 +135,8 @@ class Layout:
         """
         pattern = grounded(replace(self.pattern, body=body), self.pattern.unified)
         alone = isinstance(body, c.Take)
-        there = np.unique(given.rows.kinds)
-        types = {given.rows.kind_names[code] for code in there if code >= 0} | set(given.chains)
+        there = np.unique(given.rows.type_codes)
+        types = {given.rows.type_names[code] for code in there if code >= 0} | set(given.chains)
         hidden = [part for part in self.streams.parts if part.hidden and part.type in types]
         unit = tuple(Component(name) for part in hidden for name in part.of) if alone else ()
         if len(hidden) > 1:
@@ -224,14 +224,14 @@ def _fitting(step: int) -> Callable[[Automaton], BoolArray]:
 
 def of_types(given: Given, types: set[str] | frozenset[str]) -> Given:
     """What is given of some types of events, without rows that are no distribution."""
-    wanted = np.array([*(name in types for name in given.rows.kind_names), False])[given.rows.kinds]
+    wanted = np.array([*(name in types for name in given.rows.type_names), False])[given.rows.type_codes]
     wanted[given.bad] = False
     chains = {type_: one for type_, one in given.chains.items() if type_ in types}
     if wanted.all() and len(chains) == len(given.chains):
         return given
     rows = np.flatnonzero(wanted)
     return replace(
-        given, rows=take_rows(given.rows, rows), step=given.step[rows], chains=chains, bad=np.zeros(0, np.int64)
+        given, rows=take_events(given.rows, rows), step=given.step[rows], chains=chains, bad=np.zeros(0, np.int64)
     )
 
 
@@ -248,7 +248,7 @@ def put_apart(given: Given, units: Units) -> Iterator[tuple[int, Given]]:
                     beliefs[type_] = given.beliefs[type_][steps]
         yield (
             int(number),
-            replace(given, rows=take_rows(given.rows, rows), step=given.step[rows], chains=chains, beliefs=beliefs),
+            replace(given, rows=take_events(given.rows, rows), step=given.step[rows], chains=chains, beliefs=beliefs),
         )
 
 

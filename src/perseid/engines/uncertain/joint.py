@@ -11,11 +11,11 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
 from perseid.engines.uncertain.inference import filtered, smoothed_tables
 from perseid.engines.uncertain.traces import Entries, Layout, Lot, Material, Read, laid_out, no_hidden
+from perseid.runtime.arrays import FloatArray, IntArray
 
 MOST_VALUES = 4_096
 MOST_ENTRIES = 1 << 20

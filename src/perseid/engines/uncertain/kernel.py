@@ -4,7 +4,7 @@ What is known of a group is a weight for each pair of a state of the automaton a
 worlds that have come to both (section 3.1.2). A step of the stream moves weights along the entries of the hidden chain, with
 the letters of what happens, and adds up those that complete the pattern on the way.
 
-Functions of the kernel hand on addresses, not arrays (see :mod:`perseid.engines.memory`): counting who holds which array took
+Functions of the kernel hand on addresses, not arrays (see :mod:`perseid.runtime.pointers`): counting who holds which array took
 most of a step's time.
 
 The order of every sum is that of the data, whatever else is in a call: any cut of a stream gives the same bits. Where the
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from perseid.engines.arrays import BoolArray, ByteArray, FloatArray, Int32Array, IntArray
-from perseid.engines.jit import typed, words
+from perseid.runtime.arrays import BoolArray, ByteArray, FloatArray, Int32Array, IntArray
+from perseid.runtime.jit import typed, words
 
 Ints: TypeAlias = IntArray
 """A flat array of int64."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perseid.engines.arrays import IntArray
-from perseid.engines.contract import Rows
 from perseid.engines.uncertain.chains import chains_of, no_lives
 from perseid.engines.uncertain.streams import Stream
 from perseid.engines.uncertain.traces import steps_of
 from perseid.errors import EventDataError, UnsupportedError, did_you_mean
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import values as v
 from perseid.semantics.hidden import UNKNOWN
 
@@ -27,7 +27,7 @@ class Steps:
     offsets: IntArray
 
 
-def labelled_steps(stream: Stream, every: int | None, rows: Rows, truth: str | None) -> Steps:
+def labelled_steps(stream: Stream, every: int | None, rows: EventBatch, truth: str | None) -> Steps:
     """The steps of a stream's rows. After its last row a trace ends: what was read later, silence too, is not in the data."""
     model = stream.model
     assert model is not None
@@ -59,7 +59,7 @@ def labelled_steps(stream: Stream, every: int | None, rows: Rows, truth: str | N
     return Steps(np.where(said < len(model.readings), said, UNKNOWN), hidden, np.append(0, np.cumsum(ends - starts)))
 
 
-def _known(stream: Stream, rows: Rows, step: IntArray, truth: str) -> dict[tuple[tuple[object, ...], int], int]:
+def _known(stream: Stream, rows: EventBatch, step: IntArray, truth: str) -> dict[tuple[tuple[object, ...], int], int]:
     """By key and step: the number of what really was."""
     assert stream.model is not None
     numbers = {v.identity(v.plain(value)): number for number, value in enumerate(stream.model.values)}

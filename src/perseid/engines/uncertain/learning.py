@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from perseid.engines.jit import jit
 from perseid.engines.uncertain.inference import chain_of, evidence_of
 from perseid.engines.uncertain.passes import LEAST, Chain, Evidence, fill_row, filter_all, step_back
 from perseid.errors import BindingError, EventDataError
+from perseid.runtime.jit import jit
 from perseid.semantics.hidden import Bools, Floats, HiddenMarkov
 
 

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.contract import Rows
-from perseid.engines.rows import take_rows
 from perseid.engines.uncertain.chains import Lives, no_lives
 from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.exact import Weights
@@ -19,6 +16,8 @@ from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import Known
 from perseid.engines.uncertain.traces import NEVER, Lot
 from perseid.engines.uncertain.worlds import Worlds
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.event_batch import EventBatch, take_events
 
 OFF = NEVER
 """Since when an alert or a span lasts, where none does."""
@@ -118,7 +117,7 @@ class Kept:
     """Up to which step rows were taken to have come."""
     done: int | None
     """Up to which step they counted."""
-    waiting: Rows
+    waiting: EventBatch
     lives: Mapping[str, Lives]
     """By type of event that is read."""
     memories: Mapping[str, Memory]
@@ -127,8 +126,8 @@ class Kept:
     """The same, of those that look back over windows."""
 
 
-def nothing(plan: UncertainPlan, rows: Rows) -> Kept:
+def nothing(plan: UncertainPlan, rows: EventBatch) -> Kept:
     """The state of a shard that has seen nothing."""
-    none = take_rows(rows, np.zeros(0, np.int64))
+    none = take_events(rows, np.zeros(0, np.int64))
     lives = {part.type: no_lives(part, none) for part in plan.streams.parts if part.known is Known.READ}
     return Kept(None, None, none, lives, {})

@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.chains import Lives
 from perseid.engines.uncertain.counting import count
@@ -29,6 +28,7 @@ from perseid.engines.uncertain.telling import Ongoing
 from perseid.engines.uncertain.traces import LATER, NEVER, Lot, Material, lots
 from perseid.engines.uncertain.ways import Ways
 from perseid.engines.uncertain.worlds import Worlds
+from perseid.runtime.arrays import BoolArray, IntArray
 
 
 def carried(automaton: Automaton, lot: Lot, given: Weights, prune: float, *, falls: bool = False) -> Moved:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from perseid.engines.arrays import FloatArray, IntArray
-from perseid.engines.jit import jit
+from perseid.runtime.arrays import FloatArray, IntArray
+from perseid.runtime.jit import jit
 
 
 def ordered(ranks: Sequence[IntArray], last: FloatArray) -> IntArray:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.sequence.schema import MOMENT, common_type
 from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
 from perseid.engines.uncertain.telling import Ongoing, Telling, go_on
 from perseid.errors import EventDataError
+from perseid.runtime.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers

@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from perseid.engines.jit import COMPILED, jit
 from perseid.engines.uncertain.passes import LEAST, Chain, Evidence, predict
+from perseid.runtime.jit import COMPILED, jit
 from perseid.semantics.hidden import Bools, Floats, Ints
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perseid.engines.jit import jit
+from perseid.runtime.jit import jit
 from perseid.semantics.hidden import Bools, Floats, Ints
 
 LEAST = 1e-300

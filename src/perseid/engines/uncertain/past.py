@@ -13,10 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.contract import Rows
-from perseid.engines.hashing import hash_columns
-from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.uncertain.chains import Chains, no_lives
 from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.intervals import Layout, Starts, of_types
@@ -26,6 +22,9 @@ from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
 from perseid.engines.uncertain.traces import NEVER, Given, steps_of
 from perseid.lang import ast
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.event_batch import EventBatch, concat_batches, take_events
+from perseid.runtime.hashing import hash_columns
 from perseid.semantics import core as c
 from perseid.semantics.hashing import hash_values
 
@@ -49,7 +48,7 @@ class Past:
 
     begin: int
     """The last step of which nothing is kept any more."""
-    rows: Rows
+    rows: EventBatch
     believed: Mapping[str, Believed]
     """By type of event that is read."""
     starts: Mapping[str, Starts]
@@ -72,9 +71,9 @@ class Past:
         return max(self.begin, *(int(some.max(initial=NEVER)) for some in steps))
 
 
-def no_past(one: Asked, streams: Streams, rows: Rows) -> Past:
+def no_past(one: Asked, streams: Streams, rows: EventBatch) -> Past:
     """That nothing is kept."""
-    none = take_rows(rows, np.zeros(0, np.int64))
+    none = take_events(rows, np.zeros(0, np.int64))
     believed = {}
     for part in _read(one, streams):
         assert part.model is not None
@@ -91,7 +90,7 @@ def followed(one: Asked, streams: Streams, past: Past, given: Given) -> Given:
     """What was kept, and what is given now."""
     read = _read(one, streams)
     rows = of_types(replace(given, chains={}, beliefs={}), one.named_types - {part.type for part in read}).rows
-    rows = join_rows(past.rows, rows)
+    rows = concat_batches(past.rows, rows)
     chains, beliefs = {}, {}
     for part in read:
         before = past.believed[part.type]
@@ -128,7 +127,7 @@ def kept_of(one: Asked, streams: Streams, past: Past, given: Given, done: int) -
     """What is kept once steps up to one are done, of what was kept and is :func:`followed` by what is given."""
     assert one.window is not None
     begin = done - one.window
-    rows = take_rows(given.rows, np.flatnonzero(given.step > begin))
+    rows = take_events(given.rows, np.flatnonzero(given.step > begin))
     believed = {}
     for type_, chains in given.chains.items():
         some = np.flatnonzero(chains.counted & (chains.step > begin))

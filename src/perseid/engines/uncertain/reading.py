@@ -10,10 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.arrays import BoolArray, IntArray
-from perseid.engines.codes import numbered
-from perseid.engines.contract import Rows
-from perseid.engines.hashing import hash_columns
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.columns import value_at
 from perseid.engines.sequence.schema import common_type
@@ -24,6 +20,10 @@ from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.symbols import Symbols, Test
 from perseid.engines.uncertain.ways import MOST_WAYS, Ways
+from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.hashing import hash_columns
+from perseid.runtime.key_encoding import numbered
 from perseid.semantics import values as v
 from perseid.semantics.classes import is_strict
 from perseid.semantics.events import Event
@@ -74,7 +74,7 @@ class Reader:
         self.strict = is_strict(self.pattern)
         self._known: dict[tuple[int, str | None, int, tuple[object, ...]], bool] = {}
 
-    def letters(self, rows: Rows, type_: str, chosen: IntArray) -> IntArray:
+    def letters(self, rows: EventBatch, type_: str, chosen: IntArray) -> IntArray:
         """The letters of some rows, all of one type; 0 where the pattern could as well not see it."""
         there = {name: taken(rows.columns[name], chosen) for name in self.symbols.columns if name in rows.columns}
         return self._letters(type_, Columns(there, len(chosen), rows.time[chosen]), [{}])[:, 0]
@@ -241,22 +241,22 @@ def _below(columns: Sequence[Column]) -> pa.Array:
     return some[0] if len(some) == 1 else pa.concat_arrays(some) if some else pa.array([], kind)
 
 
-def unit_columns(rows: Rows, unit: Sequence[Component]) -> list[Column]:
+def unit_columns(rows: EventBatch, unit: Sequence[Component]) -> list[Column]:
     """The columns that rows are put together by: of each row the one of its type."""
     out = []
     for component in unit:
-        names = {component.column(type_) for type_ in rows.kind_names}
+        names = {component.column(type_) for type_ in rows.type_names}
         if len(names) == 1 or not component.columns:
             column = rows.columns.get(next(iter(names)) if len(names) == 1 else component.name)
             out.append(pa.nulls(len(rows)) if column is None else comparable(column))
             continue
         whole = None
-        for code, type_ in enumerate(rows.kind_names):
+        for code, type_ in enumerate(rows.type_names):
             own = rows.columns.get(component.column(type_))
             if own is None:
                 continue
             own = comparable(own)
-            of_type = pa.array(rows.kinds == code)
+            of_type = pa.array(rows.type_codes == code)
             whole = pc.if_else(of_type, own, pa.nulls(len(rows), own.type) if whole is None else whole.cast(own.type))
         out.append(pa.nulls(len(rows)) if whole is None else whole)
     return out

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from perseid.engines.arrays import FloatArray, IntArray
 from perseid.engines.uncertain.answers import Answers
 from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.intervals import Layout, Starts, grid_of, of_types, points, put_apart, units_of
@@ -21,6 +20,7 @@ from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Given
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
+from perseid.runtime.arrays import FloatArray, IntArray
 from perseid.semantics.classes import Reg, SafePlan, Then
 
 

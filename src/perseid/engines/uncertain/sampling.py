@@ -13,8 +13,6 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.hashing import hash_columns
 from perseid.engines.uncertain.exact import Moved
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.plan import Asked
@@ -22,6 +20,8 @@ from perseid.engines.uncertain.reading import Reader
 from perseid.engines.uncertain.streams import Known, Streams
 from perseid.engines.uncertain.traces import Entries, Lot, Material, Read
 from perseid.engines.uncertain.worlds import Doing, Hidden, Table, Worlds, worlds_for
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.hashing import hash_columns
 from perseid.semantics.hashing import hash_values
 
 

@@ -14,9 +14,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.contract import Clock, Late, Rows, Step
-from perseid.engines.rows import join_rows, take_rows
 from perseid.engines.uncertain.answers import Answers, beside, combined, too_many_letters, too_many_ways
 from perseid.engines.uncertain.automaton import TooManyStates
 from perseid.engines.uncertain.chains import Chains, Lives, chains_of, looked_ahead, marginals_of, no_lives
@@ -34,6 +31,11 @@ from perseid.engines.uncertain.streams import Known, Stream
 from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
 from perseid.engines.uncertain.traces import NEVER, Given, material, parts_of, steps_of, unsound
 from perseid.errors import LimitError
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch, concat_batches, take_events
+from perseid.runtime.late_rows import LateReason
+from perseid.runtime.watermark import Watermark
 
 
 class _TooManyLetters(Exception):  # noqa: N818  Always caught; not an error of the user.
@@ -46,28 +48,30 @@ def _needs(_pattern: str) -> list[bool]:
     return [False]
 
 
-def advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock) -> Step:
+def advance(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call of a shard that lives on."""
     rows = all_kinds(plan, rows)
     sparse: set[str] = set()
     while True:
         try:
-            return _advance(plan, rows, state, clock, sparse)
+            return _advance(plan, rows, state, watermark, sparse)
         except _TooManyLetters as needed:
             # Start again from the state before, with a sparse automaton. Each pattern asks for it once, so this ends.
             sparse.add(needed.args[0])
 
 
-def _advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock, sparse: set[str]) -> Step:
+def _advance(
+    plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: Watermark, sparse: set[str]
+) -> StepResult:
     names = {one.memory(ways): (one, ways) for one in plan.asked for ways in plan.telling.carries}
     readers = {
         name: reader_of(one, plan.streams.every, rows.relations, ways, name in sparse or _needs(name)[0])
         for name, (one, ways) in names.items()
     }
     kept = nothing(plan, rows) if state is None else read_state(plan, rows, state, readers)
-    shard = Shard(plan, kept, rows, clock, readers)
+    shard = Shard(plan, kept, rows, watermark, readers)
     tables = [shard.answered(one, number) for number, one in enumerate(plan.asked)]
-    left = None if clock.ended else shard.left()
+    left = None if watermark.ended else shard.left()
     written = None if left is None else write_state(plan, left, readers)
     if written is not None and len(written) > plan.max_state:
         raise LimitError(
@@ -82,40 +86,40 @@ def _advance(plan: UncertainPlan, rows: Rows, state: bytes | None, clock: Clock,
         "kept_events": 0 if left is None else len(left.waiting) + sum(len(one) for one in left.pasts.values()),
         "state_bytes": 0 if written is None else len(written),
     }
-    return Step(table, written, None if left is None else shard.wake(left), counters, shard.late, shard.why)
+    return StepResult(table, written, None if left is None else shard.wake(left), counters, shard.late, shard.why)
 
 
-def all_kinds(plan: UncertainPlan, rows: Rows) -> Rows:
+def all_kinds(plan: UncertainPlan, rows: EventBatch) -> EventBatch:
     """Rows that know every type there is, so that what is kept of one is not forgotten where a call has none of it."""
-    missing = [part.type for part in plan.streams.parts if part.type not in rows.kind_names]
-    return replace(rows, kind_names=[*rows.kind_names, *missing]) if missing else rows
+    missing = [part.type for part in plan.streams.parts if part.type not in rows.type_names]
+    return replace(rows, type_names=[*rows.type_names, *missing]) if missing else rows
 
 
 class Shard:
     """One call."""
 
     def __init__(
-        self, plan: UncertainPlan, kept: Kept, rows: Rows, clock: Clock, readers: Mapping[str, Reader]
+        self, plan: UncertainPlan, kept: Kept, rows: EventBatch, watermark: Watermark, readers: Mapping[str, Reader]
     ) -> None:
-        self.plan, self.kept, self.clock, self.readers = plan, kept, clock, readers
+        self.plan, self.kept, self.clock, self.readers = plan, kept, watermark, readers
         self.schema = apart_schema(plan) if plan.apart else plan.schema
         self.streams = plan.streams
         self.every = plan.streams.every
         self.lag = max([0, *(part.inference.number for part in plan.streams.parts if part.inference.name == "lag")])
-        self.known = self._known(clock)
+        self.known = self._known(watermark)
         self.done = None if self.known is None else self.known - self.lag
-        if clock.ended:
+        if watermark.ended:
             self.known = self.done = None
         steps = steps_of(rows, self.every)
         behind = np.zeros(len(rows), np.int8)
-        if self.known is not None and not clock.ended:
-            behind[steps <= self.known] = Late.BEHIND_WATERMARK
+        if self.known is not None and not watermark.ended:
+            behind[steps <= self.known] = LateReason.BEHIND_WATERMARK
         self.late = np.flatnonzero(behind)
         self.why = behind[self.late]
-        accepted = take_rows(rows, np.flatnonzero(behind == Late.NOT)) if len(self.late) else rows
-        self.rows = join_rows(kept.waiting, accepted)
+        accepted = take_events(rows, np.flatnonzero(behind == LateReason.NOT)) if len(self.late) else rows
+        self.rows = concat_batches(kept.waiting, accepted)
         step = steps_of(self.rows, self.every)
-        self.unknown = not clock.ended and self.known is None
+        self.unknown = not watermark.ended and self.known is None
         """Whether no time has passed at all: then nothing counts yet."""
         counts = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.done)
         seen = np.zeros(len(step), bool) if self.unknown else self._upto(step, self.known)
@@ -126,19 +130,19 @@ class Shard:
         self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), impossible=0, bad=0, sampled=0)
         self.given = self._given(step, counts, seen)
 
-    def _known(self, clock: Clock) -> int | None:
+    def _known(self, watermark: Watermark) -> int | None:
         """The last step that is complete."""
         before = self.kept.known
-        if clock.now is None:
+        if watermark.current is None:
             return before
-        now = clock.now if self.every is None else (clock.now + 1) // self.every - 1
+        now = watermark.current if self.every is None else (watermark.current + 1) // self.every - 1
         return now if before is None else max(now, before)
 
     def _upto(self, step: IntArray, last: int | None) -> BoolArray:
         return np.ones(len(step), bool) if last is None else step <= last
 
     def _given(self, step: IntArray, counts: BoolArray, seen: BoolArray) -> Given:
-        ready = take_rows(self.rows, np.flatnonzero(counts))
+        ready = take_events(self.rows, np.flatnonzero(counts))
         own = step[counts]
         bad = unsound(self.streams, ready, own)
         self.counters["bad"] += len(bad)
@@ -296,7 +300,7 @@ class Shard:
     # what is left
 
     def left(self) -> Kept | None:
-        waiting = take_rows(self.rows, np.flatnonzero(~self.counts))
+        waiting = take_events(self.rows, np.flatnonzero(~self.counts))
         lives = {type_: one for type_, one in self.lives.items() if len(one)}
         memories = {name: one for name, one in self.memories.items() if len(one)}
         pasts = {name: one for name, one in self.pasts.items() if not one.is_over}

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perseid.engines.arrays import BoolArray, IntArray
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.pattern_nfa import Letter
+from perseid.runtime.arrays import BoolArray, IntArray
 
 MOST_EFFECTS = 1 << 19
 """Effects of events on configurations that are cached."""

@@ -15,9 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from perseid.engines.arrays import FloatArray, IntArray
-from perseid.engines.contract import Rows, StateReport
-from perseid.engines.state import GO_BACK, Sealed, check_owner, check_shards, seal, shown, unseal
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.chains import Lives
 from perseid.engines.uncertain.encoding import Encoding
@@ -33,6 +30,18 @@ from perseid.engines.uncertain.traces import steps_of
 from perseid.engines.uncertain.ways import WORLD, Ways
 from perseid.engines.uncertain.worlds import Hidden, Worlds, worlds_for
 from perseid.errors import StateError
+from perseid.runtime.arrays import FloatArray, IntArray
+from perseid.runtime.contract import StateReport
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.state_codec import (
+    GO_BACK,
+    DecodedState,
+    check_owner,
+    check_shards,
+    decode_state,
+    encode_state,
+    format_fact,
+)
 
 NAME, VERSION = "uncertain", 1
 _KEY, _COLUMN = "key ", "column "
@@ -84,7 +93,7 @@ def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, Reader]) 
         "known": kept.known,
         "done": kept.done,
         "counts": plan.telling.counts,
-        "kinds": list(kept.waiting.kind_names),
+        "kinds": list(kept.waiting.type_names),
         "read": [],
         "patterns": [],
     }
@@ -110,11 +119,11 @@ def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, Reader]) 
                 written["sampling"] = _sampling(plan.streams)
                 tables.append(_worlds(memory, states))
             facts["patterns"].append({"pattern": name, **written})
-    return seal(facts, tuple(tables))
+    return encode_state(facts, tuple(tables))
 
 
-def _rows(rows: Rows) -> pa.RecordBatch:
-    columns = {"time": pa.array(rows.time), "identity": pa.array(rows.identity), "kind": pa.array(rows.kinds)}
+def _rows(rows: EventBatch) -> pa.RecordBatch:
+    columns = {"time": pa.array(rows.time), "identity": pa.array(rows.identity), "kind": pa.array(rows.type_codes)}
     for name, column in rows.columns.items():
         columns[_COLUMN + name] = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return pa.RecordBatch.from_pydict(columns)
@@ -178,7 +187,7 @@ def _past(name: str, past: Past) -> dict[str, object]:
     return {
         "pattern": name,
         "begin": past.begin,
-        "kinds": list(past.rows.kind_names),
+        "kinds": list(past.rows.type_names),
         "believed": list(past.believed),
         "starts": list(past.starts),
     }
@@ -200,9 +209,9 @@ def _past_tables(past: Past) -> list[pa.RecordBatch]:
 # reading
 
 
-def open_state(state: bytes) -> Sealed:
+def open_state(state: bytes) -> DecodedState:
     """Whatever is not what this engine writes is a StateError: a checkpoint may be anybody's."""
-    sealed = unseal(state)
+    sealed = decode_state(state)
     check_owner(sealed, NAME, (VERSION,))
     facts = sealed.facts
     if not {"known", "done"} <= set(facts):
@@ -237,7 +246,7 @@ def _are_texts(given: object) -> bool:
     return isinstance(given, list) and all(isinstance(one, str) for one in given)
 
 
-def read_state(plan: UncertainPlan, rows: Rows, state: bytes, readers: Mapping[str, Reader]) -> Kept:
+def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Mapping[str, Reader]) -> Kept:
     """What is kept, in the shape of the rows that come."""
     sealed = open_state(state)
     facts = sealed.facts
@@ -301,7 +310,7 @@ def _numbers(batch: pa.RecordBatch, schema: pa.Schema) -> list[NDArray[Any]]:
     return found
 
 
-def _read_rows(batch: pa.RecordBatch, names: list[str], rows: Rows) -> Rows:
+def _read_rows(batch: pa.RecordBatch, names: list[str], rows: EventBatch) -> EventBatch:
     own = pa.schema([("time", pa.int64()), ("identity", pa.int64()), ("kind", pa.int32())])
     time, identity, kinds = _numbers(batch, own)
     if len(kinds) and not (kinds.min() >= -1 and kinds.max() < len(names)):
@@ -317,9 +326,9 @@ def _read_rows(batch: pa.RecordBatch, names: list[str], rows: Rows) -> Rows:
                 )
             kept = kept.cast(column.type)
         columns[name] = kept
-    codes = {name: i for i, name in enumerate(rows.kind_names)}
+    codes = {name: i for i, name in enumerate(rows.type_names)}
     recoded = np.array([*(codes.get(name, -1) for name in names), -1], np.int32)[kinds]
-    return Rows(time, recoded, rows.kind_names, columns, {}, identity, relations=rows.relations)
+    return EventBatch(time, recoded, rows.type_names, columns, {}, identity, relations=rows.relations)
 
 
 def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> Lives:
@@ -360,7 +369,7 @@ def _check_steps(*given: IntArray) -> None:
 
 
 def _read_past(
-    one: Asked, streams: Streams, written: Mapping[str, Any], tables: list[pa.RecordBatch], rows: Rows
+    one: Asked, streams: Streams, written: Mapping[str, Any], tables: list[pa.RecordBatch], rows: EventBatch
 ) -> Past:
     said, lasting, *others = tables
     begin, read, linked = written["begin"], written["believed"], written["starts"]
@@ -498,13 +507,13 @@ def report(state: bytes) -> StateReport:
         if "begin" in one:
             events += sealed.tables[place].num_rows
         if not (isinstance(name, str) and name.endswith(WAYS)):  # the same groups again
-            held[shown(name)] = sealed.tables[place].num_rows
+            held[format_fact(name)] = sealed.tables[place].num_rows
         place += _tables(one)
     return StateReport(
         shards=shards if type(shards) is int else 0,
         horizon=facts["known"],
         events=events,
-        waiting=waiting.num_rows,
+        buffered=waiting.num_rows,
         oldest=min(times, default=None),
         open=held,
         keys={},

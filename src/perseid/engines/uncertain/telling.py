@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from perseid.engines.arrays import FloatArray, IntArray
+from perseid.runtime.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers

@@ -13,9 +13,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.codes import key_codes
-from perseid.engines.contract import Rows
 from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.chains import Chains, chains_of, looked_ahead, marginals_of, no_lives, owners_of
@@ -26,6 +23,9 @@ from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Reader, Units, hashed, taken, unit_columns
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Known, Stream, Streams
 from perseid.errors import EventDataError
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.key_encoding import key_codes
 
 TOO_MUCH = 1e-6
 """By how much probabilities of one step may add up to more than 1: people round them."""
@@ -107,7 +107,7 @@ class Read:
 class Given:
     """What a call is about: rows that count, chains behind readings, and up to where steps count."""
 
-    rows: Rows
+    rows: EventBatch
     step: IntArray
     """By row: the number of its step."""
     chains: Mapping[str, Chains]
@@ -142,13 +142,13 @@ class Material:
         return replace(self, others=others, entries=entries)
 
 
-def steps_of(rows: Rows, every: int | None) -> IntArray:
+def steps_of(rows: EventBatch, every: int | None) -> IntArray:
     """The number of each row's step."""
     time: IntArray = rows.time
     return time if every is None else time // every
 
 
-def gather(streams: Streams, rows: Rows) -> tuple[Given, int]:
+def gather(streams: Streams, rows: EventBatch) -> tuple[Given, int]:
     """What a call is about where all rows have come; and how many readings cannot be."""
     step = steps_of(rows, streams.every)
     bad = unsound(streams, rows, step)
@@ -166,15 +166,15 @@ def gather(streams: Streams, rows: Rows) -> tuple[Given, int]:
     return Given(rows, step, chains, beliefs, ahead, bad, numbered), impossible
 
 
-def parts_of(streams: Streams, rows: Rows) -> Iterator[tuple[Stream, IntArray]]:
+def parts_of(streams: Streams, rows: EventBatch) -> Iterator[tuple[Stream, IntArray]]:
     """The streams that rows are of, with their rows."""
-    for code, type_ in enumerate(rows.kind_names):
+    for code, type_ in enumerate(rows.type_names):
         part = streams.part(type_)
         if part is not None:
-            yield part, np.flatnonzero(rows.kinds == code)
+            yield part, np.flatnonzero(rows.type_codes == code)
 
 
-def unsound(streams: Streams, rows: Rows, step: IntArray) -> IntArray:
+def unsound(streams: Streams, rows: EventBatch, step: IntArray) -> IntArray:
     """Rows of steps whose probabilities are none."""
     found = [np.zeros(0, np.int64)]
     for part, chosen in parts_of(streams, rows):
@@ -223,7 +223,7 @@ def material(
     return Material(units, _joined(others), tuple(entries), tuple(read))
 
 
-def _unsound(part: Stream, rows: Rows, chosen: IntArray, step: IntArray) -> IntArray:
+def _unsound(part: Stream, rows: EventBatch, chosen: IntArray, step: IntArray) -> IntArray:
     share = np.asarray(rows.columns[CHANCE].fill_null(float("nan")))[chosen]
     linked = part.known is Known.LINKED
     keys = [comparable(taken(rows.columns[name], chosen)) for name in part.of]
@@ -237,12 +237,12 @@ def _unsound(part: Stream, rows: Rows, chosen: IntArray, step: IntArray) -> IntA
     return chosen[broken[which]]
 
 
-def refuse_bad(part_of: Streams, rows: Rows, bad: IntArray) -> None:
+def refuse_bad(part_of: Streams, rows: EventBatch, bad: IntArray) -> None:
     """Say which step it is whose probabilities are none."""
     if not len(bad):
         return
     row = int(bad[0])
-    stream = part_of.part(rows.kind_names[rows.kinds[row]])
+    stream = part_of.part(rows.type_names[rows.type_codes[row]])
     assert stream is not None
     key = ", ".join(f"{name} {taken(rows.columns[name], [row])[0]}" for name in stream.of)
     given = np.asarray(rows.columns[CHANCE].fill_null(float("nan")))
@@ -255,7 +255,7 @@ def refuse_bad(part_of: Streams, rows: Rows, bad: IntArray) -> None:
 
 
 def _values_of(
-    part: Stream, rows: Rows, chosen: IntArray, before: bool = False
+    part: Stream, rows: EventBatch, chosen: IntArray, before: bool = False
 ) -> tuple[IntArray, IntArray, BoolArray]:
     """By row the number of its value, by that number a hash, and by row whether it has one: null is no event."""
     columns = [taken(rows.columns[(GIVEN if before else "") + name], chosen) for name in part.about]
@@ -265,7 +265,9 @@ def _values_of(
     return *hashed(columns, len(chosen)), there
 
 
-def _independent(part: Stream, reader: Reader, rows: Rows, chosen: IntArray, unit: IntArray, step: IntArray) -> Others:
+def _independent(
+    part: Stream, reader: Reader, rows: EventBatch, chosen: IntArray, unit: IntArray, step: IntArray
+) -> Others:
     letter = reader.letters(rows, part.type, chosen)
     seen = np.flatnonzero(letter)  # what the pattern does not see might as well not be
     own, letter = chosen[seen], letter[seen]
@@ -292,7 +294,7 @@ def _believed(chains: Chains, unit: IntArray, letters: IntArray, shares: FloatAr
 
 
 def _entries(
-    part: Stream, reader: Reader, rows: Rows, chosen: IntArray, unit: IntArray, step: IntArray, numbered: bool
+    part: Stream, reader: Reader, rows: EventBatch, chosen: IntArray, unit: IntArray, step: IntArray, numbered: bool
 ) -> Entries:
     """The entries of tables.
 

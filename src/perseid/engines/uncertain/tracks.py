@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.jit import jit
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.automaton import Automaton
 from perseid.engines.uncertain.exact import Weights, move
 from perseid.engines.uncertain.reading import Reader
 from perseid.engines.uncertain.traces import Lot
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.jit import jit
 
 BLOCK = 1 << 21
 """Steps that the kernel is given at once: an interval is asked for from each of its first steps."""

@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from perseid.engines.arrays import BoolArray, FloatArray, IntArray
-from perseid.engines.jit import jit
 from perseid.engines.uncertain.automaton import UNKNOWN, Automaton
 from perseid.engines.uncertain.exact import count_steps
 from perseid.engines.uncertain.particles import mixed, uniform
@@ -22,6 +20,8 @@ from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.streams import Sampling
 from perseid.engines.uncertain.traces import NEVER
 from perseid.lang import ast
+from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.jit import jit
 
 _FALL = 0x6A09E667F3BCC908
 """What tells the draw of all worlds from a belief apart from those of chains."""

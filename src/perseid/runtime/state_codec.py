@@ -33,14 +33,14 @@ MAX_FACTS = 1 << 24
 
 
 @dataclass(frozen=True)
-class Sealed:
+class DecodedState:
     """What a state holds."""
 
     facts: Mapping[str, Any]
     tables: tuple[pa.RecordBatch, ...]
 
 
-def seal(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]) -> bytes:
+def encode_state(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]) -> bytes:
     """Facts and tables as bytes."""
     told = json.dumps(facts, separators=(",", ":"), sort_keys=True).encode()
     if len(told) > MAX_FACTS:
@@ -67,8 +67,8 @@ def arrow_stream(table: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def unseal(state: bytes) -> Sealed:
-    """What bytes hold that :func:`seal` made; a :class:`StateError` for all others."""
+def decode_state(state: bytes) -> DecodedState:
+    """What bytes hold that :func:`encode_state` made; a :class:`StateError` for all others."""
     if len(state) < _HEAD.size:
         raise StateError(f"The state is {len(state)} bytes long, which is shorter than its header.")
     magic, layout, count, checksum, told, size = _HEAD.unpack_from(state)
@@ -90,37 +90,37 @@ def unseal(state: bytes) -> Sealed:
         raise StateError("What the state says about itself cannot be read.", hint=_DAMAGED) from None
     if not isinstance(facts, dict):
         raise StateError("What the state says about itself cannot be read.", hint=_DAMAGED)
-    return Sealed(facts, tuple(_tables(whole[_HEAD.size + told :], count)))
+    return DecodedState(facts, tuple(_tables(whole[_HEAD.size + told :], count)))
 
 
-def shown(value: object) -> str:
+def format_fact(value: object) -> str:
     """A fact of a state in a message, whatever it is."""
     return repr(value)[:60] if isinstance(value, str | int | None) else "of no kind that we know"
 
 
-def check_owner(sealed: Sealed, engine: str, versions: Collection[int]) -> None:
+def check_owner(sealed: DecodedState, engine: str, versions: Collection[int]) -> None:
     """Refuse a state of another engine's, or of a version that this one does not read; the newest comes last."""
     facts = sealed.facts
     if facts.get("engine") != engine:
         raise StateError(
             f"The stream was declared otherwise when the checkpoint was made: its state is of the engine "
-            f"{shown(facts.get('engine'))}, and this is {engine!r}.",
+            f"{format_fact(facts.get('engine'))}, and this is {engine!r}.",
             hint=f"Keep disorder= as it was. {GO_BACK}",
         )
     if facts.get("version") not in versions:
         raise StateError(
-            f"The state is of version {shown(facts.get('version'))}; this is {engine!r}, version {max(versions)}.",
+            f"The state is of version {format_fact(facts.get('version'))}; this is {engine!r}, version {max(versions)}.",
             hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
         )
 
 
-def check_shards(sealed: Sealed, shards: int) -> None:
+def check_shards(sealed: DecodedState, shards: int) -> None:
     """Refuse a state whose keys were shared among another number of shards."""
     found = sealed.facts.get("shards")
     if found != shards:
         raise StateError(
-            f"The checkpoint was made with {shown(found)} shards, and the query now has {shards}.",
-            hint=f"Keep ps.events(…, shards={shown(found)}). {GO_BACK}",
+            f"The checkpoint was made with {format_fact(found)} shards, and the query now has {shards}.",
+            hint=f"Keep ps.events(…, shards={format_fact(found)}). {GO_BACK}",
         )
 
 

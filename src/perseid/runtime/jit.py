@@ -64,8 +64,9 @@ def cache_folder() -> Path | None:
 def _source_hash() -> str:
     """Kernels of one version that differ, as while they are being written, must not share a cache."""
     digest = hashlib.blake2b(digest_size=6)
-    for path, source in sorted(_sources(resources.files("perseid.engines"), "")):
-        digest.update(path.encode() + source)
+    for package in ("perseid.engines", "perseid.runtime"):
+        for path, source in sorted(_sources(resources.files(package), "")):
+            digest.update(path.encode() + source)
     return digest.hexdigest()
 
 
@@ -158,11 +159,11 @@ def words(
     """What the words in kernels' annotations stand for: for functions that Python calls, and for the rest.
 
     ``kinds`` gives the words for arrays, of Numba; ``records`` are named tuples of arrays, by the word for them. Between
-    themselves kernels hand on addresses (see :mod:`perseid.engines.memory`).
+    themselves kernels hand on addresses (see :mod:`perseid.runtime.pointers`).
     """
     if numba is None:
         return {}, {}
-    from perseid.engines.memory import Grid, Row, memory_of
+    from perseid.runtime.pointers import Grid, Row, memory_of
 
     plain = {"int": numba.int64, "float": numba.float64, "bool": numba.boolean, "None": numba.void}
     given = kinds(numba)

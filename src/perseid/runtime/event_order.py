@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.codes import (
+from perseid.runtime.jit import COMPILED, jit
+from perseid.runtime.key_encoding import (
     Codes,
     Column,
     Ints,
@@ -27,7 +28,6 @@ from perseid.engines.codes import (
     one_chunk,
     read_only,
 )
-from perseid.engines.jit import COMPILED, jit
 from perseid.semantics import values as v
 
 _LEAST = -(2**63)

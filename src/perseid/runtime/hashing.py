@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
-from perseid.engines.jit import COMPILED, jit
+from perseid.runtime.jit import COMPILED, jit
 from perseid.semantics import hashing as reference
 from perseid.semantics.hashing import NULL_BITS, SEED
 

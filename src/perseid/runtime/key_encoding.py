@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.arrays import IntegerArray
-from perseid.engines.jit import COMPILED, jit
+from perseid.runtime.arrays import IntegerArray
+from perseid.runtime.jit import COMPILED, jit
 from perseid.semantics import values as v
 
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"

@@ -1,0 +1,1 @@
+"""What engines share: their contract, event batches, keys, state encoding, and the compilation of kernels."""
