@@ -13,7 +13,7 @@ from perseid.engines.models.deltas import Changed, Delta, columns, row_of
 from perseid.engines.models.expressions import condition, value
 from perseid.engines.models.operators import Distinct, Join, Keep, Lookup, Operator, Product, Project, Union, Without
 from perseid.engines.models.ranks import downwards, rank
-from perseid.engines.models.sources import Attributes, Edges, MovingWindows, Nodes, Place, Source, place_of
+from perseid.engines.models.sources import Attributes, ChangeSource, Edges, MovingWindows, Nodes, Place, place_of
 from perseid.engines.models.top import Top
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
@@ -75,7 +75,7 @@ class Network:
                         heappush(waiting, other)
         return deltas
 
-    def add(self, operator: Operator | Source, share: object = None) -> int:
+    def add(self, operator: Operator | ChangeSource, share: object = None) -> int:
         """The number of an operator; of one that is there already, where two that ``share`` are the same."""
         if share is not None and share in self.shared:
             return self.shared[share]
@@ -85,7 +85,7 @@ class Network:
             self.shared[share] = number
         return number
 
-    def source(self, share: object, make: Callable[[], Operator | Source]) -> int:
+    def source(self, share: object, make: Callable[[], Operator | ChangeSource]) -> int:
         return self.shared[share] if share in self.shared else self.add(make(), share)
 
     def nodes(self, type_: str | None) -> int:

@@ -30,7 +30,7 @@ def _of_attribute(kinds: Kinds, attribute: str) -> Iterator[Place]:
             yield "delete", kind
 
 
-class Source(Protocol):
+class ChangeSource(Protocol):
     """``listens`` tells of what its changes are made, ``read`` is given those of one transaction."""
 
     inputs: tuple[int, ...]
