@@ -100,8 +100,8 @@ def _columns(arrays: EventArrays) -> dict[str, Any]:
     """Times, types and columns as engines take them."""
     return {
         "time": arrays.ts * 1000,
-        "kinds": arrays.type.astype(np.int32),
-        "kind_names": [chr(ord("A") + i) for i in range(10)],
+        "type_codes": arrays.type.astype(np.int32),
+        "type_names": [chr(ord("A") + i) for i in range(10)],
         "columns": {"id": pa.array(arrays.id), "v": pa.array(arrays.v), "key": pa.array(arrays.key)},
     }
 

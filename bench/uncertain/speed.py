@@ -70,7 +70,7 @@ class Prepared:
     def of(cls, text: str, stream: Beliefs, relations: Mapping[str, list[Any]]) -> Prepared:
         cores = check(parse_file(text))
         rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
-        streams = asked_streams(cores, stream, rows.kind_names)
+        streams = asked_streams(cores, stream, rows.type_names)
         plan = make_plan(cores, streams, {name: column.type for name, column in rows.columns.items()})
         automaton = Automaton(plan.asked[0].pattern, rows.relations, elapsed=streams.every or 0)
         return cls(plan, rows, Reader(automaton))

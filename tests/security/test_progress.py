@@ -47,7 +47,7 @@ KINDS = {"trees": {"document"}, "joins": {"document", "state"}, "uncertain": {"p
 
 
 def test_every_engine_has_adversarial_inputs() -> None:
-    others = {engine.name for engine in registry._others}  # of other packages, as that of the contract tests
+    others = {engine.name for engine in registry._registered}  # of other packages, as that of the contract tests
     assert set(MAKERS) == set(engines()) - others
 
 

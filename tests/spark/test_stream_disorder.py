@@ -291,7 +291,7 @@ def test_an_engine_that_goes_against_time_is_refused(
 ) -> None:
     """Of a stream there is no end to begin at."""
     back = replace(TOY, name=Backward.name, passes=Passes.BACKWARD)
-    monkeypatch.setattr(registry, "_others", [*registry._others, back])
+    monkeypatch.setattr(registry, "_registered", [*registry._registered, back])
     stream = Streams(spark, tmp_path).stream(SCHEMA, [CLOSING], delay="10 seconds")
     with pytest.raises(ps.UnsupportedError, match="The engine 'backward' also goes against time"):
         PATTERNS.detect(ps.events(stream, disorder=Backward()))
