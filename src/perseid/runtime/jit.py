@@ -1,12 +1,12 @@
-"""The one way a kernel is compiled: Numba with a cache on disk, or the same source as plain Python.
+"""Compile kernels with Numba and a cache on disk, or run the same source as plain Python.
 
-The cache lies where ``PERSEID_CACHE`` says, else in a temporary folder named by user and version; where nothing can
-be written, functions are compiled for the process alone. ``PERSEID_NUMBA=0``, or an environment without Numba,
-runs the source as it is.
+``PERSEID_CACHE`` names the cache folder; the default is a temporary folder by user and version. If no folder is
+writable, functions are compiled for the process alone. With ``PERSEID_NUMBA=0``, or without Numba, the source runs as
+plain Python.
 
-Numba finds what it kept by the path of a function's source, and Spark gives that path a new name in every application
-when the package comes as a zip or an archive; inside a zip there is no such file at all. So kernels are said to come
-from a copy of their source in the cache folder, and whoever has the same source shares what was compiled.
+Numba looks up a compiled function by the path of its source. Spark gives that path a new name in every application if
+the package comes as a zip or an archive, and inside a zip there is no such file. Therefore ``co_filename`` of a kernel
+is a copy of its source in the cache folder, and all processes with the same source share the compiled code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def cache_place() -> Path:
-    """Where compiled kernels would be kept; an OSError where there is no temporary folder either."""
+    """Return the folder of the cache; raise OSError if there is no temporary folder either."""
     chosen = os.environ.get("PERSEID_CACHE")
     if chosen:
         return Path(chosen)
@@ -47,7 +47,7 @@ def cache_place() -> Path:
 
 
 def cache_folder() -> Path | None:
-    """Where compiled kernels are kept; None where no folder can be written."""
+    """Return the folder of this version and source inside the cache, or None if it is not writable."""
     try:
         above = cache_place()
         folder = above / f"{__version__}-{_source_hash()}"
@@ -62,7 +62,7 @@ def cache_folder() -> Path | None:
 
 @cache
 def _source_hash() -> str:
-    """Kernels of one version that differ, as while they are being written, must not share a cache."""
+    """Hash the source of all kernels: different kernels of one version must not share a cache."""
     digest = hashlib.blake2b(digest_size=6)
     for package in ("perseid.engines", "perseid.runtime"):
         for path, source in sorted(_sources(resources.files(package), "")):
@@ -71,7 +71,7 @@ def _source_hash() -> str:
 
 
 def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Every module below, wherever it was imported from: a zip has no folders to walk."""
+    """Yield the path and source of every module below, also inside a zip."""
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _sources(entry, f"{path}/{entry.name}")
@@ -95,7 +95,7 @@ _FOLDER = cache_folder() if COMPILED else None
 
 
 def _kept(function: Callable[..., object]) -> bool:
-    """Make a function one that Numba can keep: its source is a file in the cache folder. False where it cannot be."""
+    """Copy the source of a function to the cache folder, so that Numba can cache it; return whether it can."""
     if _FOLDER is None or not function.__module__.startswith("perseid."):
         return False
     copy = _FOLDER.joinpath(*function.__module__.split(".")).with_suffix(".py")
@@ -109,7 +109,7 @@ def _kept(function: Callable[..., object]) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and always the same file: processes race here, and older Numba looks at its time."""
+    """Write a file atomically, with a fixed modification time: processes race here, and older Numba compares the time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent)
     with open(handle, "w", encoding="utf-8") as file:
@@ -119,7 +119,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def jit(function: F) -> F:
-    """The function compiled on its first call; plain where there is no Numba."""
+    """Compile a function on its first call; without Numba, return it unchanged."""
     if numba is None:
         return function
     compiled: F = numba.njit(cache=_kept(function), nogil=True, error_model="numpy")(function)
@@ -127,10 +127,10 @@ def jit(function: F) -> F:
 
 
 def typed(types: Mapping[str, Type], *, entry: bool) -> Callable[[F], F]:
-    """Like :func:`jit`, with the one signature that the annotations spell; ``types`` says what the words stand for.
+    """Compile a function on import, for the signature that its annotations name; ``types`` maps names to Numba types.
 
-    Without it a kernel would be compiled again for every mix of constants and variables it is called with. What is
-    no ``entry`` is called by other kernels only, and is spared the code that Python would call it by.
+    Without a signature, a kernel would be compiled again for every mix of constants and variables in its calls. A
+    kernel that is no ``entry`` is called by other kernels only and gets no wrapper for Python.
     """
 
     def compile_one(function: F) -> F:
@@ -156,10 +156,10 @@ def typed(types: Mapping[str, Type], *, entry: bool) -> Callable[[F], F]:
 def words(
     kinds: Callable[[ModuleType], dict[str, Any]], **records: type[tuple[object, ...]]
 ) -> tuple[dict[str, Type], dict[str, Type]]:
-    """What the words in kernels' annotations stand for: for functions that Python calls, and for the rest.
+    """Return the Numba types of the names in annotations: for functions that Python calls, and for the others.
 
-    ``kinds`` gives the words for arrays, of Numba; ``records`` are named tuples of arrays, by the word for them. Between
-    themselves kernels hand on addresses (see :mod:`perseid.runtime.pointers`).
+    ``kinds`` maps names to Numba's array types; ``records`` are named tuples of arrays, by name. Kernels pass addresses
+    to each other (see :mod:`perseid.runtime.pointers`).
     """
     if numba is None:
         return {}, {}

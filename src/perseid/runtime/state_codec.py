@@ -1,7 +1,7 @@
-"""The one container for state: a checked header, facts as JSON, and tables as Arrow streams.
+"""The container of a state: a checked header, facts as JSON, and tables as Arrow streams.
 
-State is read back by later versions and from disks that other people can write to. So nothing in it is code, every
-length is checked before it is believed, a checksum finds damage, and whatever is wrong is a :class:`StateError`.
+Later versions read a state back, from disks that others may write to. A state contains no code, every length is
+validated before use, a checksum detects damage, and every deviation is a :class:`StateError`.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from perseid.errors import LimitError, StateError
 
 MAGIC = b"PRSD"
 LAYOUT = 1
-"""The layout of the container; what lies in it has a version of its engine's."""
+"""The layout version of the container; the engine has a version of its own for the content."""
 _HEAD = struct.Struct("<4sHHIIQ")
-"""Magic, layout, number of tables, checksum of all that follows it, bytes of facts, bytes of tables."""
+"""Magic, layout, number of tables, checksum of the bytes that follow it, bytes of facts, bytes of tables."""
 _LENGTH = struct.Struct("<Q")
 GO_BACK = (
     "If batches have run since it was changed, go back to a copy of the checkpoint too; or start anew with an empty one. "
     "detect(…, checkpoint=…) looks before anything runs."
 )
-"""Only states that a batch asks for are looked at, so some may have been written in the new way before one was refused."""
+"""A batch reads only the states of its shards, so some may have been rewritten before one was rejected."""
 MAX_TABLES = 64
 MAX_FACTS = 1 << 24
 
 
 @dataclass(frozen=True)
 class DecodedState:
-    """What a state holds."""
+    """The content of a state."""
 
     facts: Mapping[str, Any]
     tables: tuple[pa.RecordBatch, ...]
 
 
 def encode_state(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]) -> bytes:
-    """Facts and tables as bytes."""
+    """Encode facts and tables as bytes."""
     told = json.dumps(facts, separators=(",", ":"), sort_keys=True).encode()
     if len(told) > MAX_FACTS:
         raise LimitError(
@@ -60,7 +60,7 @@ def encode_state(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]
 
 
 def arrow_stream(table: pa.RecordBatch) -> pa.Buffer:
-    """A table as Arrow writes it, with its schema."""
+    """Encode a table as an Arrow stream, with its schema."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_batch(table)
@@ -68,7 +68,7 @@ def arrow_stream(table: pa.RecordBatch) -> pa.Buffer:
 
 
 def decode_state(state: bytes) -> DecodedState:
-    """What bytes hold that :func:`encode_state` made; a :class:`StateError` for all others."""
+    """Decode the bytes of :func:`encode_state`; raise a :class:`StateError` for all others."""
     if len(state) < _HEAD.size:
         raise StateError(f"The state is {len(state)} bytes long, which is shorter than its header.")
     magic, layout, count, checksum, told, size = _HEAD.unpack_from(state)
@@ -94,12 +94,12 @@ def decode_state(state: bytes) -> DecodedState:
 
 
 def format_fact(value: object) -> str:
-    """A fact of a state in a message, whatever it is."""
+    """Format a fact for a message, whatever its type."""
     return repr(value)[:60] if isinstance(value, str | int | None) else "of no kind that we know"
 
 
 def check_owner(sealed: DecodedState, engine: str, versions: Collection[int]) -> None:
-    """Refuse a state of another engine's, or of a version that this one does not read; the newest comes last."""
+    """Reject a state of another engine, or of a version that this engine does not read; the newest version comes last."""
     facts = sealed.facts
     if facts.get("engine") != engine:
         raise StateError(
@@ -115,7 +115,7 @@ def check_owner(sealed: DecodedState, engine: str, versions: Collection[int]) ->
 
 
 def check_shards(sealed: DecodedState, shards: int) -> None:
-    """Refuse a state whose keys were shared among another number of shards."""
+    """Reject a state that was written with another number of shards."""
     found = sealed.facts.get("shards")
     if found != shards:
         raise StateError(
@@ -125,7 +125,7 @@ def check_shards(sealed: DecodedState, shards: int) -> None:
 
 
 def is_time(value: object) -> bool:
-    """Is a fact a time, or none?"""
+    """Check that a fact is a time in microseconds, or None."""
     return value is None or (type(value) is int and -(2**63) <= value < 2**63)
 
 
@@ -161,7 +161,7 @@ def _table(stream: memoryview) -> pa.RecordBatch:
 
 
 def _refuse_compressed(stream: memoryview) -> None:
-    """We write none, and a few bytes of such a table can stand for more than there is memory."""
+    """Reject compressed tables. Perseid writes none, and a few bytes can expand beyond all memory."""
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(stream)):
         if message.type == "schema":
             continue
@@ -174,7 +174,7 @@ def _refuse_compressed(stream: memoryview) -> None:
 
 
 def _field(said: memoryview, table: int, number: int) -> int | None:
-    """Where the table lies that a table of a flatbuffer has as this field; None where it has none."""
+    """Return the position of the table in this field of a flatbuffer table, or None if the field is absent."""
     places = table - struct.unpack_from("<i", said, table)[0]
     (size,) = struct.unpack_from("<H", said, places)
     place = struct.unpack_from("<H", said, places + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
