@@ -20,7 +20,7 @@ for name, examples in (("long", 2_000), ("deep", 10_000)):
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-SLOWEST_FILES = 25
+SLOWEST_FILES = 80
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
