@@ -59,7 +59,9 @@ class Middle:
         try:
             step = self.reader.read(state)
             step.rows.validate(full=True)
-            last = engine.step(self.reader.shard.plan, none, step.state, Watermark(self.reader.clock.current, None, True))
+            last = engine.step(
+                self.reader.shard.plan, none, step.state, Watermark(self.reader.clock.current, None, True)
+            )
         except StateError:
             return True
         finally:

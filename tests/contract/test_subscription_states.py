@@ -323,7 +323,9 @@ def _restored(plan: JoinsPlan, share: int, state: bytes) -> list[dict[str, Any]]
     """The output of a share that starts from a state."""
     _SHARDS.clear()
     rows = rows_of(plan, QUESTION.documents[10:], share)
-    found: list[dict[str, Any]] = JOINS.run_step(plan, rows, state, Watermark(None, 10 * SECOND, False)).rows.to_pylist()
+    found: list[dict[str, Any]] = JOINS.run_step(
+        plan, rows, state, Watermark(None, 10 * SECOND, False)
+    ).rows.to_pylist()
     return found
 
 
