@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from bench.workload import EventArrays, Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from perseid.engines.sequence.columns import Batch
 
 # Benchmarks may be newer or older than what they measure: what is missing shows up as a figure without a value.
 _perseid: Any = perseid
@@ -53,12 +56,12 @@ def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     """
     from perseid.engines.sequence import kernel
     from perseid.engines.sequence import layout as y
-    from perseid.engines.sequence.columns import Batch, kernel_arrays
+    from perseid.engines.sequence.columns import kernel_arrays
     from perseid.engines.sequence.numbered import number
     from perseid.engines.sequence.run import find, make_space
 
     plan = _perseid.pattern(query.text).plan()
-    batch = Batch(**_columns(arrays))
+    batch = _batch(_columns(arrays))
     numbered = number(plan, plan.patterns[0], batch.types(), False)
     offsets = arrays.key_bounds()
     raw, _ = find(numbered, batch, offsets)
@@ -79,7 +82,6 @@ def engine_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     Times dropping what no step wants, ordering by key and time, masks and indexes, and the kernel; planning comes
     before, and so must a first call, which compiles. Also gives what it found.
     """
-    from perseid.engines.sequence.columns import Batch
     from perseid.engines.sequence.engine import find_all
     from perseid.engines.sequence.plan import make_plan
     from perseid.runtime.event_batch import EventBatch
@@ -88,7 +90,7 @@ def engine_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     columns = _columns(arrays)
     route = plan.patterns[0].route
     rows = EventBatch(**columns, keys={route: {"key": columns["columns"]["key"]}}, identity=arrays.id)
-    numbered = make_plan(plan, Batch(**columns).types())
+    numbered = make_plan(plan, _batch(columns).types())
     started = time.perf_counter()
     [found] = find_all(numbered, rows, threads=1)
     taken = time.perf_counter() - started
@@ -104,6 +106,13 @@ def _columns(arrays: EventArrays) -> dict[str, Any]:
         "type_names": [chr(ord("A") + i) for i in range(10)],
         "columns": {"id": pa.array(arrays.id), "v": pa.array(arrays.v), "key": pa.array(arrays.key)},
     }
+
+
+def _batch(columns: Mapping[str, Any]) -> Batch:
+    """The same as the kernel's batch, which has no keys."""
+    from perseid.engines.sequence.columns import Batch
+
+    return Batch(columns["time"], columns["type_codes"], columns["type_names"], columns["columns"])
 
 
 def streamed(query: Query, frame: DataFrame, shards: int, **settings: Any) -> DataFrame:

@@ -73,8 +73,8 @@ def check(keys: list[Any], time: list[int], ranks: list[Any], identity: list[int
     partitions, occurrence = expected(
         [key.to_pylist() for key in keys], time, [rank.to_pylist() for rank in ranks], identity
     )
-    assert found.event_order.dtype == found.offsets.dtype == np.int64
-    rows, offsets = found.event_order.tolist(), found.offsets.tolist()
+    assert found.order.dtype == found.offsets.dtype == np.int64
+    rows, offsets = found.order.tolist(), found.offsets.tolist()
     assert offsets[0] == 0
     assert offsets[-1] == len(time)
     got = [rows[a:b] for a, b in pairwise(offsets)]
@@ -162,7 +162,7 @@ def test_random_columns(seed: int) -> None:
     identity = [draw.randrange(-3, 4) for _ in range(rows)] if draw.random() < 0.8 else None
     first = check(keys, time, ranks, identity)
     again = check(keys, time, ranks, identity)
-    assert first.event_order.tolist() == again.event_order.tolist()
+    assert first.order.tolist() == again.order.tolist()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -198,7 +198,7 @@ def test_both_modes_agree_to_the_row(seed: int, monkeypatch: pytest.MonkeyPatch,
 
 def test_nothing() -> None:
     found = event_order.arrange([], np.zeros(0, np.int64), [], None)
-    assert (found.event_order.tolist(), found.offsets.tolist(), found.occurrence) == ([], [0], None)
+    assert (found.order.tolist(), found.offsets.tolist(), found.occurrence) == ([], [0], None)
     found = event_order.arrange([pa.array([], pa.string())], np.zeros(0, np.int64), [], np.zeros(0, np.int64))
     assert (found.partitions, found.occurrence is not None) == (0, True)
     empty = pa.chunked_array([], pa.int32())
@@ -207,7 +207,7 @@ def test_nothing() -> None:
 
 def test_no_keys_are_one_partition() -> None:
     found = check([], [3, 1, 2], [], [0, 0, 0])
-    assert found.event_order.tolist() == [1, 2, 0]
+    assert found.order.tolist() == [1, 2, 0]
     assert found.offsets.tolist() == [0, 3]
 
 
@@ -219,12 +219,12 @@ def test_special_values_are_one_key_each() -> None:
 def test_ranks_stand_before_identity_and_nulls_first() -> None:
     rank = pa.array([1.0, NAN, None, math.inf, -0.0, 0.0])
     found = check([], [0] * 6, [rank], [0, 0, 0, 0, 2, 1])
-    assert found.event_order.tolist() == [2, 5, 4, 0, 3, 1]
+    assert found.order.tolist() == [2, 5, 4, 0, 3, 1]
 
 
 def test_equal_rows_are_numbered_though_ranks_part_them() -> None:
     found = check([], [0, 0, 0, 0, 1], [pa.array([2, 1, 1, 2, 1])], [7, 7, 8, 7, 7])
-    assert found.event_order.tolist() == [1, 2, 0, 3, 4]
+    assert found.order.tolist() == [1, 2, 0, 3, 4]
     assert found.occurrence is not None
     assert found.occurrence.tolist() == [0, 0, 1, 2, 0]
 
@@ -239,7 +239,7 @@ def test_the_ends_of_time(edge: int) -> None:
 
 def test_a_rank_with_null_and_the_least_integer() -> None:
     rank = pa.array([-(2**63), None, 0, -(2**63) + 1, None])
-    assert check([], [0] * 5, [rank], None).event_order.tolist() == [1, 4, 0, 3, 2]
+    assert check([], [0] * 5, [rank], None).order.tolist() == [1, 4, 0, 3, 2]
 
 
 def test_nanoseconds_count_as_their_microsecond() -> None:
@@ -247,7 +247,7 @@ def test_nanoseconds_count_as_their_microsecond() -> None:
     found = event_order.arrange([time], np.zeros(5, np.int64), [], None)
     assert found.partitions == 3
     found = event_order.arrange([], np.zeros(5, np.int64), [time], None)
-    assert found.event_order.tolist() == [3, 4, 0, 1, 2]
+    assert found.order.tolist() == [3, 4, 0, 1, 2]
 
 
 def test_dictionaries_with_doubles_nulls_and_differences() -> None:
@@ -264,7 +264,7 @@ def test_structs_and_run_ends() -> None:
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 5], pa.int32()), pa.array(["b", "a"]))
     found = event_order.arrange([runs], np.zeros(5, np.int64), [runs], None)
     assert sorted(np.diff(found.offsets).tolist()) == [2, 3]
-    assert event_order.arrange([], np.zeros(5, np.int64), [runs], None).event_order.tolist() == [2, 3, 4, 0, 1]
+    assert event_order.arrange([], np.zeros(5, np.int64), [runs], None).order.tolist() == [2, 3, 4, 0, 1]
 
 
 def test_groups_of_every_size_are_sorted() -> None:

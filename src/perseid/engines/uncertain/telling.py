@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from perseid.runtime.arrays import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from perseid.engines.uncertain.answers import Answers
 
 How = Literal["steps", "alerts", "spans", "expected"]
 
@@ -72,8 +69,21 @@ class Ended(NamedTuple):
     error: float
 
 
+class Answered(Protocol):
+    """Probabilities by group and step, in this order."""
+
+    @property
+    def group(self) -> IntArray: ...
+    @property
+    def step(self) -> IntArray: ...
+    @property
+    def probability(self) -> FloatArray: ...
+    @property
+    def error(self) -> FloatArray: ...
+
+
 def go_on(
-    telling: Telling, before: Ongoing, answers: Answers, numbered: bool, done: int | None, ended: bool, off: int
+    telling: Telling, before: Ongoing, answers: Answered, numbered: bool, done: int | None, ended: bool, off: int
 ) -> tuple[list[Ended], Ongoing]:
     """Alerts and spans of a stream: those that are told now, and those that go on.
 
