@@ -52,7 +52,7 @@ def test_from_zips_at_different_paths_one_compilation(tmp_path: Path) -> None:
         package = zipped(tmp_path / place / "perseid.zip")
         # As on executors: nobody's home, so Numba has no place of its own either.
         where, results, told = ask(package, PERSEID_CACHE=str(cache), HOME="/dev/null/home")
-        assert where.startswith(f"{package}/perseid/engines/event_order.py {cache}/")
+        assert where.startswith(f"{package}/perseid/runtime/event_order.py {cache}/")
         assert results == "True False"
         assert told.startswith(str(cache))
         assert told.endswith(counted)

@@ -103,12 +103,12 @@ def test_its_states_say_whose_they_are(engine: Engine) -> None:
 
 
 def test_a_state_of_nobody() -> None:
-    with pytest.raises(StateError, match="not known here: 'nobody'"):
+    with pytest.raises(StateError, match="unknown engine 'nobody'"):
         report_of(encode_state({"engine": "nobody"}, ()))
 
 
 def test_names_are_taken_once() -> None:
-    with pytest.raises(ValueError, match="There is an engine 'toy'"):
+    with pytest.raises(ValueError, match="An engine 'toy' exists already"):
         register(TOY)
 
 

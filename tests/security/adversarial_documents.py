@@ -149,20 +149,20 @@ def _join(question: Question, chance: random.Random, settings: dict[str, Any]) -
     plan: JoinsPlan = yield partial(plan_of, question, **settings)
     rows = yield partial(rows_of, plan, question.documents)
     if chance.random() < 0.4:
-        yield partial(JOINS.stepped, plan, rows, None, Watermark(ended=True))
+        yield partial(JOINS.run_step, plan, rows, None, Watermark(ended=True))
         return None
     left, state, now = list(question.documents), None, None
     while left:
         size = chance.randint(1, len(left))
         rows = yield partial(rows_of, plan, left[:size])
         left = left[size:]
-        step: StepResult = yield partial(JOINS.stepped, plan, rows, state, Watermark(None, now, False))
+        step: StepResult = yield partial(JOINS.run_step, plan, rows, state, Watermark(None, now, False))
         state = step.state
         if chance.random() < 0.5:
             now = max(now or v.EARLIEST, chance.choice((0, SECOND, 30 * SECOND, v.LATEST)))
         if chance.random() < 0.3:
             _SHARDS.clear()
-    yield partial(JOINS.stepped, plan, rows_of(plan, []), state, Watermark(now, None, True))
+    yield partial(JOINS.run_step, plan, rows_of(plan, []), state, Watermark(now, None, True))
     return None
 
 
@@ -208,9 +208,9 @@ def _changed_join_state(chance: random.Random) -> Adversarial:
         _SHARDS.clear()
         assert JOINS.report is not None
         yield partial(JOINS.report, changed)
-        step: StepResult = yield partial(JOINS.stepped, plan, rows, changed, Watermark(None, 10 * SECOND, False))
+        step: StepResult = yield partial(JOINS.run_step, plan, rows, changed, Watermark(None, 10 * SECOND, False))
         _SHARDS.clear()
-        yield partial(JOINS.stepped, plan, rows_of(plan, []), step.state, Watermark(None, None, True))
+        yield partial(JOINS.run_step, plan, rows_of(plan, []), step.state, Watermark(None, None, True))
         return None
 
     return Adversarial("state", lambda: what, calls())

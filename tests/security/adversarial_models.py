@@ -156,7 +156,7 @@ def rows_of(rows: Sequence[Row], types: dict[str, Any]) -> EventBatch:
 def _stream(engine: Engine, plan: Any, rows: Sequence[Row], chance: random.Random, types: dict[str, Any]) -> Calls:
     """All changes in one call, or in several whose watermarks jump."""
     if chance.random() < 0.4:
-        yield partial(engine.stepped, plan, rows_of(rows, types), None, Watermark(ended=True))
+        yield partial(engine.run_step, plan, rows_of(rows, types), None, Watermark(ended=True))
         return None
     left, state, now = list(rows), None, None
     while left:
@@ -164,12 +164,12 @@ def _stream(engine: Engine, plan: Any, rows: Sequence[Row], chance: random.Rando
         some, left = rows_of(left[:size], types), left[size:]
         if chance.random() < 0.4:
             shard._KEPT.clear()
-        done: StepResult = yield partial(engine.stepped, plan, some, state, Watermark(None, now, False))
+        done: StepResult = yield partial(engine.run_step, plan, some, state, Watermark(None, now, False))
         state = done.state
         if chance.random() < 0.6:
             jump = chance.choice((0, 2 * SECOND, 10 * SECOND, 3600 * SECOND, v.LATEST, v.EARLIEST))
             now = jump if now is None else max(now, jump)
-    yield partial(engine.stepped, plan, rows_of([], types), state, Watermark(now, None, True))
+    yield partial(engine.run_step, plan, rows_of([], types), state, Watermark(now, None, True))
     return None
 
 
@@ -286,9 +286,9 @@ def _changed_state(engine: Engine, chance: random.Random) -> Adversarial:
         yield partial(engine.report, changed)
         now = chance.choice((3 * SECOND, 9 * SECOND, 3600 * SECOND, v.LATEST))
         given = rows_of(rows, rule_streams.TYPES)
-        done: StepResult = yield partial(engine.stepped, plan, given, changed, Watermark(None, now, False))
+        done: StepResult = yield partial(engine.run_step, plan, given, changed, Watermark(None, now, False))
         shard._KEPT.clear()
-        yield partial(engine.stepped, plan, rows_of([], rule_streams.TYPES), done.state, Watermark(now, None, True))
+        yield partial(engine.run_step, plan, rows_of([], rule_streams.TYPES), done.state, Watermark(now, None, True))
         return None
 
     return Adversarial("state", lambda: what, calls())

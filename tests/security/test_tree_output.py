@@ -142,7 +142,7 @@ def test_a_document_beyond_the_limit_is_rejected_alone_and_in_bounded_memory(pat
         tracemalloc.stop()
     (one,) = found.refused
     assert one.row == 1
-    assert one.what.startswith(TOO_MUCH)
+    assert one.reason.startswith(TOO_MUCH)
     assert found.document.tolist() == [0] * expected + [2] * expected
     assert seconds < SECONDS / 4
     assert peak < 5 * MOST_BYTES
@@ -158,7 +158,7 @@ def test_a_document_beyond_the_limit_is_a_bad_row_before_the_shuffle() -> None:
     """The path that queries on Spark run: the document is counted and listed, the query goes on."""
     plan = TreesPlan(Trees((PATTERN,)), ("found",), ("S",), ("a", "b"))
     prepared = list(prepare(plan, {"body": pa.array([nested(2), nested(1500), nested(3)])}))
-    assert [(one.row, one.what[: len(TOO_MUCH)]) for each in prepared for one in each.bad] == [(1, TOO_MUCH)]
+    assert [(one.row, one.reason[: len(TOO_MUCH)]) for each in prepared for one in each.bad] == [(1, TOO_MUCH)]
     assert [row for each in prepared for row in each.rows.tolist()] == [0, 0, 2, 2, 2]
 
 
@@ -227,7 +227,7 @@ def test_a_stalled_document_is_a_bad_document(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(matching, "end_document", lambda *_: y.ROOM)
     with time_limit():
         found = reader.read(pa.array(["<a/>", "<!-- - -->\n<!DOCTYPE a><a/>", "<a/>"]))
-    assert [(one.row, one.what) for one in found.refused] == [(1, matching.STALLED)]
+    assert [(one.row, one.reason) for one in found.refused] == [(1, matching.STALLED)]
     assert found.document.tolist() == [0, 2]
 
 
@@ -293,7 +293,7 @@ def check_adversarial(seeds: range) -> tuple[int, int]:
         bodies = [random_shape(chance) for _ in range(3)]
         with time_limit():
             found = reader.read(pa.array(bodies))
-        assert all(one.what.startswith(TOO_MUCH) for one in found.refused), (seed, pattern)
+        assert all(one.reason.startswith(TOO_MUCH) for one in found.refused), (seed, pattern)
         rejected += len(found.refused)
         read += len(bodies) - len(found.refused)
         if len(found.rows) < 20_000:
