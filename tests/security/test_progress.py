@@ -93,6 +93,14 @@ def test_adversarial_inputs_end_within_their_bounds(name: str, tmp_path: Path) -
     assert min(results.total(), errors.total()) >= 5, (results, errors)
 
 
+@pytest.mark.parametrize(("name", "seed"), [("models", 2_003_021)])
+def test_input_that_failed_in_a_deep_run_ends_in_a_result_or_a_typed_error(
+    name: str, seed: int, tmp_path: Path
+) -> None:
+    results, errors = check_progress(name, [seed], tmp_path / "last_input.log")
+    assert results.total() + errors.total() == 1
+
+
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("block", range(BLOCKS))

@@ -197,7 +197,7 @@ def read_state(plan: ModelsPlan, state: bytes) -> Kept:
         )
     try:
         return _read(plan, sealed, groups)
-    except (KeyError, IndexError, ValueError, TypeError, AttributeError, pa.ArrowException):
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError, StopIteration, pa.ArrowException):
         raise StateError(_SHAPE, hint=GO_BACK) from None
 
 
