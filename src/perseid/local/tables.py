@@ -24,7 +24,7 @@ from perseid.engines.sequence.schema import MOMENT
 from perseid.errors import EventDataError
 from perseid.local import rows as row_reader
 from perseid.local.parquet import Paths, open_parquet
-from perseid.runtime.arrays import BoolArray, IntegerArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, IntegerArray
 from perseid.semantics import values as v
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ Loose: TypeAlias = list[Any]
 """Plain values of several kinds."""
 Column: TypeAlias = "pa.Array | pa.ChunkedArray | Loose"
 """A ``pa.Array``, a ``pa.ChunkedArray``, or a list of plain values."""
-ArrowColumn: TypeAlias = "pa.Array | pa.ChunkedArray"
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _SECOND, _DAY = 1_000_000, 86_400_000_000

@@ -1,10 +1,11 @@
-"""Types of NumPy arrays in signatures, by what an element is."""
+"""Types of arrays and columns in signatures."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 IntArray: TypeAlias = NDArray[np.int64]
@@ -18,3 +19,5 @@ IntegerArray: TypeAlias = NDArray[np.integer]
 """Integers of whatever width."""
 ObjectArray: TypeAlias = NDArray[np.object_]
 """Python values, where a column has no fixed width."""
+ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
+"""A column of Arrow, in one piece or in several; pyarrow has no types for a checker."""

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from perseid.runtime.arrays import Int8Array, IntArray
-from perseid.runtime.event_batch import ArrowColumn, EventBatch
+from perseid.runtime.arrays import ArrowColumn, Int8Array, IntArray
+from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 
 Plan: TypeAlias = Any

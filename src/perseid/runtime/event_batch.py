@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from perseid.runtime.arrays import BoolArray, Int8Array, Int32Array, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, Int8Array, Int32Array, IntArray
 from perseid.semantics.values import Relation
 
-ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
 Column: TypeAlias = Any
 """An Arrow column. The local driver also passes a list of Python values where these have several types, so that what an
 engine may call on a column depends on the driver."""

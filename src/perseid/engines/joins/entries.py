@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,6 @@ from perseid.engines.joins.graph import Row
 from perseid.engines.joins.values import extended
 from perseid.runtime.arrays import BoolArray, Int32Array, IntArray
 
-T = TypeVar("T")
 EntryNumbers: TypeAlias = IntArray | Int32Array
 """Numbers of entries: kept in 32 bits, computed in 64."""
 

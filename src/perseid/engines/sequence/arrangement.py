@@ -14,7 +14,8 @@ from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import values as v
 
 if TYPE_CHECKING:
-    from perseid.engines.sequence.columns import AnyColumn, ArrowColumn
+    from perseid.engines.sequence.columns import AnyColumn
+    from perseid.runtime.arrays import ArrowColumn
 
 
 def wanted_rows(plan: SequencePlan, rows: EventBatch) -> BoolArray | None:

@@ -20,7 +20,7 @@ from perseid.engines.sequence.layout import Arrays, Codes, Ints
 from perseid.engines.sequence.numbered import Numbered, Posting
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
-from perseid.runtime.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, Int32Array, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.semantics import types as t
 from perseid.semantics import values as v
@@ -32,7 +32,6 @@ from perseid.semantics.scope import Bindings, MatchScope, attribute_path
 T = TypeVar("T", bound=np.generic)
 Loose = list[object]
 """A column whose values are of several kinds: only the evaluator can work with it."""
-ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
 AnyColumn: TypeAlias = ArrowColumn | Loose
 """A column as it came."""
 

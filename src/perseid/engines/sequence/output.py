@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.columns import AnyColumn, ArrowColumn, Batch, Loose, unified_values, value_at
+from perseid.engines.sequence.columns import AnyColumn, Batch, Loose, unified_values, value_at
 from perseid.engines.sequence.measures import last_of_step, measure
 from perseid.engines.sequence.numbered import Numbered
 from perseid.engines.sequence.raw import Raw
 from perseid.engines.sequence.run import make_space
 from perseid.engines.sequence.schema import ARROW, MOMENT, STANDARD, key_name, returned_name
-from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.hashing import hex_ids, id_bytes, key_words, match_words
 from perseid.semantics import values as v

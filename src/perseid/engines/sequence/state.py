@@ -45,7 +45,7 @@ from perseid.semantics.detection import expressions_of
 from perseid.semantics.names import without_own
 
 if TYPE_CHECKING:
-    from perseid.engines.sequence.columns import ArrowColumn
+    from perseid.runtime.arrays import ArrowColumn
 
 T = TypeVar("T", bound=np.generic)
 ENGINE = "sequence"
