@@ -56,13 +56,13 @@ def kernel_rate(query: Query, arrays: EventArrays) -> tuple[float, Answer]:
     """
     from perseid.engines.sequence import kernel
     from perseid.engines.sequence import layout as y
+    from perseid.engines.sequence.bytecode import compile_pattern
     from perseid.engines.sequence.columns import kernel_arrays
-    from perseid.engines.sequence.numbered import number
     from perseid.engines.sequence.run import find, make_space
 
     plan = _perseid.pattern(query.text).plan()
     batch = _batch(_columns(arrays))
-    numbered = number(plan, plan.patterns[0], batch.types(), False)
+    numbered = compile_pattern(plan, plan.patterns[0], batch.types(), False)
     offsets = arrays.key_bounds()
     raw, _ = find(numbered, batch, offsets)
     prepared = kernel_arrays(numbered, batch, *make_space(numbered, ROOM))

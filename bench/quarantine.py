@@ -19,7 +19,7 @@ from bench import spark_rivals
 from bench.harness import Clock, Contestant, Report, Timed, contest, paired_ratio, progress, say
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
-from perseid.jobs.runner import Runner
+from perseid.jobs.runner import JobRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +116,7 @@ def run_job(spark: SparkSession, source: Path, scratch: Path, rules: tuple[str, 
         "checkpoint": str(folder / "checkpoint"),
     }
     (folder / "job.yaml").write_text(yaml.safe_dump(job))
-    made = Runner(assemble(read_job(folder / "job.yaml"), spark, once=True))
+    made = JobRunner(assemble(read_job(folder / "job.yaml"), spark, once=True))
     begun = time.perf_counter()
     counters = made.run()
     seconds = time.perf_counter() - begun

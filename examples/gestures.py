@@ -9,8 +9,11 @@ which is found when the body takes it and lost when it leaves it; a gesture is a
 import sys
 from pathlib import Path
 
+import gesture_frames
+import pyarrow as pa
+from skeletons import Detected, Posed, draw_skeletons
+
 import perseid as ps
-from perseid.testing import gestures
 
 FRAMES = 36
 
@@ -18,8 +21,8 @@ FRAMES = 36
 def main() -> None:
     bodies = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     model = ps.metamodel(Path(__file__).with_name("gestures.perseid").read_text(encoding="utf-8"))
-    onwards = gestures.traces(bodies, FRAMES, recorded=True)
-    back = gestures.traces(bodies, FRAMES, backward=True, recorded=True)
+    onwards = gesture_frames.traces(bodies, FRAMES, recorded=True)
+    back = gesture_frames.traces(bodies, FRAMES, backward=True, recorded=True)
     for title, table in (("the arm goes round forwards", onwards), ("and backwards", back)):
         found = detected(model, table)
         print(f"{title}: {bodies} bodies, {FRAMES} frames each, {len(found)} gestures")
@@ -33,7 +36,12 @@ def main() -> None:
 def frames_of(model: ps.Metamodel, table: object) -> ps.Frames:
     """The table as frames of bodies; that a hand is raised is an event too, and noise to both gestures."""
     return ps.frames(
-        table, model, each=gestures.body_parts(), columns=gestures.body_columns(), key="person", observe="raised"
+        table,
+        model,
+        each=gesture_frames.body_parts(),
+        columns=gesture_frames.body_columns(),
+        key="person",
+        observe="raised",
     )
 
 
@@ -45,9 +53,34 @@ def detected(model: ps.Metamodel, table: object) -> list[dict]:
 
 def picture(model: ps.Metamodel) -> str:
     """One cycle of one body, with what it does written below."""
-    table = gestures.traces(1, gestures.CYCLE, recorded=True)
+    table = gesture_frames.traces(1, gesture_frames.CYCLE, recorded=True)
     events = frames_of(model, table).events("forward_start", "forward_end", "raised")
-    return gestures.filmstrip(table, 0, events, detected(model, table))
+    return filmstrip(table, 0, events, detected(model, table))
+
+
+def filmstrip(frames: pa.Table, person: int, events: pa.Table, gestures: list[dict[str, object]]) -> str:
+    """One body frame by frame as SVG: the postures it takes, and the gestures, which have ``began`` and ``ended``."""
+    rows = sorted((row for row in frames.to_pylist() if row["person"] == person), key=lambda row: row["ts"])
+    told: dict[object, list[tuple[str, str]]] = {}
+    for event in events.to_pylist():
+        if event["person"] == person:
+            change, query = event["_type"].split()
+            told.setdefault(event["_time"], []).append((change, query))
+    posed, standing = [], set[str]()
+    for number, row in enumerate(rows):
+        for change, query in told.get(row["ts"], ()):
+            (standing.add if change == "found" else standing.discard)(query)
+        happens = tuple(word for change, query in told.get(row["ts"], ()) for word in (query.replace("_", " "), change))
+        joints = {joint: (row[f"{joint}_x"], row[f"{joint}_y"]) for joint in gesture_frames.JOINTS}
+        posed.append(Posed(f"{number * 1000 // gesture_frames.FRAMES_PER_SECOND} ms", joints, bool(standing), happens))
+    at = {row["ts"]: number for number, row in enumerate(rows)}
+    brackets = [
+        Detected(f"{one['pattern']} gesture", at[one["began"]], at[one["ended"]])
+        for one in gestures
+        if one["person"] == person
+    ]
+    limb = ("right_shoulder", *(joint for joint, _ in gesture_frames.ARM))
+    return draw_skeletons("A body whose right arm goes round", posed, gesture_frames.BONES, limb, "head", brackets)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,8 @@ def test_every_dependency_has_its_line() -> None:
         named += group
     for requirement in named:
         name = re.split(r"[<>=\[; ]", requirement)[0].removesuffix("-stubs")
-        assert name in listed, name
+        if name != project["project"]["name"]:  # an extra may include others
+            assert name in listed, name
 
 
 def _refused() -> list[str]:

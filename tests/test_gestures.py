@@ -12,7 +12,7 @@ import pytest
 
 import perseid as ps
 from bench.models.gestures import Half
-from perseid.testing import gestures
+from examples import gesture_frames
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "gestures.py"
@@ -26,7 +26,7 @@ def model() -> ps.Metamodel:
 
 
 def frames(model: ps.Metamodel, table: Any) -> ps.Frames:
-    each, columns = gestures.body_parts(), gestures.body_columns()
+    each, columns = gesture_frames.body_parts(), gesture_frames.body_columns()
     return ps.frames(table, model, each=each, columns=columns, key="person", observe="raised")
 
 
@@ -34,15 +34,15 @@ def frames(model: ps.Metamodel, table: Any) -> ps.Frames:
 @pytest.mark.parametrize("backward", [False, True])
 def test_every_event_and_every_gesture(model: ps.Metamodel, backward: bool, recorded: bool) -> None:
     bodies, count = 7, 100
-    stream = frames(model, gestures.traces(bodies, count, seed=3, backward=backward, recorded=recorded))
-    events, made = gestures.expected(bodies, count, seed=3, backward=backward)
+    stream = frames(model, gesture_frames.traces(bodies, count, seed=3, backward=backward, recorded=recorded))
+    events, made = gesture_frames.expected(bodies, count, seed=3, backward=backward)
     assert stream.events(*POSTURES).num_rows == events
     found = {p.name: len(p.match(stream)) for p in ps.patterns(model)}
     assert found == ({"forward": 0, "backward": made} if backward else {"forward": made, "backward": 0})
 
 
 def test_a_cycle_is_one_gesture_and_two_events_of_noise(model: ps.Metamodel) -> None:
-    stream = frames(model, gestures.traces(1, gestures.CYCLE))
+    stream = frames(model, gesture_frames.traces(1, gesture_frames.CYCLE))
     told = [(e["_type"], e["_time"].microsecond // 40_000) for e in stream.events(*POSTURES).to_pylist()]
     assert told == [
         ("found forward_start", 0), ("lost forward_start", 1), ("found forward_end", 6), ("lost forward_end", 7),
@@ -54,14 +54,14 @@ def test_a_cycle_is_one_gesture_and_two_events_of_noise(model: ps.Metamodel) -> 
 
 def test_noise_inside_a_gesture_ends_it(model: ps.Metamodel) -> None:
     """Under the immediate context: a hand that is raised between the postures is an event that fits nothing."""
-    table = gestures.traces(1, gestures.CYCLE)
+    table = gesture_frames.traces(1, gesture_frames.CYCLE)
     rows = table.to_pylist()
     rows[3]["right_hand_y"] = 3.0
     assert len(ps.patterns(model)["forward"].match(frames(model, rows))) == 0
 
 
 def test_frame_by_frame_is_the_same(model: ps.Metamodel) -> None:
-    stream = frames(model, gestures.traces(2, 20, recorded=True))
+    stream = frames(model, gesture_frames.traces(2, 20, recorded=True))
     told = [(time, change.change, change.query) for _, time, one in stream.told() for change in one.changes]
     told = [(time, f"{change} {query}") for time, change, query in told if query in POSTURES]
     here = [(int(e["_time"].timestamp() * 1e6), e["_type"]) for e in stream.events(*POSTURES).to_pylist()]
@@ -73,6 +73,7 @@ def test_the_example_runs_and_its_picture_is_in_the_docs(
 ) -> None:
     drawn = tmp_path / "gestures.svg"
     monkeypatch.setattr(sys, "argv", ["gestures.py", "2", str(drawn)])
+    monkeypatch.syspath_prepend(EXAMPLE.parent)
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     said = capsys.readouterr().out
     assert "forwards: 2 bodies, 36 frames each, 6 gestures" in said
@@ -84,6 +85,6 @@ def test_the_example_runs_and_its_picture_is_in_the_docs(
 
 def test_the_bench_knows_what_is_right() -> None:
     halves = [Half(share, 24, seed) for seed, share in enumerate((2, 1))]
-    expected = [gestures.expected(share, 24, seed=seed) for seed, share in enumerate((2, 1))]
+    expected = [gesture_frames.expected(share, 24, seed=seed) for seed, share in enumerate((2, 1))]
     found = [sum(half.answer(question) for half in halves) for question in ("events", "gestures")]
     assert found == [sum(part) for part in zip(*expected, strict=True)]

@@ -34,7 +34,7 @@ from perseid.engines.disorder.plan import DisorderPlan
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, Ints2, compiled, entry
-from perseid.engines.sequence.state import nothing
+from perseid.engines.sequence.state import empty_state
 from perseid.runtime.event_batch import EventBatch, flatten_column, take_events
 from perseid.runtime.search_budget import UNLIMITED, SearchBudget
 from perseid.runtime.watermark import Watermark
@@ -180,7 +180,7 @@ def assemble(
 class PreparedStream:
     """A stream as the loops take it: arrays in order of time, and the order of arrival."""
 
-    numbered: Any
+    bytecode: Any
     placed: Any
     identity: Any
     arrival: Any
@@ -200,8 +200,8 @@ class PreparedStream:
         punctuation = np.zeros(len(rows), bool) if rows.control is None else rows.control != 0
         newest = np.maximum.accumulate(np.where(punctuation, y.NONE, rows.time))
         come = np.cumsum(~punctuation)
-        (numbered,) = plan.patterns
-        types = _types(numbered)
+        (bytecode,) = plan.patterns
+        types = _types(bytecode)
         # Types outside the pattern are filtered out, but advance the time.
         codes = np.array([types.get(name, -1) for name in rows.type_names])[rows.type_codes]
         chosen = codes >= 0
@@ -210,8 +210,8 @@ class PreparedStream:
             *(x[chosen] for x in (punctuation, newest, come, codes)),
         )
         events = take_events(rows, np.flatnonzero(~punctuation))
-        shard = Assembling(plan.searched(order="assemble"), nothing(events), events, Watermark(ended=True))
-        placed = shard._place(numbered.pattern.route, None)
+        shard = Assembling(plan.searched(order="assemble"), empty_state(events), events, Watermark(ended=True))
+        placed = shard._place(bytecode.pattern.route, None)
         arrival = np.empty(len(rows), np.int64)
         arrival[~punctuation], arrival[punctuation] = np.argsort(placed.order), -1 - codes[punctuation]
         sure = np.append(np.where(punctuation, rows.time, newest - delay - 1), y.FOREVER)
@@ -219,7 +219,7 @@ class PreparedStream:
         tags = np.ascontiguousarray(np.asarray(flatten_column(events.columns["key"]), np.int64)[placed.order])
         identity = events.identity[placed.order]
         return cls(
-            numbered, placed, identity, arrival, newest, sure, come, offsets, keys, tags, unit, len(types)
+            bytecode, placed, identity, arrival, newest, sure, come, offsets, keys, tags, unit, len(types)
         )  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
         return answer
 
     room = with_room(
-        stream.numbered,
+        stream.bytecode,
         stream.placed.batch,
         np.diff(stream.offsets),
         early,
@@ -271,7 +271,7 @@ def run_method(method: str, stream: PreparedStream, bits: int = 0) -> Course:
         SearchBudget(UNLIMITED, UNLIMITED),
     )
     assert method not in STACKS or room.work[a.H_PLAIN], "the stacks check types, order, window and negation only"
-    raw, moments = room.said(stream.numbered)
+    raw, moments = room.said(stream.bytecode)
     back = moments <= a.TAKEN_BACK
     at = np.where(back, a.TAKEN_BACK - moments, moments)
     ids = stream.identity[raw.positions.reshape(len(raw), int(room.work[a.H_SLOTS]))]
@@ -296,7 +296,7 @@ def _retained_bytes(method: str, stream: PreparedStream, room: Room, usage: Any,
     arrived = times[stream.arrival[negated_at]]
     window = int(room.work[a.H_WINDOW])
     retained = _between(np.flatnonzero(negated_at), arrived, limit, window, released=method.startswith("K-slack"))
-    match_bytes = WORD_BYTES * (y.MATCH_HEAD + 2 * int(stream.numbered.tables[y.S_UNIFIED_COUNT]) + 2 * slots)
+    match_bytes = WORD_BYTES * (y.MATCH_HEAD + 2 * int(stream.bytecode.tables[y.S_UNIFIED_COUNT]) + 2 * slots)
     total = live * (EVENT_BYTES + WORD_BYTES * a.LINK_WIDTH) + retained * EVENT_BYTES + heap * WORD_BYTES
     if method in STACKS:
         total = total + retained * WORD_BYTES * stacks.INSTANCE_WIDTH
@@ -348,6 +348,6 @@ def _hash_table(bits: int, tags: int) -> Any:
     return table
 
 
-def _types(numbered: Any) -> dict[str, int]:
-    names = sorted({step.kind.name for step in numbered.pattern.pattern.steps})
+def _types(bytecode: Any) -> dict[str, int]:
+    names = sorted({step.kind.name for step in bytecode.pattern.pattern.steps})
     return {name: i for i, name in enumerate(names)}

@@ -36,6 +36,7 @@ from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from bench.trees.feeds import items
 from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.index import Subscriptions
+from perseid.engines.joins.program import compile_chains
 from perseid.engines.joins.reading import ChainReader
 
 PARTS = ("flat", "deep", "feed", "million")
@@ -360,7 +361,7 @@ def _choose_sql_for_feeds(bodies: Sequence[bytes]) -> SqlChoice:
 def _read(bodies: Sequence[bytes], chains: Sequence[Chain]) -> tuple[list[Part], float]:
     """The items as parts, and the seconds that the tree matcher takes to read them."""
     named = [Chain(chain.stream, _with_names(chain.tree), chain.height) for chain in chains]
-    reader = ChainReader(named)
+    reader = ChainReader(compile_chains(named))
     parts, start = [], time.perf_counter()
     for begin in range(0, len(bodies), PART):
         some = bodies[begin : begin + PART]

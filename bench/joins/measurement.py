@@ -17,7 +17,8 @@ import numpy as np
 from bench.joins.sequential import list_rows, sequential
 from bench.joins.sql_templates import PAIRS, VARIANTS, SqlTemplates
 from perseid.engines.joins import layout as y
-from perseid.engines.joins.index import ENDLESS, Subscriptions
+from perseid.engines.joins.graph import ENDLESS
+from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Bindings, Joiner
 
 VIEWS = {"no views": y.NO_VIEWS, "shared views": y.SHARED, "cached views": y.CACHED}

@@ -33,8 +33,9 @@ from bench.trees.feeds import Press
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Bindings, Joiner, notified
+from perseid.engines.joins.program import compile_chains
 from perseid.engines.joins.reading import ChainReader
-from perseid.engines.joins.register import Register
+from perseid.engines.joins.register import IndexBuilder
 from perseid.engines.joins.values import Values
 
 DAY = 24 * 3600 * 1_000_000
@@ -155,10 +156,10 @@ def burst(count: int) -> Iterator[tuple[str, str]]:
         )
 
 
-def registered(given: Iterator[tuple[str, str]]) -> tuple[Subscriptions, Register]:
+def registered(given: Iterator[tuple[str, str]]) -> tuple[Subscriptions, IndexBuilder]:
     """An index of subscriptions, whose texts are not kept."""
     index = Subscriptions(Values())
-    register = Register(index)
+    register = IndexBuilder(index)
     while some := dict(islice(given, 10_000)):
         register.add(some)
     return index, register
@@ -186,7 +187,7 @@ class Stream:
 
     def run(self, index: Subscriptions, expand: bool = False) -> Run:
         index.values.keep(np.zeros(0, np.int64))  # what is known of texts is part of what is measured
-        joiner, reader = Joiner(index), ChainReader(list(index.chains))
+        joiner, reader = Joiner(index), ChainReader(compile_chains(list(index.chains)))
         joiner.index = index.compiled()
         read = joined = expanded = 0.0
         rows = due = 0
@@ -260,10 +261,10 @@ def _against(stream: Stream, few: Subscriptions, many: Subscriptions, report: ha
 
 
 def _changes(
-    stream: Stream, index: Subscriptions, register: Register, joiner: Joiner, many: int, report: harness.Report
+    stream: Stream, index: Subscriptions, register: IndexBuilder, joiner: Joiner, many: int, report: harness.Report
 ) -> None:
     """Subscriptions that come and go while documents do: until the first documents are joined with what is new."""
-    reader = ChainReader(list(index.chains))
+    reader = ChainReader(compile_chains(list(index.chains)))
     times, bindings = stream.part(reader, len(stream.bodies) - PART)
     late = times + (times[-1] - times[0]) + 1
     new = {f"late-{number}": text for number, text in enumerate(texts(FEW, FEW + CHANGED, all_live=True))}
@@ -341,7 +342,7 @@ def measured(count: int) -> dict[str, float]:
     warm, _ = registered(subscriptions(1_000))
     joiner = Joiner(warm)
     stream = Stream(PART, 10, 0)
-    times, bindings = stream.part(ChainReader(list(warm.chains)), 0)
+    times, bindings = stream.part(ChainReader(compile_chains(list(warm.chains))), 0)
     joiner.add(times, bindings)
     names = sum(len(name) for name, _ in islice(subscriptions(count), 1_000)) / 1_000
     del warm, joiner, bindings
@@ -349,7 +350,7 @@ def measured(count: int) -> dict[str, float]:
     before = _resident()
     index, register = registered(subscriptions(count))
     joiner = Joiner(index)
-    times, bindings = stream.part(ChainReader(list(index.chains)), 0)
+    times, bindings = stream.part(ChainReader(compile_chains(list(index.chains))), 0)
     joiner.add(times, bindings)
     assert joiner.index is not None
     groups = int(np.count_nonzero(np.diff(joiner.index.ends, axis=1)))

@@ -29,14 +29,12 @@ from bench.joins.workload import Drawn, Schema, pairs_of_documents
 from bench.stream import Bench, seconds_of
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.documents import key_of
-from perseid.engines.joins.engine import JOINS
 from perseid.engines.joins.graph import Chain, Kind, Row
 from perseid.engines.joins.joiner import Bindings, Joiner
 from perseid.engines.joins.plan import CHAINS, TEXTS, make_plan
-from perseid.engines.joins.table import listed
-from perseid.local.documents import DOCUMENT
-from perseid.spark.arrow import to_spark
-from perseid.spark.documents import prepared
+from perseid.runtime.document_columns import DOCUMENT
+from perseid.runtime.query import PrepareStage
+from perseid.spark.documents import describe_table, prepare_rows
 from perseid.spark.progress import counters
 from perseid.spark.shards import labels
 
@@ -234,16 +232,14 @@ def _paper(report: harness.Report) -> None:
 
 
 def _routes(report: harness.Report, spark: SparkSession, folder: Path, asked_by: dict[str, str], size: Size) -> None:
-    from pyspark.sql import types as st
-
     _paper(report)
     frame = spark.read.parquet(str(folder)).where(f"n < {size.routed}").cache()
     frame.count()
     index, _ = registered(iter(asked_by.items()))
     pairs = asked_pairs(row for _, row in index.numbers)
-    plan = make_plan(listed(asked_by), pa.schema([("n", pa.int64())]))
-    fields = [st.StructField(name, to_spark(kind)) for name, kind in plan.found.items()]
-    read = prepared(_documents(frame), JOINS, plan, fields)
+    plan = make_plan(asked_by, pa.schema([("n", pa.int64())]))
+    inputs = (_documents(frame).bind_events(describe_table(frame, None)),)
+    read = prepare_rows(PrepareStage("joins", plan, plan.found, inputs), [frame])
     rows = read.selectExpr(DOCUMENT, f"inline(arrays_zip({CHAINS}, {TEXTS}))").toDF("document", "chain", "text")
     keys = spark.createDataFrame([(key_of(a), key_of(b)) for a, b in pairs], "older bigint, newer bigint")
     older = rows.toDF("first", "older", "text")

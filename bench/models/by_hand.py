@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from perseid.semantics.graphs import Graph
-from perseid.semantics.model_oracle import Match
+from perseid.semantics.model_queries import Match
 
 _NO_EDGES: dict[Any, set[Any]] = {}
 

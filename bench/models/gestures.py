@@ -2,7 +2,7 @@
 
 Timed is ``pattern.match(ps.frames(…))``: from a table of frames in memory to the gestures, in two processes with half of the
 bodies each; and beside it the frames alone to atomic events, ``frames.events(…)``. A time counts only if every gesture and every
-atomic event is there, by the calendar of a cycle (:func:`perseid.testing.gestures.expected`). :mod:`bench.models.one_model`
+atomic event is there, by the calendar of a cycle (:func:`examples.gesture_frames.expected`). :mod:`bench.models.one_model`
 measures the paper's own setting.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import perseid as ps
 from bench.harness import Clock, Contestant, Record, Report, contest, progress, say
 from bench.models.one_model import POSTURES, measure_one_model
-from perseid.testing import gestures as g
+from examples import gesture_frames as g
 
 TEXT = Path(__file__).parents[2] / "examples" / "gestures.perseid"
 PROCESSES = 2

@@ -15,10 +15,11 @@ import pyarrow as pa
 import perseid as ps
 from bench.harness import Report, progress, say
 from bench.models import railway
+from perseid.api.stream_kinds.models import group_patterns
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
-from perseid.engines.models.state import Kept, read_state, write_state
-from perseid.local.rows import Events
+from perseid.engines.models.state import ModelsState, read_state, write_state
+from perseid.engines.sequence.stream import Events
 
 LIMIT = 1 << 28
 """Bytes that a state may have unless more is declared."""
@@ -36,7 +37,7 @@ def measure(sizes: Sequence[int], report: Report) -> None:
         progress(f"railway, size {size}, as a state")
         model = LiveModel(plan.queries, plan.told)
         model.transact(0, railway.of_size(size))
-        kept = Kept({(): model}, [], 0, [None])
+        kept = ModelsState({(): model}, [], 0, [None])
         state, writing = _timed(lambda kept=kept: write_state(plan, kept))  # type: ignore[misc]
         back, reading = _timed(lambda state=state: read_state(plan, state))  # type: ignore[misc]
         assert back.models[()].matches["RouteSensor"].standing == model.matches["RouteSensor"].standing
@@ -53,8 +54,8 @@ def measure(sizes: Sequence[int], report: Report) -> None:
 
 def _plan() -> ModelsPlan:
     model = ps.metamodel(railway.METAMODEL + railway.QUERIES["RouteSensor"] + PATTERN)
-    parts = ps.patterns(model)._apart(ps.model([], model))
-    groups = [(group.watched, over._plan_for(Events([]))) for over, group in parts]
+    parts = group_patterns(ps.patterns(model).sources, ps.model([], model))
+    groups = [(group.watched, over.compile(Events([]))) for over, group in parts]
     types = {**dict.fromkeys(ROLES, pa.string()), "element": pa.int64(), "target": pa.int64()}
     return make_plan(groups, model.queries, types)
 

@@ -12,8 +12,7 @@ from bench.models.by_hand import BY_HAND
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.network import Network
 from perseid.semantics.graphs import Change, Done, Graph
-from perseid.semantics.model_oracle import Match
-from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_queries import Match, Queries
 
 ANEW = 5
 """How often the questions are asked anew."""

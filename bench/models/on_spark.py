@@ -18,7 +18,7 @@ from bench import spark_rivals
 from bench.harness import Clock, Contestant, Report, Timed, contest, paired_ratio, progress, say
 from bench.models.gestures import TEXT
 from bench.stream import FAR, SHARDS, Bench, counted, seconds_of, shard_of, write_files
-from perseid.testing import gestures as g
+from examples import gesture_frames as g
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

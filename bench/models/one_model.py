@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import perseid as ps
-from perseid.testing import gestures as g
+from examples import gesture_frames as g
 
 POSTURES = ("forward_start", "forward_end", "raised")
 

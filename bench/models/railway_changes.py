@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.models.railway import next_position
 from perseid.semantics.graphs import Change, Graph
-from perseid.semantics.model_oracle import Match
+from perseid.semantics.model_queries import Match
 
 TRIES = 1000
 

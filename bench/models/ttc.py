@@ -19,8 +19,7 @@ from bench.real_data import DATA
 from perseid.lang.parser import parse_models
 from perseid.semantics.graphs import Change, Graph
 from perseid.semantics.metamodels import kinds_of
-from perseid.semantics.model_oracle import Match
-from perseid.semantics.model_queries import Queries, check_queries
+from perseid.semantics.model_queries import Match, Queries, check_queries
 
 ARCHIVE = DATA / "models" / "ttc2018.tar.gz"
 SIZES = (1, 2, 4, 8, 16, 32, 64)

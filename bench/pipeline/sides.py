@@ -22,7 +22,7 @@ from bench.servers.broker import Broker
 from bench.stream import NEVER_MS, SHARDS, shard_of
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
-from perseid.jobs.runner import Runner
+from perseid.jobs.runner import JobRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +70,7 @@ class Sides:
         folder.mkdir()
         return folder
 
-    def job(self, asked: Asked, source: str, target: str, trigger: str, *, letters: bool = False) -> Runner:
+    def job(self, asked: Asked, source: str, target: str, trigger: str, *, letters: bool = False) -> JobRunner:
         """A runner of a job's file, as ``perseid run`` makes it."""
         folder = self._beside(OURS)
         kafka = {"servers": self.broker.servers, "topic": source, "format": "json", "schema": asked.schema}
@@ -90,7 +90,7 @@ class Sides:
             file["dead_letters"] = {"parquet": {"path": str(folder / "dead")}}
         path = folder / "job.yaml"
         path.write_text(yaml.safe_dump(file))
-        return Runner(assemble(read_job(path), self.spark))
+        return JobRunner(assemble(read_job(path), self.spark))
 
     def ours_to_the_end(
         self, asked: Asked, source: str, target: str, *, letters: bool = False
@@ -104,7 +104,7 @@ class Sides:
             raise RuntimeError("rows were late or bad, and none is")
         sizes = [one["state_bytes"] / one["shards"] for one in counted if one["shards"]]
         self.state_bytes = int(statistics.mean(sizes)) if sizes else 0
-        told = sum((runner.job.eyes.answers if runner.job.eyes else {}).values())
+        told = sum((runner.job.metrics.match_counts if runner.job.metrics else {}).values())
         rows = sum(one["events"] for one in counted)
         self.share = told / rows if rows else 0.0
         return ran, told

@@ -62,10 +62,10 @@ def run(size: str, out: Path | None, minutes: float | None) -> Report:
             sides.running(OURS, LATE["watermark"], source, target, trigger="1 second") as runner,
         ):
             end = time.monotonic() + BEGIN
-            while not runner.seen.batches and time.monotonic() < end:  # the first takes long, and says nothing
+            while not runner.status.batches and time.monotonic() < end:  # the first takes long, and says nothing
                 time.sleep(0.2)
             samples = list(_watched(length, Path(runner.job.checkpoint)))
-            progress(f"{pulse.sent:,} events, {runner.seen.batches:,} batches")
+            progress(f"{pulse.sent:,} events, {runner.status.batches:,} batches")
     judge(report, samples)
     if out is not None:
         from bench.pipeline.charts import draw

@@ -20,17 +20,17 @@ import perseid as ps
 from bench.uncertain.building import build
 from bench.uncertain.people import Plans, Setting, simulate
 from bench.uncertain.quality import moments, readings_of, relations_of
-from perseid.belief_api import asked_streams, columns_of
 from perseid.engines.uncertain import answers
 from perseid.engines.uncertain.automaton import Automaton
-from perseid.engines.uncertain.engine import answer, make_plan
+from perseid.engines.uncertain.engine import make_plan, match_all
 from perseid.engines.uncertain.exact import Weights, move
 from perseid.engines.uncertain.inference import particle_filter, smoothed_tables
+from perseid.engines.uncertain.local_rows import read_rows
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.reading import Reader
+from perseid.engines.uncertain.stream import Beliefs, columns_of, streams_for
 from perseid.engines.uncertain.traces import NEVER, gather, lots, material
 from perseid.lang.parser import parse_file
-from perseid.local.beliefs import Beliefs, read_rows
 from perseid.semantics import values as v
 from perseid.semantics.check import check
 
@@ -70,7 +70,7 @@ class Prepared:
     def of(cls, text: str, stream: Beliefs, relations: Mapping[str, list[Any]]) -> Prepared:
         cores = check(parse_file(text))
         rows = read_rows(stream, columns_of(cores), {name: v.Relation(some) for name, some in relations.items()})
-        streams = asked_streams(cores, stream, rows.type_names)
+        streams = streams_for(cores, stream, rows.type_names)
         plan = make_plan(cores, streams, {name: column.type for name, column in rows.columns.items()})
         automaton = Automaton(plan.asked[0].pattern, rows.relations, elapsed=streams.every or 0)
         return cls(plan, rows, Reader(automaton))
@@ -99,7 +99,7 @@ class Prepared:
 
     def whole(self, rounds: int) -> float:
         """The seconds of the engine with reading rows."""
-        return timed(lambda: answer(self.plan, self.rows), rounds)
+        return timed(lambda: match_all(self.plan, self.rows), rounds)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@
 """
 
 from perseid._version import __version__
-from perseid.api import (
+from perseid.api.models import Metamodel, emitted, frames, metamodel, model, react, repairs
+from perseid.api.patterns import (
     Pattern,
     PatternSet,
     counters,
@@ -30,9 +31,21 @@ from perseid.api import (
     patterns,
     progress,
 )
-from perseid.belief_api import above, alerts, expected, learn, spans
-from perseid.declare import beliefs, documents, events
+from perseid.api.streams import beliefs, documents, events
+from perseid.api.subscription_table import SubscriptionTable, subscription_table
+from perseid.api.subscriptions import SubscriptionSet, subscriptions
+from perseid.api.trees import TreePatterns, trees
+from perseid.api.uncertain import above, alerts, expected, learn, spans
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative, Early
+from perseid.engines.models.frame_stream import Frames
+from perseid.engines.models.quick_fixes import QuickFix, QuickFixes
+from perseid.engines.models.reactions import Reaction
+from perseid.engines.models.stream import Models
+from perseid.engines.sequence.results import Matches
+from perseid.engines.sequence.stream import Events
+from perseid.engines.trees.stream import Documents
+from perseid.engines.uncertain.results import Answers
+from perseid.engines.uncertain.stream import Beliefs
 from perseid.errors import (
     BindingError,
     DocumentError,
@@ -54,22 +67,9 @@ from perseid.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
-from perseid.local.answers import Answers
-from perseid.local.beliefs import Beliefs
-from perseid.local.documents import Documents
-from perseid.local.frames import Frames
-from perseid.local.matches import Matches
-from perseid.local.models import Models
-from perseid.local.reactions import Reaction
-from perseid.local.repairs import QuickFix, QuickFixes
-from perseid.local.rows import Events
-from perseid.model_api import Metamodel, emitted, frames, metamodel, model, react, repairs
 from perseid.semantics.detection import Match
 from perseid.semantics.hidden import HiddenMarkov, floor_plan, hidden_markov
 from perseid.semantics.types import EventSchema, schema
-from perseid.subscription_api import SubscriptionSet, subscriptions
-from perseid.subscription_table import SubscriptionTable, subscription_table
-from perseid.tree_api import TreePatterns, trees
 
 __all__ = [
     "Adaptive",

@@ -17,7 +17,7 @@ except ImportError:  # pragma: no cover - said where a job is run
 
 from pydantic_core import PydanticCustomError
 
-from perseid.declare import micros_of
+from perseid.api.streams import micros_of
 
 MAX_SECRET = 65_536
 """Bytes that a file with a secret may have."""

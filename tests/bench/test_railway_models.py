@@ -11,8 +11,8 @@ from bench.models.railway import QUERIES, Shape, of_size, queries, railway
 from bench.models.railway_changes import Engineer, NothingToBreakError
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.ranks import in_order
+from perseid.reference.models import Recomputed
 from perseid.semantics.graphs import Change
-from perseid.semantics.model_oracle import Recomputed
 
 SMALL = Shape(routes=3, positions=2, sensors=2, segments=5)
 NARROW = Shape(routes=6, positions=1, sensors=2, segments=3)

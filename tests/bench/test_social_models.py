@@ -8,8 +8,8 @@ import pytest
 
 from bench.models import ttc
 from perseid.engines.models.live import LiveModel
+from perseid.reference.models import Recomputed
 from perseid.semantics.graphs import Change
-from perseid.semantics.model_oracle import Recomputed
 
 SMALL = (1, 2, 4)
 

@@ -20,8 +20,9 @@ from bench.trees.treebank import treebank
 from bench.trees.xmark import xmark
 from perseid.lang import tree_patterns as tp
 from perseid.lang.tree_parser import parse_tree
+from perseid.reference.trees import find_trees
 from perseid.semantics.documents import Element
-from perseid.semantics.trees import Returned, find_trees
+from perseid.semantics.trees import Returned
 from tests.bench.test_tree_rivals import ODD
 from tests.semantics.tree_documents import NAMESPACES, Document, RandomTrees, random_document
 

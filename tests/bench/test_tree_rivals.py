@@ -17,7 +17,7 @@ from bench.trees.queries import KINDS, MEGABYTES, QUERIES, XMARK_SCALES
 from bench.trees.treebank import treebank
 from bench.trees.xmark import xmark
 from perseid.lang.tree_parser import parse_tree
-from perseid.semantics.trees import find_trees
+from perseid.reference.trees import find_trees
 from tests.lang.test_tree_patterns import TABLE_6
 from tests.semantics.tree_documents import Document
 from tests.sessions import session

@@ -15,7 +15,7 @@ from bench.trees.feeds import feeds, items
 from bench.trees.treebank import treebank
 from perseid.engines.trees.judge import judge
 from perseid.lang.tree_parser import parse_tree
-from perseid.semantics.trees import find_trees
+from perseid.reference.trees import find_trees
 from tests.lang.test_tree_patterns import TABLE_6
 from tests.semantics.tree_documents import Document
 

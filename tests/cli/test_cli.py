@@ -21,7 +21,7 @@ from rich.console import Console
 
 import perseid as ps
 from perseid.cli import common, showing, trying, values
-from perseid.local import files
+from perseid.tables import files
 from tests.cli.calling import invoked
 
 HERE = Path(__file__).parent
@@ -95,7 +95,7 @@ def test_patterns_from_standard_input() -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "-: 1 pattern, all right: p\n")
+    assert (done.returncode, done.stdout) == (0, "-: 1 pattern, OK: p\n")
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])

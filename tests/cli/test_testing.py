@@ -57,7 +57,7 @@ def test_cases_beside_the_rules_are_run_and_what_they_miss_is_told(folder: Path)
     done = call(folder / "rules.perseid")
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
-        "1 case, all right",
+        "1 case, OK",
         "not reached: double_payment: no event was taken as not Refund",
         "not reached: double_payment: amount > 1 was true every time",
         "not reached: other: no case asks it",

@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
+import perseid as ps
+from perseid.api import pattern_sources
 from perseid.compile.compiler import compile_set
-from perseid.compile.plan_text import plan_text
+from perseid.lang import ast
 from perseid.lang.parser import parse_file
+from perseid.semantics import check as checks
 from perseid.semantics.binding import bind
+from perseid.semantics.check import check
+from perseid.semantics.core import CorePattern
 from perseid.semantics.resolve import resolve
+from tests.compile.plan_text import plan_text
 from tests.golden import check_golden
 
 PLANS = sorted((Path(__file__).parent / "plans").glob("*.txt"))
@@ -23,6 +29,34 @@ def compiled(text: str):
 @pytest.mark.parametrize("path", PLANS, ids=lambda p: p.stem)
 def test_plan(path: Path) -> None:
     check_golden(path, lambda text: plan_text(compiled(text)))
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda p: p.stem)
+def test_the_core_of_a_check_is_that_of_the_pattern(path: Path) -> None:
+    """A plan is made of the cores that a check has resolved."""
+    tree = parse_file(path.read_text(encoding="utf-8").split("----\n")[0])
+    for pattern, core in zip(tree.patterns, check(tree), strict=True):
+        assert core == resolve(bind(pattern)) or pattern.parameters
+
+
+def test_a_plan_resolves_each_pattern_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ps.patterns(
+        "pattern p match A a -> B b within 1 minute\npattern q match p x -> C c within 1 minute\n"
+        "pattern r(low integer = 3) match A a [v > :low] -> B within 1 minute"
+    )
+    resolved: list[str] = []
+
+    def count(pattern: ast.Pattern) -> CorePattern:
+        resolved.append(pattern.name)
+        return resolve(pattern)
+
+    for module in (checks, pattern_sources):
+        monkeypatch.setattr(module, "resolve", count)
+    assert given.plan()
+    assert [resolved.count(name) for name in ("p", "q")] == [1, 1]
+    del resolved[:]
+    given["p"].match([])
+    assert [resolved.count(name) for name in ("p", "q")] == [1, 1]
 
 
 def test_there_are_plans() -> None:

@@ -11,11 +11,11 @@ from perseid.compile.rewrites import REWRITES
 from perseid.lang.parser import parse_pattern
 from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.core import CorePattern
-from perseid.semantics.core_text import core_text
 from perseid.semantics.detection import detect
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_patterns import core_patterns, event_streams
+from tests.compile.core_text import core_text
+from tests.generators.random_patterns import core_patterns, event_streams
 from tests.golden import check_golden
 
 FOLDER = Path(__file__).parent / "rewrites"

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
 from perseid.engines.sequence.columns import arrow_type
+from perseid.engines.sequence.stream import Events, read_events
 from perseid.lang.parser import parse_pattern
-from perseid.local.rows import Events, read_events
 from perseid.reference.oracle import oracle_matcher
 from perseid.runtime.contract import Engine, StepResult
 from perseid.runtime.event_batch import EventBatch
@@ -33,8 +33,8 @@ from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import detect
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_patterns import SeededChooser, make_pattern
 from tests.contract.rich import SCHEMA, make_rich_pattern, make_rows
+from tests.generators.random_patterns import SeededChooser, make_pattern
 
 ROOT = Path(__file__).parents[2]
 Row = tuple[object, ...]
@@ -310,15 +310,3 @@ def without_numba(module: str, call: str) -> Any:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def answers(name: str, seeds: Sequence[int]) -> list[list[list[object]]]:
-    """The rows of an engine by seed, as lists, so that another process can print them."""
-    from perseid.runtime.registry import engines
-
-    engine = engines()[name]
-    out = []
-    for seed in seeds:
-        question = inputs_of(engine).ask(seed, False)
-        out.append([list(row) for row in answer(run(engine, question), question)])
-    return out

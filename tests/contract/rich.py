@@ -13,7 +13,7 @@ from perseid.errors import PatternError
 from perseid.lang.parser import parse_pattern
 from perseid.semantics.core import CorePattern
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_patterns import SeededChooser
+from tests.generators.random_patterns import SeededChooser
 
 UTC = dt.UTC
 SECOND = 1_000_000

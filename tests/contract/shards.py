@@ -24,7 +24,7 @@ Change = tuple[str, int, int | None, Row]
 
 def shard_of(engine: Engine, question: Question, *given: Any, **options: Any) -> Shard:
     """A shard of an engine, whatever its rows are."""
-    kind = Changing if engine.retracts else Promising if inputs_of(engine).promises else Shard
+    kind = Changing if engine.capabilities.retracts else Promising if inputs_of(engine).promises else Shard
     return kind(engine, question, *given, **options)
 
 

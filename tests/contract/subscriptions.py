@@ -13,29 +13,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.joins import register
+from perseid.engines.joins import subscription_groups
 from perseid.engines.joins.engine import FILE, JOINS
 from perseid.engines.joins.plan import JoinsPlan, make_plan
 from perseid.engines.joins.shard import _SHARDS
 from perseid.engines.joins.table import append, listed
-from perseid.engines.trees.engine import BODY, STREAM
 from perseid.lang.subscriptions import print_subscription
 from perseid.lang.xscl import parse_subscription
+from perseid.reference.subscriptions import Document, notifications
 from perseid.runtime.contract import StepResult
+from perseid.runtime.document_columns import BODY, STREAM
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import ARRIVAL, Watermark
-from perseid.semantics.joins import Document, notifications
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 
 COLUMNS = pa.schema([("n", pa.int64()), ("stream", pa.string())])
 Told = Counter[tuple[Any, ...]]
-_READ = lru_cache(maxsize=1 << 14)(register._rows)
+_READ = lru_cache(maxsize=1 << 14)(subscription_groups.parse_normal_form)
 
 
 @pytest.fixture(autouse=True)
 def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text is parsed once however many shares and restarts there are: else these tests do little but parse."""
-    monkeypatch.setattr(register, "_rows", _READ)
+    monkeypatch.setattr(subscription_groups, "parse_normal_form", _READ)
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def ask(seed: int) -> Question:
 def plan_of(question: Question | None = None, **settings: Any) -> JoinsPlan:
     """For a question, or for a ``table``."""
     settings = {"expand": True, **settings}
-    table = settings.pop("table", None) if question is None else listed(question.texts)
-    return make_plan(table, COLUMNS, **settings)
+    given = settings.pop("table", None) if question is None else question.texts
+    return make_plan(given, COLUMNS, **settings)
 
 
 def rows_of(plan: JoinsPlan, documents: Sequence[Document], share: int = 0, files: Sequence[str] = ()) -> EventBatch:

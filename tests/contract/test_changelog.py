@@ -20,12 +20,14 @@ from tests.contract.streams import FAR, SECOND, Call, calls_of, rows_of, unsuppr
 from tests.contract.test_streams import PLAIN, same, seconds, written
 
 every_engine = pytest.mark.parametrize(
-    "engine", [engine for engine in engines_for("patterns").values() if engine.retracts], ids=lambda engine: engine.name
+    "engine",
+    [engine for engine in engines_for("patterns").values() if engine.capabilities.retracts],
+    ids=lambda engine: engine.name,
 )
 
 whole_engine = pytest.mark.parametrize(
     "engine",
-    [engine for engine in engines_for("patterns").values() if engine.retracts and inputs_of(engine).whole],
+    [engine for engine in engines_for("patterns").values() if engine.capabilities.retracts and inputs_of(engine).whole],
     ids=lambda engine: engine.name,
 )
 """For those, among them, that can be asked any pattern."""

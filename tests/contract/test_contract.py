@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
-import random
 import subprocess
 import sys
 
@@ -15,18 +12,26 @@ import pytest
 from perseid.runtime.contract import Engine
 from perseid.runtime.registry import engines_for
 from tests.blocks import blocks
-from tests.contract.inputs import answer, answers, inputs_of, run, without_numba
+from tests.contract.inputs import answer, inputs_of, run
 
 every_engine = pytest.mark.parametrize("engine", engines_for("patterns").values(), ids=lambda engine: engine.name)
 telling_engine = pytest.mark.parametrize(
     "engine",
-    [engine for engine in engines_for("patterns").values() if not engine.retracts and inputs_of(engine).punctual],
+    [
+        engine
+        for engine in engines_for("patterns").values()
+        if not engine.capabilities.retracts and inputs_of(engine).punctual
+    ],
     ids=lambda engine: engine.name,
 )
 """For those that tell a match once and for all, and take every row that the watermark lets them."""
 whole_engine = pytest.mark.parametrize(
     "engine",
-    [engine for engine in engines_for("patterns").values() if not engine.retracts and inputs_of(engine).whole],
+    [
+        engine
+        for engine in engines_for("patterns").values()
+        if not engine.capabilities.retracts and inputs_of(engine).whole
+    ],
     ids=lambda engine: engine.name,
 )
 """For those, among them, that can be asked any pattern."""
@@ -51,63 +56,6 @@ def test_equals_the_oracle(engine: Engine, block: int) -> None:
 
 
 @every_engine
-@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.deep), 7])
-def test_any_number_of_shards(engine: Engine, count: int) -> None:
-    """Rows of one key stay together; where a key goes does not matter."""
-    for seed in range(16):
-        question = inputs_of(engine).ask(seed, True)
-        whole = answer(run(engine, question), question)
-        place = random.Random(seed * count)
-        shard_of = {key: place.randrange(count) for key in {row["k"] for row in question.data}}
-        parts = []
-        for shard in range(count):
-            data = [row for row in question.data if shard_of[row["k"]] == shard]
-            parts.extend(answer(run(engine, question, data), question))
-        assert sorted(parts, key=repr) == whole, f"seed {seed}"
-
-
-@every_engine
-def test_the_same_input_gives_the_same_table(engine: Engine) -> None:
-    for seed in range(20):
-        one, other = (run(engine, inputs_of(engine).ask(seed, False)) for _ in range(2))
-        assert one.rows.schema == other.rows.schema
-        assert repr(one.rows.to_pydict()) == repr(other.rows.to_pydict()), f"seed {seed}"
-        assert one.counters == other.counters
-
-
-@every_engine
-def test_any_order_of_rows(engine: Engine) -> None:
-    for seed in range(20):
-        question = inputs_of(engine).ask(seed, False)
-        whole = answer(run(engine, question), question)
-        data = list(question.data)
-        for _ in range(2):
-            random.Random(seed).shuffle(data)
-            assert answer(run(engine, question, data), question) == whole, f"seed {seed}"
-
-
-@pytest.mark.deep
-@every_engine
-def test_with_and_without_numba(engine: Engine) -> None:
-    seeds = range(20)
-    plain = without_numba("tests.contract.inputs", f"answers({engine.name!r}, {seeds!r})")
-    assert plain == json.loads(json.dumps(answers(engine.name, seeds)))
-
-
-@every_engine
-def test_a_plan_is_plain_data(engine: Engine) -> None:
-    inputs = inputs_of(engine)
-    for seed in range(20):
-        question = inputs.ask(seed, False)
-        plan = engine.plan(question.plan, inputs.types())
-        carried = pickle.loads(pickle.dumps(plan))
-        step, other = run(engine, question, plan=plan), run(engine, question, plan=carried)
-        assert answer(step, question) == answer(other, question), f"seed {seed}"
-        assert step.counters == other.counters
-        assert step.rows.schema == other.rows.schema
-
-
-@every_engine
 def test_what_a_step_is_made_of(engine: Engine) -> None:
     for seed in range(20):
         question = inputs_of(engine).ask(seed, False)
@@ -123,19 +71,6 @@ def test_what_a_step_is_made_of(engine: Engine) -> None:
         ids = step.rows["match_id"].to_pylist()
         assert all(len(found) == 32 and int(found, 16) >= 0 for found in ids)
         assert len(set(zip(step.rows["pattern"].to_pylist(), ids, kinds, strict=True))) == len(ids), f"seed {seed}"
-
-
-@every_engine
-def test_no_rows(engine: Engine) -> None:
-    """A shard may have none: nothing is found, and the columns are the ones that the others have."""
-    for seed in range(20):
-        question = inputs_of(engine).ask(seed, False)
-        step, whole = run(engine, question, []), run(engine, question)
-        assert step.rows.num_rows == 0
-        assert step.counters["events"] == 0
-        assert step.rows.column_names == whole.rows.column_names
-        kinds = zip(step.rows.schema.types, whole.rows.schema.types, strict=True)
-        assert all(pa.types.is_null(one) or one == other for one, other in kinds), f"seed {seed}"
 
 
 def test_nothing_below_spark_imports_it() -> None:

@@ -26,7 +26,7 @@ every_engine = pytest.mark.parametrize("engine", engines().values(), ids=lambda 
 def test_it_does_something(engine: Engine) -> None:
     assert engine.step is not None or engine.prepare is not None
     assert (engine.step is None) == (engine.report is None), "what keeps a state can say what is in it"
-    assert isinstance(engine.passes, Passes)
+    assert isinstance(engine.capabilities.passes, Passes)
 
 
 @every_engine
@@ -85,21 +85,8 @@ def test_its_rows_are_what_it_says(engine: Engine) -> None:
                 for declared, found in zip(shard.plan.schema.types, step.rows.schema.types, strict=True)
             )
             assert {*step.counters} <= {*COUNTERS}, "what no driver knows would be counted for nobody"
-    assert kinds <= {*engine.row_kinds}
-    assert ("-" in ops) == engine.retracts
-
-
-@stepping_engine
-def test_its_states_say_whose_they_are(engine: Engine) -> None:
-    """Whoever has only a checkpoint asks the registry what is in it."""
-    for seed in range(30):
-        question = inputs_of(engine).ask(seed, False)
-        state = shard_of(engine, question).step(question.data, Watermark()).state
-        if state is not None:
-            assert engine.report is not None
-            assert report_of(state) == engine.report(state)
-            return
-    raise AssertionError("no state was kept")
+    assert kinds <= {*engine.capabilities.row_kinds}
+    assert ("-" in ops) == engine.capabilities.retracts
 
 
 def test_a_state_of_nobody() -> None:

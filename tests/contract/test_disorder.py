@@ -251,7 +251,7 @@ def test_put_together_deep(block: int) -> None:
 
 
 def test_the_deep_runs_are_enough() -> None:
-    retracting = sum(engine.retracts for engine in engines_for("patterns").values())
+    retracting = sum(engine.capabilities.retracts for engine in engines_for("patterns").values())
     assert sum(CASES.values()) + (retracting - 1) * CASES["stands"] >= 100_000
 
 

@@ -14,15 +14,16 @@ import pytest
 
 from perseid.engines.joins.documents import heights_of, key_of
 from perseid.engines.joins.plan import CHAINS, NODES, TEXTS, JoinsPlan, make_plan
-from perseid.engines.joins.table import listed
-from perseid.engines.trees.engine import BODY, STREAM, TYPE, Trees, TreesPlan
+from perseid.engines.trees.engine import TreesPlan, compile_trees
 from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import print_subscription
 from perseid.lang.tree_parser import parse_tree
+from perseid.reference.trees import find_trees
 from perseid.runtime.contract import Engine, Prepared
+from perseid.runtime.document_columns import BODY, STREAM, TYPE
 from perseid.runtime.registry import engines
-from perseid.semantics.joins import numbers
-from perseid.semantics.trees import Result, Run, find_trees
+from perseid.semantics.documents import node_numbers
+from perseid.semantics.trees import Result, Run
 from tests.contract.inputs import without_numba
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 from tests.semantics.tree_documents import NAMESPACES, Document, RandomTrees, random_document
@@ -50,7 +51,6 @@ def ask_trees(seed: int) -> tuple[TreesPlan, dict[str, Any]]:
         drawn = RandomTrees(chance).pattern()
         if not any(isinstance(part, tp.LastPosition) for part, _ in tp.walk(drawn)):
             patterns.append(drawn)
-    texts = tuple(map(tp.print_tree, patterns))
     names = tuple(dict.fromkeys(name for one in patterns for name in tp.return_names(one)))
     streams = ("Doc", "Other", "Doc")
     bodies = [
@@ -62,7 +62,7 @@ def ask_trees(seed: int) -> tuple[TreesPlan, dict[str, Any]]:
         columns[STREAM] = pa.array([chance.choice(("Doc", "Other", None)) for _ in bodies], pa.string())
     whole = "Document" if chance.random() < 0.5 else None
     types = tuple(f"type {n}" for n in range(3))
-    return TreesPlan(Trees(texts, tuple(NAMESPACES.items())), types, streams, names, whole=whole), columns
+    return TreesPlan(compile_trees(patterns, NAMESPACES.items()), types, streams, names, whole=whole), columns
 
 
 def expected_trees(plan: TreesPlan, columns: Mapping[str, Any]) -> tuple[list[Row], list[int]]:
@@ -78,10 +78,9 @@ def expected_trees(plan: TreesPlan, columns: Mapping[str, Any]) -> tuple[list[Ro
         stream = None if streams is None else streams[row]
         if plan.whole is not None:
             made.append((row, written(plan, {TYPE: plan.whole if streams is None else stream})))
-        for text, asks, named in zip(plan.trees.texts, plan.streams, plan.types, strict=True):
+        for pattern, asks, named in zip(plan.trees.patterns, plan.streams, plan.types, strict=True):
             if streams is not None and stream != asks:
                 continue
-            pattern = parse_tree(text).pattern
             found = find_trees(pattern, root, NAMESPACES)
             if found is None:
                 continue
@@ -112,14 +111,14 @@ def ask_joins(seed: int) -> tuple[JoinsPlan, dict[str, Any]]:
     documents = [one for _ in range(chance.choice((1, 3))) for one in random_documents(chance)]
     bodies = [chance.choice((None, "<a><b></a>", "")) if chance.random() < 0.1 else xml(one.root) for one in documents]
     streams = pa.array([one.stream for one in documents], pa.string())
-    return make_plan(listed(texts), pa.schema([])), {BODY: pa.array(bodies, pa.string()), STREAM: streams}
+    return make_plan(texts, pa.schema([])), {BODY: pa.array(bodies, pa.string()), STREAM: streams}
 
 
 def expected_joins(plan: JoinsPlan, columns: Mapping[str, Any]) -> tuple[list[Row], list[int]]:
     """By the oracle of trees: every node at the end of a chain, with those above it that the chain names."""
     made: list[Row] = []
     bad: list[int] = []
-    asked = {chain.stream for chain in plan.chains()}
+    asked = {chain.stream for chain in plan.chain_program().chains}
     for row, (body, stream) in enumerate(zip(*(columns[name].to_pylist() for name in (BODY, STREAM)), strict=True)):
         if stream not in asked:
             continue
@@ -127,9 +126,9 @@ def expected_joins(plan: JoinsPlan, columns: Mapping[str, Any]) -> tuple[list[Ro
             bad.append(row)
             continue
         root = Document.parse(body).root
-        place = numbers(root)
+        place = node_numbers(root)
         rows = []
-        for chain in plan.chains():
+        for chain in plan.chain_program().chains:
             if chain.stream == stream:
                 for one in find_trees(parse_tree(chain.tree).pattern, root, {}) or ():
                     ways = (way for way in _ways(one) if len(way) == chain.height)

@@ -111,6 +111,6 @@ def test_the_state_does_not_grow_with_the_stream(engine: Engine) -> None:
     assert max(size_long) <= max(size) + 200  # numbers have more digits, and no more than that
     assert len(shard.told) > 100
     assert not shard.late
-    assert shard.counters["retracted"] > 20 or not engine.retracts
+    assert shard.counters["retracted"] > 20 or not engine.capabilities.retracts
     shard.finish()
     assert shard.state is None

@@ -770,7 +770,9 @@ def test_deep(engine: Engine, block: int) -> None:
 def test_tables_of_steps_are_tables() -> None:
     """Every engine's step is made of what drivers take apart."""
     for engine in [
-        engine for engine in engines_for("patterns").values() if not engine.retracts and inputs_of(engine).punctual
+        engine
+        for engine in engines_for("patterns").values()
+        if not engine.capabilities.retracts and inputs_of(engine).punctual
     ]:
         question = inputs_of(engine).ask(1, False)
         shard = Shard(engine, question)

@@ -19,9 +19,9 @@ from perseid.engines.joins.plan import JoinsPlan
 from perseid.engines.joins.table import SUFFIX, append, chains_in, listed
 from perseid.errors import EventDataError, LimitError, PerseidError
 from perseid.lang.xscl import parse_subscription
+from perseid.reference.subscriptions import Document, results
 from perseid.runtime.late_rows import LateReason
 from perseid.runtime.watermark import ARRIVAL, WATERMARK, Watermark
-from perseid.semantics.joins import Document, results
 from tests.contract.inputs import without_numba
 from tests.contract.subscriptions import (
     Question,
@@ -342,7 +342,7 @@ def refused(plan: JoinsPlan, *names: str) -> str:
         Running(plan).give(replace(rows_of(plan_of(Question({}, ())), [], files=names)), Watermark())
     if set(names) <= set(os.listdir(plan.folder or "")):
         with pytest.raises(EventDataError) as other:
-            plan.chains()
+            plan.chain_program()
         assert str(other.value) == str(found.value)
     return str(found.value)
 

@@ -14,7 +14,7 @@ import pytest
 
 import perseid as ps
 from perseid.engines.uncertain import automaton
-from perseid.engines.uncertain.engine import answer, expected_of, finish, make_plan, report, step
+from perseid.engines.uncertain.engine import expected_of, finish, make_plan, match_all, report, step
 from perseid.engines.uncertain.output import apart_schema, output_schema
 from perseid.engines.uncertain.plan import UncertainPlan, ask
 from perseid.engines.uncertain.streams import Known, Sampling, Stream, Streams
@@ -29,11 +29,11 @@ from perseid.runtime.watermark import Watermark
 from perseid.semantics.classes import QueryClass
 from perseid.semantics.events import Event, arrange
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_beliefs import make_uncertain
-from perseid.testing.random_patterns import SECOND
 from tests.blocks import blocks
 from tests.engines.test_uncertain import DEEP, FAST, gathered, read_answers
 from tests.engines.test_uncertain_stream import chain, fallen_cases, few_states, planned, shown, streamed
+from tests.generators.random_beliefs import make_uncertain
+from tests.generators.random_patterns import SECOND
 
 __all__ = ["few_states"]
 
@@ -286,7 +286,7 @@ def check_cuts(first: int, many: int, sampled: bool = False) -> int:
     told = 0
     found = (one for seed in count(first) if (one := counting(seed, sampled)) is not None)
     for plan, rows in islice(found, many):
-        whole, _, _ = answer(plan, rows, strict=False)
+        whole = match_all(plan, rows).rows
         cut = list(streamed(plan, rows, random.Random(first)))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
         told += whole.num_rows > 0
@@ -308,7 +308,8 @@ def test_numbers_are_exact_in_groups_that_fall_to_sampling() -> None:
     for asked, rows, _, steps in islice(fallen_cases(70_000), 30):
         types = {name: column.type for name, column in rows.columns.items()}
         plan = replace(asked, schema=output_schema(asked.asked, types, COUNTED), telling=COUNTED)
-        whole, counted, _ = answer(plan, rows, strict=False)
+        done = match_all(plan, rows)
+        whole, counted = done.rows, done.counters
         assert counted["sampled"] == steps
         cut = list(streamed(plan, rows, random.Random(5)))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
@@ -342,13 +343,13 @@ def test_bindings_that_are_told_apart_add_up_behind_a_shuffle() -> None:
     text = "pattern p match At(k as x) a [v = 1] -> At(k as x) b [v = 2] within 5 seconds selection successor"
     plan = make_plan([resolve(parse_pattern(text))], plain.streams, types, telling=COUNTED)
     apart = replace(plan, apart=True)
-    whole, told = answer(plan, rows)[0], answer(apart, rows)[0]
+    whole, told = match_all(plan, rows).rows, match_all(apart, rows).rows
     assert told.schema == apart_schema(apart)
     assert told.num_rows > whole.num_rows > 20
     assert shown([finish(apart, told)]) == shown([whole])
     pruned = replace(plan, streams=replace(plan.streams, prune=0.9))
-    told_apart = answer(replace(pruned, apart=True), rows)[0]
-    assert shown([finish(apart, told_apart)]) == shown([answer(pruned, rows)[0]])
+    told_apart = match_all(replace(pruned, apart=True), rows).rows
+    assert shown([finish(apart, told_apart)]) == shown([match_all(pruned, rows).rows])
     assert finish(apart, told_apart)["expected"].equals(finish(apart, told)["expected"])
     some = replace(apart, telling=Telling("expected", 0.2))
     assert 0 < finish(some, told).num_rows < whole.num_rows

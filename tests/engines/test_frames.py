@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import perseid as ps
 from perseid.engines.models import frame_events
 from perseid.engines.models.events import EventRows
-from perseid.local.models import Models
+from perseid.engines.models.stream import Models
+from perseid.reference.models import Recomputed
 from perseid.semantics.functions import FUNCTIONS
-from perseid.semantics.model_oracle import Recomputed
 from perseid.semantics.model_steps import Watched
 
 METAMODEL = """

@@ -12,14 +12,16 @@ import pyarrow as pa
 import pytest
 
 import perseid as ps
+from perseid.api.stream_kinds.models import group_patterns
 from perseid.engines.models import frame_shard, shard
 from perseid.engines.models.engine import MODELS, step
 from perseid.engines.models.plan import ModelsPlan, make_plan
+from perseid.engines.sequence.stream import Events
 from perseid.errors import LimitError, StateError
-from perseid.local.rows import Events
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 from tests.blocks import blocks
+from tests.engines.watermarks import step_up_to
 
 TEXT = """
 model body
@@ -57,7 +59,9 @@ def declared(rows: Any) -> tuple[ps.Metamodel, ps.Frames]:
 def plan_of(shards: int = 1, patterns: tuple[str, ...] | None = None) -> ModelsPlan:
     body, frames = declared([])
     named = ps.patterns(body) if patterns is None else ps.patterns(*(ps.patterns(body)[name] for name in patterns))
-    groups = [(group.watched, over._plan_for(Events([], key=("who",)))) for over, group in named._apart(frames)]
+    groups = [
+        (group.watched, over.compile(Events([], key=("who",)))) for over, group in group_patterns(named.sources, frames)
+    ]
     return replace(make_plan(groups, body.queries, TYPES, key=("who",), frames=frames.shape), shards=shards)
 
 
@@ -134,12 +138,12 @@ def test_the_cases_find_something_at_once_and_frame_by_frame() -> None:
 def test_little_is_kept_of_a_model() -> None:
     """As many frames as windows look back to, however long the stream."""
     plan, sizes, kept = plan_of(patterns=("raise_", "rest")), [], []
-    state, before = None, None
+    state = None
     for part in range(6):
         frames = [row | {"time": row["time"] + part * 30_000_000} for row in random_frames(3)]
         now = (part + 1) * 30_000_000 - 1
-        done = step(plan, rows_of(frames), state, Watermark(before, now))
-        state, before = done.state, now
+        done = step_up_to(step, plan, rows_of(frames), state, now)
+        state = done.state
         assert state is not None
         report = MODELS.report(state)  # type: ignore[misc]
         sizes.append(len(state))
@@ -151,7 +155,7 @@ def test_little_is_kept_of_a_model() -> None:
 
 def test_frames_behind_the_watermark_are_late() -> None:
     one = random_frames(1)[0]
-    first = step(plan_of(), rows_of([one]), None, Watermark(None, 5_000_000))
+    first = step_up_to(step, plan_of(), rows_of([one]), None, 5_000_000)
     rows = [one | {"time": 5_000_000}, one | {"time": 5_000_001}]
     second = step(plan_of(), rows_of(rows), first.state, Watermark(5_000_000, 5_000_000))
     assert list(second.late) == [0]
@@ -161,7 +165,7 @@ def test_frames_behind_the_watermark_are_late() -> None:
 
 def test_states_of_other_frames_and_damaged_ones_are_refused() -> None:
     plan = plan_of()
-    state = step(plan, rows_of(random_frames(1)), None, Watermark(None, 3_000_000)).state
+    state = step_up_to(step, plan, rows_of(random_frames(1)), None, 3_000_000).state
     assert state is not None
     shard._KEPT.clear()
     for wrong in (state[:-3], state[:40], state[:30] + b"x" + state[31:]):
@@ -175,7 +179,7 @@ def test_states_of_other_frames_and_damaged_ones_are_refused() -> None:
     with pytest.raises(StateError, match="something else"):
         step(other, rows_of([]), state, Watermark(3_000_000, 4_000_000))
     wider = replace(plan, types={**plan.types, "lx": pa.float32()})
-    with pytest.raises(StateError, match="not what one of live models should be"):
+    with pytest.raises(StateError, match=r"column 'set .* is double, expected float in table 'frames'"):
         step(wider, rows_of([]), state, Watermark(3_000_000, 4_000_000))
     with pytest.raises(LimitError, match=r"one shard take"):
         step(replace(plan, max_state=100), rows_of(random_frames(1)), None, Watermark(None, 3_000_000))

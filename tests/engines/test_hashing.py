@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perseid.local.rows import Events, read_events
+from perseid.engines.sequence.stream import Events, read_events
 from perseid.runtime import hashing, jit
 from perseid.semantics import hashing as reference
 from perseid.semantics.events import Event, match_id

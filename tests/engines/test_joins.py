@@ -22,13 +22,15 @@ from perseid.engines.joins.graph import Edge, Row, canonical_edges, rows_of
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, Notified, merged_blocks, notified
 from perseid.engines.joins.needles import Needles
+from perseid.engines.joins.program import compile_chains
 from perseid.engines.joins.reading import ChainReader
-from perseid.engines.joins.register import Register
+from perseid.engines.joins.register import IndexBuilder
 from perseid.engines.joins.values import Values
 from perseid.engines.trees.match_layout import ELEMENT_BITS
 from perseid.lang.subscriptions import Subscription, print_subscription
 from perseid.lang.xscl import parse_subscription
-from perseid.semantics.joins import ATTRIBUTE_BITS, Document, Notification, notifications
+from perseid.reference.subscriptions import Document, Notification, notifications
+from perseid.semantics.documents import ATTRIBUTE_BITS
 from perseid.semantics.subscriptions import normal_forms
 from tests.blocks import blocks
 from tests.semantics.join_documents import element, random_documents, random_subscriptions, xml
@@ -40,7 +42,7 @@ FAST = os.environ.get("PERSEID_NUMBA", "1") != "0"
 def subscribed(given: Mapping[str, Subscription], by_text: bool = False) -> Subscriptions:
     made = Subscriptions(Values())
     if by_text:
-        Register(made).add({name: print_subscription(one) for name, one in given.items()})
+        IndexBuilder(made).add({name: print_subscription(one) for name, one in given.items()})
         return made
     for name, one in given.items():
         made.add((name, row) for related in normal_forms(one) for row in rows_of(related))
@@ -58,7 +60,7 @@ def found(
     """What the engine finds in documents that come in several calls."""
     joiner = joiner or Joiner(subscribed(given, by_text), views)
     subscriptions = joiner.subscriptions
-    reader = ChainReader(list(subscriptions.chains))
+    reader = ChainReader(compile_chains(list(subscriptions.chains)))
     told: Counter[Notification] = Counter()
     for begin, end in zip([0, *cuts], [*cuts, len(documents)], strict=True):
         some = documents[begin:end]
@@ -119,8 +121,8 @@ def test_subscriptions_come_and_go() -> None:
     subscriptions = Subscriptions(Values())
     for chain in everything.chains:
         subscriptions.chain(chain)  # documents are read for all chains from the start
-    reader, joiner = ChainReader(list(everything.chains)), Joiner(subscriptions)
-    register = Register(subscriptions)
+    reader, joiner = ChainReader(compile_chains(list(everything.chains))), Joiner(subscriptions)
+    register = IndexBuilder(subscriptions)
     register.add({name: print_subscription(given[name]) for name in names if name not in late})
     told: set[Notification] = set()
     half = len(documents) // 2
@@ -230,7 +232,7 @@ def test_the_same_question_in_other_words_is_one_group() -> None:
         "c": "S//i->r[/y->s][/x->t] FOLLOWED BY{v = s AND t = u, 2 days} S//i->w[/x->u][/y->v]",
     }
     made = Subscriptions(Values())
-    Register(made).add(texts)
+    IndexBuilder(made).add(texts)
     index = made.compiled()
     (group,) = np.flatnonzero(index.ends[:, 1] > index.ends[:, 0])
     assert [whose for whose, _ in made.whose(group, 3, index)] == ["b", "c", "a"]
@@ -298,7 +300,7 @@ def test_table_4() -> None:
     """Every relation of the paper's Table 4, row by row: nodes are numbered from 0 there."""
     subscriptions = subscribed({name: parse_subscription(text) for name, text in TABLE_2.items()})
     assert len(subscriptions.templates) == 1
-    reader, joiner = ChainReader(list(subscriptions.chains)), Joiner(subscriptions)
+    reader, joiner = ChainReader(compile_chains(list(subscriptions.chains))), Joiner(subscriptions)
     variables = [NAMES[chain.tree] for chain in subscriptions.chains]
 
     # (a) RT
@@ -484,7 +486,7 @@ def blocks_documents(count: int) -> list[Document]:
 
 def joined_at_once(texts: Mapping[str, str], documents: Sequence[Document]) -> tuple[Joined, Subscriptions]:
     subscriptions = subscribed({name: parse_subscription(text) for name, text in texts.items()})
-    reader = ChainReader(list(subscriptions.chains))
+    reader = ChainReader(compile_chains(list(subscriptions.chains)))
     bindings, _ = reader.read(pa.array([xml(one.root) for one in documents]), [one.stream for one in documents])
     return Joiner(subscriptions).add(np.array([one.time for one in documents], np.int64), bindings), subscriptions
 

@@ -20,6 +20,7 @@ from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 from tests.engines import test_frames_stream as frames
 from tests.engines import test_models_stream as models
+from tests.engines.watermarks import step_up_to
 
 FOLDER = Path(__file__).parent / "states"
 NOW = 5_000_000
@@ -54,7 +55,7 @@ CASES = {"models-1": _models, "frames-1": _frames}
 @pytest.mark.parametrize("name", CASES)
 def test_a_state_of_some_version_goes_on(name: str) -> None:
     case, path = CASES[name](), FOLDER / f"{name}.state"
-    own = step(case.plan, case.before, None, Watermark(None, NOW)).state
+    own = step_up_to(step, case.plan, case.before, None, NOW).state
     assert own is not None
     if os.environ.get("PERSEID_ADD_STATES") and not path.exists():
         FOLDER.mkdir(exist_ok=True)

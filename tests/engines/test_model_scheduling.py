@@ -13,10 +13,11 @@ from perseid.engines.models.ranks import in_order
 from perseid.engines.models.top import Top
 from perseid.errors import UnknownNameError
 from perseid.lang.parser import parse_models
+from perseid.reference.models import Recomputed
 from perseid.semantics.graphs import Change
 from perseid.semantics.metamodels import kinds_of
-from perseid.semantics.model_oracle import Recomputed, ordered
 from perseid.semantics.model_queries import check_queries
+from perseid.semantics.model_values import ordered
 
 LOAD = [
     Change("create", 1, "User"),

@@ -9,9 +9,9 @@ import pytest
 from perseid.engines.models.live import LiveModel
 from perseid.lang import models as m
 from perseid.lang.model_printer import print_models
-from perseid.semantics.model_oracle import Recomputed
-from perseid.testing.random_models import ModelCase, make_model_case
+from perseid.reference.models import Recomputed
 from tests.blocks import blocks
+from tests.generators.random_models import ModelCase, make_model_case
 
 CASES = 500
 DEEP = 3_000_000

@@ -5,20 +5,22 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import perseid as ps
+from perseid.api.stream_kinds.models import group_patterns
 from perseid.engines.models import shard
 from perseid.engines.models.engine import MODELS, step
 from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
+from perseid.engines.sequence.stream import Events
 from perseid.errors import StateError
-from perseid.local.rows import Events
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
+from tests.engines.watermarks import step_up_to
 
 TEXT = """
 model site
@@ -48,8 +50,8 @@ TYPES = {**dict.fromkeys(ROLES, pa.string()), "site": pa.string()}
 def plan_of(shards: int = 1) -> ModelsPlan:
     site = ps.metamodel(TEXT)
     stream = ps.model([], site, key="site")
-    parts = ps.patterns(site)._apart(stream)
-    groups = [(group.watched, over._plan_for(Events([], key=("site",)))) for over, group in parts]
+    parts = group_patterns(ps.patterns(site).sources, stream)
+    groups = [(group.watched, over.compile(Events([], key=("site",)))) for over, group in parts]
     return replace(make_plan(groups, site.queries, TYPES, key=("site",)), shards=shards)
 
 
@@ -175,16 +177,17 @@ def test_changes_behind_the_watermark_are_late() -> None:
     second = step(plan, rows_of([]), first.state, Watermark(None, 5_000_000))
     rows = [
         (5_000_000, {"site": "n", "change": "delete", "element": "h"}),
-        (5_000_001, {"site": "n", "change": "delete", "element": "h"}),
+        (6_000_000, {"site": "n", "change": "delete", "element": "h"}),
+        (6_000_001, {"site": "n", "change": "delete", "element": "h"}),
     ]
     third = step(plan, rows_of(rows), second.state, Watermark(5_000_000, 6_000_000))
-    assert list(third.late) == [0]
+    assert list(third.late) == [0, 1]
     assert third.counters["bad"] == 0
 
 
 def test_states_of_other_models_and_damaged_ones_are_refused() -> None:
     plan = plan_of()
-    state = step(plan, rows_of(random_rows(1)), None, Watermark(None, 3_000_000)).state
+    state = step_up_to(step, plan, rows_of(random_rows(1)), None, 3_000_000).state
     assert state is not None
     shard._KEPT.clear()
     for wrong in (state[:-3], state[:40], b"PRSD", state[:30] + b"x" + state[31:]):
@@ -199,8 +202,8 @@ def test_states_of_other_models_and_damaged_ones_are_refused() -> None:
 
 def small_plan(text: str) -> ModelsPlan:
     site = ps.metamodel(text)
-    parts = ps.patterns(site)._apart(ps.model([], site, key="site"))
-    groups = [(group.watched, over._plan_for(Events([], key=("site",)))) for over, group in parts]
+    parts = group_patterns(ps.patterns(site).sources, ps.model([], site, key="site"))
+    groups = [(group.watched, over.compile(Events([], key=("site",)))) for over, group in parts]
     return make_plan(groups, site.queries, TYPES, key=("site",))
 
 
@@ -265,21 +268,20 @@ query hot(host) find host: Host where moving_max(host.load, 3 seconds) > 0.5
 pattern entered match found hot(host as h) a -> Login(host as h) b within 5 seconds return b.user as user, b.host as host
 pattern silent  match Login a -> not found hot for 2 seconds within 5 seconds return a.user as user
 """
+BesideRows: TypeAlias = "list[tuple[int, str, dict[str, Any]]]"
 BESIDE_TYPES = {**TYPES, "event host": pa.string(), "event user": pa.int32()}
 
 
-def beside_rows(rows: list[tuple[int, str, dict[str, Any]]]) -> EventBatch:
+def beside_rows(rows: BesideRows) -> EventBatch:
     columns = {name: pa.array([row.get(name) for _, _, row in rows], type_) for name, type_ in BESIDE_TYPES.items()}
     kinds = np.array([["Change", "Login"].index(kind) for _, kind, _ in rows], np.int32)
     times = np.array([time for time, _, _ in rows], np.int64)
     return EventBatch(times, kinds, ["Change", "Login"], columns, {}, np.arange(len(rows)))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_events_beside_a_model_in_any_cut(seed: int) -> None:
-    """They wait for their time in the state, as changes do; what is found is what is found here."""
-    rng = random.Random(seed)
-    rows: list[tuple[int, str, dict[str, Any]]] = [
+def beside_case(rng: random.Random) -> tuple[ModelsPlan, BesideRows, list[str]]:
+    """A plan of patterns over a model and events beside it, rows, and the ids of the matches."""
+    rows: BesideRows = [
         (0, "Change", {"site": site, "change": "create", "element": "h1", "kind": "Host"}) for site in ("n", "s")
     ]
     for second in range(1, 30):
@@ -295,10 +297,17 @@ def test_events_beside_a_model_in_any_cut(seed: int) -> None:
     declared = ps.model(changes, site, key="site", beside=beside)
     expected = sorted(match["match_id"] for match in ps.patterns(site).match(declared).to_dicts())
     assert expected
-    parts = ps.patterns(site)._apart(declared)
-    groups = [(group.watched, over._plan_for(Events([], key=("site",)))) for over, group in parts]
+    parts = group_patterns(ps.patterns(site).sources, declared)
+    groups = [(group.watched, over.compile(Events([], key=("site",)))) for over, group in parts]
     columns = {"host": "event host", "site": "site", "user": "event user"}
-    plan = make_plan(groups, site.queries, BESIDE_TYPES, key=("site",), beside=columns)
+    return make_plan(groups, site.queries, BESIDE_TYPES, key=("site",), beside=columns), rows, expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_events_beside_a_model_in_any_cut(seed: int) -> None:
+    """They wait for their time in the state, as changes do; what is found is what is found here."""
+    rng = random.Random(seed)
+    plan, rows, expected = beside_case(rng)
     state, before, found = None, None, []
     for at in range(0, len(rows), 7):
         now = None if at == 0 else rows[at - 1][0] - 1_000_000

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 import perseid as ps
-from perseid.engines.models import shard, watching
+from perseid.engines.models import pattern_trigger, shard
 from perseid.engines.models.engine import rules_step
 from perseid.engines.models.plan import ROLES
 from perseid.runtime.search_budget import SearchBudget
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import model_rules
-from perseid.testing.random_patterns import SECOND
 from tests.engines.test_rules_stream import Row, plan_of, rows_of
 from tests.engines.test_search_budget import cpu_seconds
+from tests.engines.watermarks import step_up_to
+from tests.generators.random_patterns import SECOND
 
 MODEL = "model site node A (n bigint) query q(a) find a: A "
 DIVIDED = "match found q+ a -> found q+ b -> found q+ c -> found q+ d where count(d) = 77 within 1 day"
@@ -38,7 +39,7 @@ def created(count: int, first: int = 0) -> list[Row]:
 def test_exploding_pattern_of_a_rule_ends_with_an_error_that_names_it(
     match: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "STEPS_PER_EVENT", 5)
+    monkeypatch.setattr(pattern_trigger, "STEPS_PER_EVENT", 5)
     plan = replace(plan_of(rules_of(match)), budget=SearchBudget(5_000, 1))
 
     def search() -> None:
@@ -49,8 +50,8 @@ def test_exploding_pattern_of_a_rule_ends_with_an_error_that_names_it(
 
 
 def test_exploding_pattern_of_a_rule_ends_locally_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "STEPS_PER_EVENT", 5)
-    monkeypatch.setattr(watching, "PYTHON_STEP_COST", 5_000)
+    monkeypatch.setattr(pattern_trigger, "STEPS_PER_EVENT", 5)
+    monkeypatch.setattr(pattern_trigger, "PYTHON_STEP_COST", 5_000)
     rows = [{**dict.fromkeys(ROLES), **row, "ts": time / SECOND} for time, row in created(30)]
     model = ps.metamodel(f"{MODEL} pattern p {DIVIDED} rule r on p do emit told(1 as n)")
     with pytest.raises(ps.SearchBudgetError, match="Pattern p exceeded"):
@@ -58,7 +59,7 @@ def test_exploding_pattern_of_a_rule_ends_locally_with_an_error(monkeypatch: pyt
 
 
 def test_each_call_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "STEPS_PER_EVENT", 0)
+    monkeypatch.setattr(pattern_trigger, "STEPS_PER_EVENT", 0)
     plan = replace(plan_of(rules_of(PAIRS)), budget=SearchBudget(20_000, 1))
     with pytest.raises(ps.SearchBudgetError, match="Pattern p exceeded"):
         rules_step(plan, rows_of(created(30)), None, Watermark(ended=True))
@@ -67,7 +68,7 @@ def test_each_call_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
         for first in range(0, 30, 3):
             if restarts:
                 shard._KEPT.clear()
-            step = rules_step(plan, rows_of(created(3, first)), state, Watermark(None, (first + 3) * SECOND - 1, False))
+            step = step_up_to(rules_step, plan, rows_of(created(3, first)), state, (first + 3) * SECOND - 1)
             state = step.state
             emitted += step.rows["what"].to_pylist().count("emitted")
         assert emitted == 30 * 29 // 2
@@ -87,6 +88,6 @@ def test_rule_that_wakes_itself_up_to_a_far_watermark_is_an_error(monkeypatch: p
     ).rules
     rows = [*created(1), (SECOND, {"change": "set", "element": "a0", "attribute": "n", "value": "1", "site": "s"})]
     plan = plan_of(rules)
-    rules_step(plan, rows_of(rows), None, Watermark(None, 30 * SECOND, False))
+    step_up_to(rules_step, plan, rows_of(rows), None, 30 * SECOND)
     with pytest.raises(ps.PerseidError, match="wakes again after 51 moments"):
-        rules_step(plan, rows_of(rows), None, Watermark(None, 300 * SECOND, False))
+        step_up_to(rules_step, plan, rows_of(rows), None, 300 * SECOND)

@@ -15,20 +15,16 @@ import pyarrow as pa
 import pytest
 
 import perseid as ps
-from perseid.compile.compiler import compile_set
-from perseid.compile.interpreter import Machine
 from perseid.engines.models import shard
-from perseid.engines.models.deeds import text_of
+from perseid.engines.models.action_log import text_of
 from perseid.engines.models.engine import RULES, rules_step
-from perseid.engines.models.machine_state import Tail, forget, numbers_of, restore
+from perseid.engines.models.pattern_trigger import PatternTrigger
 from perseid.engines.models.plan import ROLES
-from perseid.engines.models.reacting import ReactingPlan, Running, emitted_types, make_rules_plan
-from perseid.engines.models.watch_state import read_watches
-from perseid.engines.models.watching import PatternWatch
+from perseid.engines.models.reactions import Reaction, react_here
+from perseid.engines.models.rule_engine import ReactingPlan, Running, emitted_types, make_rules_plan
+from perseid.engines.models.stream import Models
+from perseid.engines.models.trigger_state import decode_triggers
 from perseid.errors import EventDataError, LimitError, StateError
-from perseid.lang.parser import parse_pattern
-from perseid.local.models import Models
-from perseid.local.reactions import Reaction, react_here
 from perseid.runtime.contract import StepResult
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.state_codec import decode_state, encode_state
@@ -36,12 +32,12 @@ from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.semantics.events import Event
 from perseid.semantics.model_rules import CHANGES, ROUNDS
-from perseid.semantics.resolve import resolve
 from perseid.semantics.rules import Rules
-from perseid.testing.random_models import make_model_case
-from perseid.testing.random_patterns import SECOND, SeededChooser, make_pair
-from perseid.testing.random_rules import make_rules
 from tests.blocks import blocks
+from tests.engines.watermarks import step_up_to
+from tests.generators.random_models import make_model_case
+from tests.generators.random_patterns import SECOND, SeededChooser
+from tests.generators.random_rules import make_rules
 from tests.semantics.test_model_rules import TEXT
 
 MORE = """
@@ -238,14 +234,14 @@ def test_up_to_the_watermark_and_up_to_a_moment(seed: int) -> None:
     rows = random_rows(seed)
     horizon = random.Random(seed).randint(0, 12) * SECOND // 2
     done = expected(here(rows, cps().rules, until=horizon))
-    assert told(rules_step(whole_plan(), rows_of(rows), None, Watermark(None, horizon)).rows) == done
+    assert told(step_up_to(rules_step, whole_plan(), rows_of(rows), None, horizon).rows) == done
     assert told(whole(plan_of(cps().rules, until=horizon), rows).rows) == done
 
 
 def test_the_cases_do_all_that_can_be_done() -> None:
     tables = [whole(whole_plan(), random_rows(seed)).rows for seed in range(20)]
     rows = pa.concat_tables(tables).to_pylist()
-    assert {row["what"] for row in rows} == set(RULES.row_kinds)
+    assert {row["what"] for row in rows} == set(RULES.capabilities.row_kinds)
     assert {row["rule"] for row in rows if row["what"] == "fired"} == {rule.name for rule in cps().rules.rules}
 
 
@@ -253,7 +249,7 @@ def test_a_shard_asks_to_be_called_when_an_absence_is_over() -> None:
     rows: list[Row] = [(0, {"site": "n", "change": "create", "element": "h", "kind": "Host"})]
     rows += [(0, {"site": "n", "change": "set", "element": "h", "attribute": "most", "value": "1"})]
     rows += [(0, {"site": "n", "change": "set", "element": "h", "attribute": "load", "value": "5"})]
-    first = rules_step(whole_plan(), rows_of(rows), None, Watermark(None, 0))
+    first = step_up_to(rules_step, whole_plan(), rows_of(rows), None, 0)
     assert first.next_timer is not None
     wakes, state, nudged = [], first.state, []
     wake = first.next_timer
@@ -295,7 +291,7 @@ def test_what_is_decided_together_has_an_order_of_its_own() -> None:
     rows += [(0, {"site": "n", "change": "set", "element": h, "attribute": "most", "value": "1"}) for h in ("h1", "h2")]
     rows += [load(1, "h2", 5), load(2, "h2", 0), load(9, "h1", 5), load(9, "h2", 5)]
     expected_ = whole(plan, rows).rows.to_pylist()
-    first = rules_step(plan, rows_of(rows[:-2]), None, Watermark(None, 8 * SECOND))
+    first = step_up_to(rules_step, plan, rows_of(rows[:-2]), None, 8 * SECOND)
     shard._KEPT.clear()
     second = rules_step(plan, rows_of(rows[-2:]), first.state, Watermark(None, None, ended=True))
     assert [*first.rows.to_pylist(), *second.rows.to_pylist()] == expected_
@@ -307,26 +303,26 @@ def test_events_are_read_as_they_were_written() -> None:
     for seed in range(12):
         shard._KEPT.clear()
         same = {"site": "north", "change": "set", "element": "h1", "attribute": "load", "value": "1"}
-        rules_step(plan, rows_of([*random_rows(seed), *[(4 * SECOND, same)] * 3]), None, Watermark(None, 4 * SECOND))
+        given = rows_of([*random_rows(seed), *[(4 * SECOND, same)] * 3])
+        step_up_to(rules_step, plan, given, None, 4 * SECOND)
         (kept,) = shard._KEPT.values()
         assert isinstance(kept, Running)
         known = plan.queries, plan.patterns, plan.types, plan.key
-        read = read_watches(*known, list(kept.models), kept.sequences)
-        for key, watch in kept.watches.items():
-            assert held(read[key]) == held(watch)
-            again_at_once += sum(event.occurrence for _, _, _, events in held(watch) for event in events)
+        read = decode_triggers(*known, list(kept.models), kept.sequences)
+        for key, trigger in kept.triggers.items():
+            assert held(read[key]) == held(trigger)
+            again_at_once += sum(event.occurrence for _, _, _, events in held(trigger) for event in events)
     assert again_at_once
 
 
-def held(watch: PatternWatch) -> list[tuple[Any, int | None, int, list[Event]]]:
-    """What the machines of a model hold, each with its partition."""
-    found = []
-    for stream in watch.streams:
-        for one in stream.watched_by:
-            for key, machine in one.machines.items():
-                assert isinstance(machine.events, Tail)
-                found.append((key, one.passed, machine.events.first, list(machine.events.held())))
-    return found
+def held(trigger: PatternTrigger) -> list[tuple[Any, int | None, int, list[Event]]]:
+    """The events that the automata of a model retain, each with its partition."""
+    return [
+        (key, one.passed, automaton.events.first, automaton.events.retained)
+        for stream in trigger.streams
+        for one in stream.patterns
+        for key, automaton in one.automata.items()
+    ]
 
 
 # random rules over random models
@@ -368,82 +364,11 @@ def test_random_rules_over_random_models(block: int) -> None:
     assert fired > 20
 
 
-# machines
-
-
-@pytest.mark.parametrize("block", blocks(5, 10))
-def test_machines_of_random_patterns_go_on_from_what_is_written(block: int) -> None:
-    """Patterns of every form, written and read again after any event, find what those do that never were."""
-    for seed in range(block * 60, block * 60 + 60):
-        core, events = make_pair(seed, 12)
-        plan = compile_set([core])
-        rng = random.Random(seed)
-        straight, machine = (Machine(plan, plan.patterns[0], False, {}) for _ in range(2))
-        expected_, found = [], []
-        for i, event in enumerate(events):
-            for one, out in ((straight, expected_), (machine, found)):
-                one.feed(event)
-                out += [raw_of(one, raw) for raw in one.collect()]
-            last = i + 1 == len(events) or events[i + 1].time > event.time
-            if last:
-                for one, out in ((straight, expected_), (machine, found)):
-                    one.advance(event.time)
-                    out += [raw_of(one, raw) for raw in one.collect()]
-                if rng.random() < 0.6:
-                    machine = written_and_read(machine, event.time, plan)
-        for one, out in ((straight, expected_), (machine, found)):
-            one.finish()
-            out += [raw_of(one, raw) for raw in one.collect()]
-        assert found == expected_, seed
-
-
-def test_what_another_grew_from_did_not_wait_in_vain() -> None:
-    """Recent: the first B stays beside what grew from it, and is told no more, in one piece or two."""
-    core = resolve(parse_pattern("pattern p match A a -> B b -> C c within 5 seconds selection recent report timeouts"))
-    plan = compile_set([core])
-    for cut_after in (None, 0, 1, 2):
-        machine = Machine(plan, plan.patterns[0], False, {})
-        found: list[tuple[str, int]] = []
-        for i, kind in enumerate("ABC"):
-            machine.feed(Event(kind, i * SECOND, {}, f"{kind}{i}"))
-            if cut_after == i:
-                found += [(raw.kind, len(raw.taken)) for raw in machine.collect()]
-                machine = written_and_read(machine, i * SECOND, plan)
-        machine.finish()
-        assert [*found, *((raw.kind, len(raw.taken)) for raw in machine.collect())] == [("match", 3)]
-
-
-def test_every_way_to_a_match_stays_a_way_of_its_own() -> None:
-    core = resolve(parse_pattern("pattern p match A a ->> B b ->> C c within 1 hour"))
-    plan = compile_set([core])
-    machine = Machine(plan, plan.patterns[0], False, {})
-    for i, kind in enumerate("ABBCC"):
-        machine.feed(Event(kind, i * SECOND, {}, f"{kind}{i}"))
-        if i < 4:
-            machine = written_and_read(machine, i * SECOND, plan)
-    assert len(machine.collect()) == 2
-
-
-def raw_of(machine: Machine, raw: Any) -> tuple[Any, ...]:
-    return raw.kind, raw.end, dict(raw.unified), [(step, machine.events[place].id) for step, place in raw.taken]
-
-
-def written_and_read(machine: Machine, done: int, plan: Any) -> Machine:
-    made = Machine(plan, plan.patterns[0], False, {})
-    if not forget(machine, done):
-        return made
-    events: dict[int, tuple[int, Event]] = {}
-    said = json.loads(json.dumps(numbers_of(machine, events)))
-    listed = [event for _, event in events.values()]
-    restore(made, [listed[number] for number in said["events"]], said)
-    return made
-
-
 # states that are not as they were written
 
 
 def some_state() -> bytes:
-    state = rules_step(whole_plan(), rows_of(random_rows(3)), None, Watermark(None, 3 * SECOND)).state
+    state = step_up_to(rules_step, whole_plan(), rows_of(random_rows(3)), None, 3 * SECOND).state
     assert state is not None
     return state
 
@@ -507,7 +432,7 @@ def test_states_of_what_rules_wait_for_otherwise_are_refused() -> None:
     )
     rows: list[Row] = [(0, {"site": "s", "change": "create", "element": "a", "kind": "A"})]
     plan = plan_of(ps.metamodel(text.format("q", "emit seen(a)")).rules)
-    state = rules_step(plan, rows_of(rows), None, Watermark(None, 5)).state
+    state = step_up_to(rules_step, plan, rows_of(rows), None, 5).state
     with pytest.raises(StateError, match="other queries"):
         rules_step(plan_of(ps.metamodel(text.format("p", "emit seen(a)")).rules), rows_of([]), state, Watermark(5, 6))
     # What they do then is no part of it.

@@ -25,7 +25,7 @@ from perseid.semantics.core import CorePattern
 from perseid.semantics.events import Event
 from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_patterns import SECOND
+from tests.generators.random_patterns import SECOND
 
 SHAPES = (
     "A(k as x) a{V} -> B(k as x) b{V} -> C c{V}{M}",

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.engines.uncertain.engine import answer, make_plan, report, step
+from perseid.engines.uncertain.engine import make_plan, match_all, report, step
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Inference, Known, Sampling, Stream, Streams
 from perseid.engines.uncertain.telling import Telling
@@ -23,10 +23,10 @@ from perseid.runtime.event_batch import EventBatch, take_events
 from perseid.runtime.state_codec import decode_state, encode_state
 from perseid.runtime.watermark import Watermark
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_patterns import SECOND
 from tests.contract.hostile import spoiled
 from tests.engines.test_safe import Case
 from tests.engines.test_uncertain_stream import NOTHING, shown, streamed
+from tests.generators.random_patterns import SECOND
 
 TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 0.2, 0.2), Telling("expected"))
 INFERENCES = (Inference("filter"), Inference("likeliest"), Inference("lag", 1), Inference("lag", 2))
@@ -62,7 +62,7 @@ def check_cuts(first: int, many: int) -> Counter[str]:
     met: Counter[str] = Counter()
     found = (one for seed in count(first) if (one := planned(seed)) is not None)
     for plan, rows in islice(found, many):
-        whole, _, _ = answer(plan, rows, strict=False)
+        whole = match_all(plan, rows).rows
         cut = list(streamed(plan, rows, random.Random(first)))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
         met["told"] += whole.num_rows > 0
@@ -80,7 +80,7 @@ def test_shards_say_together_what_one_does() -> None:
     """Groups that are put apart have the same bits, whoever else is in a call."""
     plan, rows = steady(12, more="partition by g")
     assert plan.asked[0].window == 5
-    whole, _, _ = answer(plan, rows)
+    whole = match_all(plan, rows).rows
     shares = np.asarray(rows.columns["g"])
     apart = [take_events(rows, np.flatnonzero(shares == g)) for g in range(2)]
     told = [table for shard in apart for table in streamed(plan, shard, random.Random(1))]

@@ -16,8 +16,8 @@ import pytest
 import perseid as ps
 from perseid.engines.sequence import run as sequence_run
 from perseid.engines.sequence.engine import find_all
+from perseid.engines.sequence.local_rows import row_pieces
 from perseid.engines.sequence.plan import make_plan
-from perseid.local.inputs import row_pieces
 from perseid.runtime.jit import COMPILED
 from perseid.runtime.registry import engines
 from perseid.runtime.search_budget import (

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from perseid.compile.compiler import compile_set
+from perseid.engines.sequence import bytecode as sequence_plan
 from perseid.engines.sequence import contexts, run
-from perseid.engines.sequence import numbered as sequence_plan
 from perseid.engines.sequence.matcher import kernel_matcher
+from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import LimitError
 from perseid.lang.parser import parse_file, parse_pattern
-from perseid.local.rows import Events, read_events
 from perseid.reference.oracle import oracle_matcher
 from perseid.runtime.jit import COMPILED
 from perseid.semantics.binding import bind
@@ -25,9 +25,9 @@ from perseid.semantics.detection import Detection, detect
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 from perseid.testing.cases import PatternCase, run_case
-from perseid.testing.random_patterns import make_pair
 from tests.blocks import blocks
 from tests.contract.rich import make_rich_pair
+from tests.generators.random_patterns import make_pair
 from tests.semantics.test_cases import CASES
 
 SECOND = 1_000_000
@@ -434,4 +434,4 @@ def test_plain_kernel_has_no_compiled_function_of_any_module() -> None:
     names = run.plain(contexts)
     assert [name for name, value in names.items() if hasattr(value, "py_func")] == []
     functions = {name: value for name, value in names.items() if getattr(value, "__globals__", None) is names}
-    assert {"attempts", "search", "simulate", "recall", "ask"} <= functions.keys()
+    assert {"attempts", "search", "simulate", "recall", "evaluate", "try_branch"} <= functions.keys()

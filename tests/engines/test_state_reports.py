@@ -14,6 +14,7 @@ from perseid.runtime.state_codec import DecodedState, decode_state, encode_state
 from perseid.runtime.watermark import Watermark
 from tests.engines import test_models_stream as model_streams
 from tests.engines.test_uncertain_stream import chain
+from tests.engines.watermarks import step_up_to
 
 
 def with_tables(sealed: DecodedState, *tables: pa.RecordBatch, **facts: Any) -> bytes:
@@ -22,7 +23,7 @@ def with_tables(sealed: DecodedState, *tables: pa.RecordBatch, **facts: Any) -> 
 
 def test_report_of_a_state_of_models_without_its_parts_is_a_state_error() -> None:
     rows = model_streams.rows_of(model_streams.random_rows(1))
-    state = models.step(model_streams.plan_of(), rows, None, Watermark(None, 3_000_000)).state
+    state = step_up_to(models.step, model_streams.plan_of(), rows, None, 3_000_000).state
     assert state is not None
     sealed = decode_state(state)
     keys, waiting, nodes, *more = sealed.tables

@@ -15,8 +15,9 @@ import perseid as ps
 from perseid.engines.trees import transducer as td
 from perseid.lang import tree_patterns as tp
 from perseid.lang.tree_parser import parse_tree
+from perseid.reference.trees import find_trees
 from perseid.semantics.documents import Attribute, Element
-from perseid.semantics.trees import Returned, find_trees, known_prefixes, number_of
+from perseid.semantics.trees import Returned, known_prefixes, number_of
 from perseid.viz.tree_drawing import draw
 from tests.lang.test_tree_patterns import TABLE_6
 from tests.semantics.tree_documents import (

@@ -24,8 +24,9 @@ from perseid.engines.trees.tokens import TokenBatch
 from perseid.errors import DocumentError, LimitError, UnknownNameError, UnsupportedError
 from perseid.lang import tree_patterns as tp
 from perseid.lang.tree_parser import parse_tree
+from perseid.reference.trees import find_trees
 from perseid.semantics.documents import Element
-from perseid.semantics.trees import find_trees, number_of
+from perseid.semantics.trees import number_of
 from tests.blocks import blocks
 from tests.engines.tree_matching import Answer, matched, matcher_of, shown
 from tests.lang.test_tree_patterns import TABLE_6

@@ -12,6 +12,7 @@ import pytest
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.reader import ROWS, Findings, Reader
 from perseid.lang import tree_patterns as tp
+from tests.engines.tree_texts import reader_of
 from tests.semantics.tree_documents import NAMESPACES, random_document
 
 PATTERNS = ("//a->x[/b->y]", "//b", "//*(/a->x:/b->y?)", "//c->z[last()]", "//@k->k", "/r[/a[2]]//c->x")
@@ -50,9 +51,9 @@ def test_a_column_is_its_documents(trusted: bool) -> None:
     given = [
         body for body in bodies(1, 600) if not trusted or (body and b"&nope" not in body and b"<a></r>" not in body)
     ]
-    together = Reader(PATTERNS, NAMESPACES.items(), trusted)
+    together = reader_of(PATTERNS, NAMESPACES.items(), trusted)
     findings = together.read(pa.array(given, pa.binary()))
-    alone, wanted, refused = Reader(PATTERNS, NAMESPACES.items(), trusted), [], []
+    alone, wanted, refused = reader_of(PATTERNS, NAMESPACES.items(), trusted), [], []
     for number, body in enumerate(given):
         one = alone.read(pa.array([body], pa.binary()))
         wanted += [(number, *row[1:]) for row in shown(alone, one)]
@@ -64,7 +65,7 @@ def test_a_column_is_its_documents(trusted: bool) -> None:
 
 def test_slices_chunks_and_kinds_of_columns() -> None:
     given = bodies(2, 60)
-    reader = Reader(PATTERNS, NAMESPACES.items())
+    reader = reader_of(PATTERNS, NAMESPACES.items())
     whole = shown(reader, reader.read(pa.array(given, pa.binary())))
     for column in (
         pa.array(given, pa.large_binary()),
@@ -80,7 +81,7 @@ def test_slices_chunks_and_kinds_of_columns() -> None:
 
 
 def test_texts_and_nodes_of_results() -> None:
-    reader = Reader(["//a->x[/b->y]", "//c"])
+    reader = reader_of(["//a->x[/b->y]", "//c"])
     findings = reader.read([b"<r><a>1<b>2</b><b>3</b></a><c/></r>", b"<r/>", b"<r><a>4</a><a><b>5</b></a></r>"])
     steps = {step.returns: number for number, step in enumerate(reader.plan.steps)}
     assert findings.document[findings.firsts].tolist() == [0, 0, 2]
@@ -103,7 +104,7 @@ def test_files_are_told_of_in_pieces(tmp_path: Path) -> None:
     for name, tail in (("plain", b""), ("doubtful", "<é/>".encode())):
         path = tmp_path / name
         path.write_bytes(b"<r>" + b"<a>1</a>" * count + tail + b"</r>")
-        pieces = list(Reader(["//a->x"]).read_file(7, str(path)))
+        pieces = list(reader_of(["//a->x"]).read_file(7, str(path)))
         assert len(pieces) > 2
         assert sum(len(piece.rows) for piece in pieces) == count
         assert not any(piece.refused for piece in pieces)
@@ -125,7 +126,9 @@ def test_very_many_names_are_not_looked_up_by_reading_again() -> None:
     many, more = (
         b"<r>" + b"".join(b"<n%d>1</n%d>" % (i, i) for i in range(count)) + b"<b/></r>" for count in (60_000, 70_000)
     )
-    findings = Reader(["//b"]).read(pa.array([b"<r><b/></r>", many, b"<r><b/></r>", more, b"<r><b/></r>"], pa.binary()))
+    findings = reader_of(["//b"]).read(
+        pa.array([b"<r><b/></r>", many, b"<r><b/></r>", more, b"<r><b/></r>"], pa.binary())
+    )
     assert findings.document.tolist() == [0, 1, 2, 4]
     (bad,) = findings.refused
     assert bad.row == 3

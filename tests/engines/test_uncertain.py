@@ -36,9 +36,9 @@ from perseid.reference.worlds import Chain, Possible, answers
 from perseid.semantics.classes import QueryClass
 from perseid.semantics.events import arrange
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_beliefs import Uncertain, has_comma, make_askable, make_uncertain, rows_of
-from perseid.testing.random_patterns import SECOND, SeededChooser, make_events
 from tests.blocks import blocks
+from tests.generators.random_beliefs import Uncertain, has_comma, make_askable, make_uncertain, rows_of
+from tests.generators.random_patterns import SECOND, SeededChooser, make_events
 
 FAST = os.environ.get("PERSEID_NUMBA", "1") != "0"
 EXACT = (QueryClass.REGULAR, QueryClass.EXTENDED)

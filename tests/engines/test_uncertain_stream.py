@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from perseid.engines.uncertain import automaton, reading
-from perseid.engines.uncertain.engine import answer, make_plan, report, step
+from perseid.engines.uncertain.engine import make_plan, match_all, report, step
 from perseid.engines.uncertain.plan import UncertainPlan, ask
 from perseid.engines.uncertain.streams import (
     CHANCE,
@@ -35,10 +35,10 @@ from perseid.runtime.state_codec import decode_state, encode_state
 from perseid.runtime.watermark import Watermark
 from perseid.semantics.hidden import hidden_markov
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_beliefs import Uncertain, make_uncertain, rows_of
-from perseid.testing.random_patterns import SECOND
 from tests.blocks import blocks
 from tests.contract.hostile import spoiled
+from tests.generators.random_beliefs import Uncertain, make_uncertain, rows_of
+from tests.generators.random_patterns import SECOND
 
 TELLINGS = (Telling(), Telling(), Telling("alerts", 0.5, 0.3), Telling("spans", 0.4, 0.4))
 NOTHING = np.zeros(0, np.int64)
@@ -131,7 +131,7 @@ def test_a_stream_of_many_keys_draws_the_worlds_of_finished_data() -> None:
     given = rows_of(rows)
     types = {name: column.type for name, column in given.columns.items()}
     plan = make_plan([resolve(parse_pattern(text))], Streams(parts, SECOND, Sampling(0.3, 0.3, 2)), types)
-    whole, _, _ = answer(plan, given)
+    whole = match_all(plan, given).rows
     assert whole.num_rows >= 3
     for seed in range(3):
         assert shown(list(streamed(plan, given, random.Random(seed)))) == shown([whole])
@@ -143,9 +143,9 @@ def test_streams_with_few_letters_draw_the_same_worlds(monkeypatch: pytest.Monke
     monkeypatch.setattr(reading, "MOST_LETTERS", 3)
     found = (one for seed in count(8_000) if (one := planned(seed, True)) is not None)
     for plan, rows, _ in islice(found, 25):
-        few, _, _ = answer(plan, rows, strict=False)
+        few = match_all(plan, rows).rows
         monkeypatch.setattr(automaton, "MOST_LETTERS", 4_096)
-        many, _, _ = answer(plan, rows, strict=False)
+        many = match_all(plan, rows).rows
         monkeypatch.setattr(automaton, "MOST_LETTERS", 3)
         assert shown([few]) == shown([many]) == shown(list(streamed(plan, rows, random.Random(1))))
 
@@ -155,7 +155,7 @@ def check_cuts(first: int, many: int, sampled: bool = False) -> int:
     told = 0
     found = (one for seed in count(first) if (one := planned(seed, sampled)) is not None)
     for plan, rows, _ in islice(found, many):
-        whole, _, _ = answer(plan, rows, strict=False)
+        whole = match_all(plan, rows).rows
         cut = list(streamed(plan, rows, random.Random(first)))
         assert shown([plan.schema.empty_table(), *cut]) == shown([whole]), plan
         told += whole.num_rows > 0
@@ -172,7 +172,7 @@ def test_what_rounding_did_is_forgotten_with_the_value() -> None:
     one = planned(2_700_400)
     assert one is not None
     cut = list(streamed(*one[:2], random.Random(2_700_000)))
-    assert shown(cut) == shown([answer(*one[:2], strict=False)[0]])
+    assert shown(cut) == shown([match_all(*one[:2]).rows])
 
 
 @pytest.mark.parametrize("block", blocks(1, 2))
@@ -196,7 +196,8 @@ def fallen_cases(first: int) -> Iterator[tuple[UncertainPlan, EventBatch, pa.Tab
         one = planned(seed, long_after=True)
         if one is None or any(part.known is Known.READ and part.hidden for part in one[0].streams.parts):
             continue  # what is behind readings is not sampled
-        whole, counted, _ = answer(*one[:2], strict=False)
+        done = match_all(*one[:2])
+        whole, counted = done.rows, done.counters
         if counted["sampled"]:
             yield one[0], one[1], whole, counted["sampled"]
 
@@ -232,7 +233,7 @@ def tables_without_every(first: int, sampled: bool) -> Iterator[tuple[UncertainP
 def test_without_every_chains_of_tables_carry_over_any_cut(sampled: bool, cut: int) -> None:
     told = 0
     for plan, rows in islice(tables_without_every(40_000, sampled), 10):
-        whole = answer(plan, rows, strict=False)[0]
+        whole = match_all(plan, rows).rows
         pieces = list(streamed(plan, rows, random.Random(cut)))
         assert shown([plan.schema.empty_table(), *pieces]) == shown([whole]), plan
         told += whole.num_rows > 0
@@ -259,7 +260,8 @@ def test_without_every_a_chain_keeps_its_value_where_its_group_falls_to_sampling
     types = {name: column.type for name, column in table.columns.items()}
     streams = Streams(parts, None, Sampling(0.05, 0.01, 5))
     plan = make_plan([resolve(parse_pattern(text))], streams, types)
-    whole, counted, _ = answer(plan, table, strict=False)
+    done = match_all(plan, table)
+    whole, counted = done.rows, done.counters
     assert counted["sampled"] > 0
     assert [(row["k"], row["p"]) for row in whole.to_pylist()] == [(k, pytest.approx(0.45, abs=0.05)) for k in (0, 1)]
     assert all(row["error"] > 0 for row in whole.to_pylist())
@@ -309,7 +311,7 @@ def test_a_call_in_which_no_time_passes_forgets_no_chain(correlations: bool) -> 
         done = step(plan, take_events(rows, np.array(batch, np.int64)), state, watermark)
         state = done.state
         told.append(done.rows)
-    assert shown(told) == shown([answer(plan, rows)[0]])
+    assert shown(told) == shown([match_all(plan, rows).rows])
 
 
 STEPS = "At a [v = 1] -> At b must (v = 2) -> At+ c must (v > 0) -> At d [v = 0]"

@@ -23,7 +23,7 @@ class Vault(Sink):
     password: Secret
     """The password."""
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"the table {self.table}"
 
     def write(self, batch: Batch) -> None:

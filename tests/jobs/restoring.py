@@ -16,8 +16,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import perseid as ps
-from perseid.jobs.rules import Texts, read_patterns, versions_of
-from perseid.jobs.runner import Answers, Job, Runner
+from perseid.jobs.job_plan import JobPlan, RuleOutput
+from perseid.jobs.rules import RuleTexts, read_patterns, versions_of
+from perseid.jobs.runner import JobRunner
 from perseid.sinks.contract import Sink
 
 PATTERNS = """
@@ -33,8 +34,8 @@ Named = tuple[str, str, str]
 
 
 class _Rules:
-    def read(self) -> Texts:
-        return Texts({"rules": PATTERNS})
+    def read(self) -> RuleTexts:
+        return RuleTexts({"rules": PATTERNS})
 
 
 @dataclass
@@ -88,21 +89,21 @@ class Restoring:
         os.utime(staged, (self.files, self.files))
         staged.rename(self.folder / "in" / f"{self.files:05}.json")
 
-    def run(self, files_per_batch: int) -> Runner:
+    def run(self, files_per_batch: int) -> JobRunner:
         """Read what is there, in batches of so many files."""
         stream = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files_per_batch)
         frame = stream.json(str(self.folder / "in")).withWatermark("ts", LATENESS)
 
-        def answers(texts: Texts) -> Answers:
+        def answers(texts: RuleTexts) -> RuleOutput:
             patterns = read_patterns(texts.patterns)
             options: dict[str, Any] = {} if self.disorder is None else {"disorder": self.disorder}
             found = patterns.detect(
                 ps.events(frame, id="n", shards=2, **options), rejected=self.dead_letters is not None
             )
-            return Answers(found, versions_of(patterns), ["user"])
+            return RuleOutput(found, versions_of(patterns), ["user"])
 
-        job = Job("job", self.spark, _Rules(), answers, self.sinks, str(self.checkpoint), self.dead_letters)
-        made = Runner(_once(job))
+        job = JobPlan("job", self.spark, _Rules(), answers, self.sinks, str(self.checkpoint), self.dead_letters)
+        made = JobRunner(_once(job))
         made.run()
         return made
 
@@ -131,7 +132,7 @@ class Restoring:
         return Counter((match.pattern, match.kind, match.match_id) for match in found)
 
 
-def _once(job: Job) -> Job:
+def _once(job: JobPlan) -> JobPlan:
     from dataclasses import replace
 
-    return replace(job, trigger={"availableNow": True}, watched=False)
+    return replace(job, trigger={"availableNow": True}, reloads_rules=False)

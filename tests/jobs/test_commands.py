@@ -28,8 +28,8 @@ def test_right_jobs_are_all_right(path: Path) -> None:
 
 def test_check_says_what_a_job_does() -> None:
     lines = call("check", FILES / "events.yaml").stdout.splitlines()
-    assert lines[0] == f"{FILES / 'events.yaml'}: the job takeover is all right"
-    assert lines[2] == "  asks: takeover (checked against the columns of the source)"
+    assert lines[0] == f"{FILES / 'events.yaml'}: job takeover is OK"
+    assert lines[2] == "  patterns: takeover (checked against the columns of the source)"
     assert lines[-1].startswith("  dead letters: ")
     assert sum("writes: " in line for line in lines) == 2
 
@@ -88,8 +88,8 @@ def test_where_an_error_came_from_is_shown_when_asked(tmp_path: Path) -> None:
 def test_every_job_is_explained(path: Path) -> None:
     done = call("explain", path)
     assert done.exit_code == 0, done.output
-    assert "  keeps: " in done.stdout
-    assert "  late: what comes more than " in done.stdout
+    assert "  state: " in done.stdout
+    assert "  late: records more than " in done.stdout
 
 
 def test_a_job_is_tried_with_its_own_words(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_new_project_works_as_it_is(tmp_path: Path) -> None:
     assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == set(STARTER)
     assert call("check", folder / "job.yaml").exit_code == 0
     tested = call("test", folder / "job.yaml", "--whole")
-    assert (tested.exit_code, tested.stdout) == (0, "4 cases, all right\n")
+    assert (tested.exit_code, tested.stdout) == (0, "4 cases, OK\n")
     tried = call("try", folder / "job.yaml", folder / "events" / "sample.jsonl", "--json")
     assert [json.loads(line)["user"] for line in tried.stdout.splitlines()] == ["ann"]
     again = call("new", folder)

@@ -21,9 +21,10 @@ from pyspark.sql import SparkSession
 
 import perseid as ps
 from perseid.jobs.assembly import assemble
-from perseid.jobs.ledger import Ledger
+from perseid.jobs.batch_log import BatchLog
+from perseid.jobs.job_plan import RunStatus
 from perseid.jobs.reading import read_job
-from perseid.jobs.runner import Runner, Seen
+from perseid.jobs.runner import JobRunner
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(600)]
 
@@ -81,9 +82,9 @@ def arrive(folder: Path, count: int) -> None:
         os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
 
 
-def run(spark: SparkSession, folder: Path) -> Seen:
+def run(spark: SparkSession, folder: Path) -> RunStatus:
     (folder / "job.yaml").write_text(f"{JOB}patterns: {{text: {json.dumps(PATTERNS)}}}")
-    return Runner(assemble(read_job(folder / "job.yaml"), spark, once=True)).run()
+    return JobRunner(assemble(read_job(folder / "job.yaml"), spark, once=True)).run()
 
 
 def told(folder: Path, sink: str) -> list[dict[str, Any]]:
@@ -130,7 +131,7 @@ def test_a_job_of_an_earlier_version_is_finished(spark: SparkSession, tmp_path: 
     if [int(n) for n in written_by.split(".")[:2]] > [int(n) for n in pyspark.__version__.split(".")[:2]]:
         pytest.skip(f"written by Spark {written_by}, and Spark does not read what later ones wrote")
     before = told(now, "matches")
-    began = Ledger(str(now / "checkpoint")).unfinished()
+    began = BatchLog(str(now / "checkpoint")).unfinished()
     assert began is not None
     assert before, "it had told something"
     arrive(now, FILES)

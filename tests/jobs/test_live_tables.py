@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
-from tests.jobs.test_history import Row, fill
+from tests.jobs.test_backfill import Row, fill
 from tests.jobs.test_runner import Started, until
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
@@ -51,9 +51,9 @@ def test_rules_and_relations_change_while_a_job_runs(spark: SparkSession, tmp_pa
     with Started(assemble(read_job(tmp_path / "job.yaml"), spark)) as runner:
         until(lambda: found() == [("seen", "ann")])  # the watermark has passed it: later rules say nothing of it
         (tmp_path / "watched.csv").write_text("user\nbob\n")
-        until(lambda: runner.seen.changes == 1)
+        until(lambda: runner.status.changes == 1)
         (tmp_path / "rules.csv").write_text(f"name,text\n{SEEN}\n{LARGE}\n")
-        until(lambda: runner.seen.changes == 2)
+        until(lambda: runner.status.changes == 2)
         arrive(2, 10, ("ann", 3), ("bob", 400))
         arrive(3, 20, ("cat", 5))
         until(lambda: ("large", "bob") in found())

@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from perseid.jobs.assembly import assemble
+from perseid.jobs.job_plan import RunStatus, StoppedError
 from perseid.jobs.reading import JobFileError, read_job
 from perseid.jobs.replay import replay
-from perseid.jobs.runner import Runner, Seen, StoppedError
-from tests.jobs import test_history
+from perseid.jobs.runner import JobRunner
+from tests.jobs import test_backfill
 from tests.jobs.test_commands import call
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
@@ -61,8 +62,8 @@ def arrive(folder: Path, files: list[list[dict[str, Any]]], first: int = 0) -> N
         os.utime(folder / f"{number}.json", (number, number))
 
 
-def run(spark: SparkSession, path: Path) -> Seen:
-    return Runner(assemble(read_job(path), spark)).run()
+def run(spark: SparkSession, path: Path) -> RunStatus:
+    return JobRunner(assemble(read_job(path), spark)).run()
 
 
 def written(spark: SparkSession, folder: Path) -> list[dict[str, Any]]:
@@ -132,10 +133,10 @@ def test_without_the_bound_the_watermark_ahead_of_the_clock_is_a_warning_and_a_g
 ) -> None:
     path.write_text(UNBOUNDED)
     made = assemble(read_job(path), spark)
-    Runner(made).run()
-    assert made.eyes is not None
-    assert made.eyes.registry.get_sample_value("perseid_watermark_ahead_seconds") > 86_400 * 365 * 1_000
-    assert made.eyes.registry.get_sample_value("perseid_late_total") == 1
+    JobRunner(made).run()
+    assert made.metrics is not None
+    assert made.metrics.registry.get_sample_value("perseid_watermark_ahead_seconds") > 86_400 * 365 * 1_000
+    assert made.metrics.registry.get_sample_value("perseid_late_total") == 1
     (warning,) = status(tmp_path / "state")["warnings"]
     assert warning.startswith("The watermark 9999-05-31T23:59:00+00:00 is ahead of the clock: rows with times")
     assert [one.message for one in caplog.records if "ahead of the clock" in one.message] == [warning]
@@ -172,14 +173,14 @@ def test_the_command_ends_with_status_1_when_too_many_rows_are_late(path: Path, 
 
 
 def test_history_is_bounded_and_ends(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text(test_history.JOB + "dead_letters: {parquet: {path: dead}}\n")
-    test_history.fill(tmp_path / "old", test_history.OLD)
+    (tmp_path / "job.yaml").write_text(test_backfill.JOB + "dead_letters: {parquet: {path: dead}}\n")
+    test_backfill.fill(tmp_path / "old", test_backfill.OLD)
     far = ("9999-06-01T00:00:00Z", "A", "eve", 666)
-    test_history.fill(tmp_path / "live", [[*test_history.LIVE[0], far], test_history.LIVE[1]])
-    Runner(assemble(read_job(tmp_path / "job.yaml"), spark, from_history=True)).run()
-    test_history.fill(tmp_path / "live", [[far, ("2026-01-05T00:00:00Z", "Z", "zoe", 0)]], first=2)
+    test_backfill.fill(tmp_path / "live", [[*test_backfill.LIVE[0], far], test_backfill.LIVE[1]])
+    JobRunner(assemble(read_job(tmp_path / "job.yaml"), spark, from_history=True)).run()
+    test_backfill.fill(tmp_path / "live", [[far, ("2026-01-05T00:00:00Z", "Z", "zoe", 0)]], first=2)
     run(spark, tmp_path / "job.yaml")
-    assert test_history.found(spark, tmp_path) == sorted(test_history.EXPECTED)
+    assert test_backfill.found(spark, tmp_path) == sorted(test_backfill.EXPECTED)
     ahead = letters(spark, tmp_path / "dead", "ahead")
     assert [record(one) for one in ahead] == [POISON | {"ts": "9999-06-01T00:00:00.000Z"}] * 2
     assert letters(spark, tmp_path / "dead", "late") == []
@@ -192,7 +193,7 @@ def test_replay_leaves_out_and_counts_records_too_far_ahead(spark: SparkSession,
         )
     )
     done = replay(read_job(path), spark, str(tmp_path / "answers"))
-    assert (done.records, done.bad, done.ahead, done.answers) == (4, 0, 1, {"pairs": 2})
+    assert (done.records, done.bad, done.ahead, done.matches) == (4, 0, 1, {"pairs": 2})
     assert sorted(row["a"] for row in done.rows.collect()) == [1, 3]
     assert done.until == dt.datetime(2026, 1, 1, 10, 2, tzinfo=dt.UTC)
 

@@ -19,9 +19,10 @@ import perseid as ps
 from perseid.cli.running import shown
 from perseid.errors import StateError
 from perseid.jobs.assembly import assemble
-from perseid.jobs.eyes import Eyes
+from perseid.jobs.batch_log import BatchLog
 from perseid.jobs.folders import Folder
-from perseid.jobs.ledger import Ledger
+from perseid.jobs.job_plan import JobError, JobPlan, RuleOutput
+from perseid.jobs.metrics import JobMetrics
 from perseid.jobs.quarantine import (
     QUARANTINE_FILE,
     Quarantine,
@@ -30,8 +31,8 @@ from perseid.jobs.quarantine import (
     without_quarantined,
 )
 from perseid.jobs.reading import read_job
-from perseid.jobs.rules import Texts, Watch, read_patterns, versions_of
-from perseid.jobs.runner import Answers, Job, JobError, Runner
+from perseid.jobs.rules import RuleTexts, RuleWatcher, read_patterns, versions_of
+from perseid.jobs.runner import JobRunner
 from perseid.settings import SettingsError
 from tests.jobs.test_runner import BIG, PAIRS, Rules, Sent, Setting, Started, setting, until
 
@@ -45,7 +46,7 @@ MANY = 30
 """Events of one user, of which there are 4,060 triples: more than the limit of 1,300."""
 
 
-def job_of(setting: Setting, **more: Any) -> Job:
+def job_of(setting: Setting, **more: Any) -> JobPlan:
     """The job of the setting, with a small budget."""
     made = setting.job(limits=(2_500_000, 1_000), **more)
     stream = (
@@ -55,12 +56,12 @@ def job_of(setting: Setting, **more: Any) -> Job:
         .withWatermark("ts", "1 second")
     )
 
-    def answers(texts: Texts) -> Answers:
+    def answers(texts: RuleTexts) -> RuleOutput:
         rules, excluded = without_quarantined(read_patterns(texts.patterns), texts.quarantined)
         frame = rules.detect(ps.events(stream, shards=2, max_matches=1_000))
-        return Answers(frame, versions_of(rules), ["user"], excluded)
+        return RuleOutput(frame, versions_of(rules), ["user"], excluded)
 
-    return replace(made, answers=answers)
+    return replace(made, build_query=answers)
 
 
 def explode(setting: Setting, number: int, *rows: tuple[int, str, str, int]) -> None:
@@ -81,19 +82,19 @@ def test_exceeding_pattern_is_quarantined_and_the_others_go_on_in_the_same_batch
     explode(setting, 1, (40, "A", "ann", 6), (41, "B", "ann", 7))
     setting.arrive(2, (300, "Z", "zoe", 0))
     own = Folder(str(setting.folder / "checkpoint")) / "perseid"
-    eyes = Eyes("job", own)
-    with caplog.at_level(logging.WARNING, "perseid.jobs"), Started(job_of(setting, eyes=eyes)) as runner:
+    metrics = JobMetrics("job", own)
+    with caplog.at_level(logging.WARNING, "perseid.jobs"), Started(job_of(setting, metrics=metrics)) as runner:
         until(lambda: setting.found()["pairs", "ann", 6, 7] == 1)
         until(lambda: bool(status_of(setting).get("last")))
-        assert runner.seen.quarantines == 1
-        assert sorted(runner.seen.quarantined) == ["fed", "triples"]
+        assert runner.status.quarantines == 1
+        assert sorted(runner.status.quarantined) == ["fed", "triples"]
         status = status_of(setting)
         assert status["quarantines"] == 1
         assert "triples exceeded its search budget: more than 1,300 matches" in status["quarantined"]["triples"]
         assert "takes matches of triples" in status["quarantined"]["fed"]
         assert status["rules"] == ["big", "pairs"]
-        assert eyes.registry.get_sample_value("perseid_rules_quarantined") == 2
-        assert eyes.registry.get_sample_value("perseid_quarantines_total") == 1
+        assert metrics.registry.get_sample_value("perseid_rules_quarantined") == 2
+        assert metrics.registry.get_sample_value("perseid_quarantines_total") == 1
         console = Console(file=io.StringIO(), width=200)
         console.print(shown(status, 0.0))
         assert "quarantined: triples: Pattern triples exceeded" in console.file.getvalue()  # type: ignore[attr-defined]
@@ -105,11 +106,11 @@ def test_quarantine_survives_a_restart_and_ends_with_a_new_text(setting: Setting
     setting.rules.texts = {"big": BIG, "triples": TRIPLES}
     explode(setting, 1, (40, "A", "ann", 6))
     setting.arrive(2, (300, "Z", "zoe", 0))
-    job = job_of(setting, trigger={"availableNow": True}, watched=False)
-    assert Runner(job).run().quarantines == 1
+    job = job_of(setting, trigger={"availableNow": True}, reloads_rules=False)
+    assert JobRunner(job).run().quarantines == 1
     setting.arrive(3, (400, "E", "kim", 1), (401, "E", "kim", 2), (402, "E", "kim", 3), (403, "A", "ann", 8))
     setting.arrive(4, (600, "Z", "zoe", 0))
-    again = Runner(job).run()
+    again = JobRunner(job).run()
     assert (again.quarantines, list(again.quarantined)) == (0, ["triples"])
     assert setting.found() == Counter({("big", "ann", 6, None): 1, ("big", "ann", 8, None): 1})
     setting.rules.texts["triples"] = TRIPLES.replace("1 hour", "2 hours")
@@ -117,7 +118,7 @@ def test_quarantine_survives_a_restart_and_ends_with_a_new_text(setting: Setting
         setting.arrive(5, (700, "E", "lou", 1), (701, "E", "lou", 2), (702, "E", "lou", 3))
         setting.arrive(6, (900, "Z", "zoe", 0))
         until(lambda: setting.found()["triples", "lou", 1, 3] == 1)
-        assert runner.seen.quarantined == {}
+        assert runner.status.quarantined == {}
 
 
 def test_text_that_changes_while_the_job_runs_ends_the_quarantine(setting: Setting) -> None:
@@ -125,15 +126,15 @@ def test_text_that_changes_while_the_job_runs_ends_the_quarantine(setting: Setti
     explode(setting, 1)
     with Started(job_of(setting)) as runner:
         setting.arrive(2, (300, "Z", "zoe", 0))
-        until(lambda: "triples" in runner.seen.quarantined)
+        until(lambda: "triples" in runner.status.quarantined)
         setting.rules.texts["triples"] = f"{TRIPLES}\n-- the same meaning"
-        until(lambda: runner.seen.last_batch is not None)
+        until(lambda: runner.status.last_batch is not None)
         setting.rules.texts["triples"] = TRIPLES.replace("within 1 hour", "within 10 seconds")
-        until(lambda: not runner.seen.quarantined)
+        until(lambda: not runner.status.quarantined)
         setting.arrive(3, (400, "E", "lou", 1), (401, "E", "lou", 2), (402, "E", "lou", 3))
         setting.arrive(4, (500, "Z", "zoe", 0))
         until(lambda: setting.found()["triples", "lou", 1, 3] == 1)
-        assert runner.seen.quarantines == 1
+        assert runner.status.quarantines == 1
 
 
 def test_new_rule_that_explodes_does_not_take_other_changes_back(setting: Setting) -> None:
@@ -142,12 +143,12 @@ def test_new_rule_that_explodes_does_not_take_other_changes_back(setting: Settin
     with Started(job_of(setting)) as runner:
         until(lambda: setting.found()["big", "ann", 6, None] == 1)
         setting.rules.texts |= {"pairs": PAIRS, "triples": TRIPLES}
-        until(lambda: runner.seen.changes == 1)
+        until(lambda: runner.status.changes == 1)
         setting.arrive(2, *((60 + i, "E", "eve", i) for i in range(MANY)), (100, "A", "bob", 8), (101, "B", "bob", 9))
         setting.arrive(3, (300, "Z", "zoe", 0))
         until(lambda: setting.found()["pairs", "bob", 8, 9] == 1)
-        assert list(runner.seen.quarantined) == ["triples"]
-        assert runner.seen.refused == {}
+        assert list(runner.status.quarantined) == ["triples"]
+        assert runner.status.rejected == {}
 
 
 def test_search_that_explodes_while_a_sink_is_written_is_quarantined(setting: Setting) -> None:
@@ -160,7 +161,7 @@ def test_search_that_explodes_while_a_sink_is_written_is_quarantined(setting: Se
         setting.arrive(2, *((60 + i, "E", "eve", i) for i in range(MANY)), (100, "A", "bob", 8), (300, "Z", "zoe", 0))
         setting.arrive(3, (600, "Z", "zoe", 0))
         until(lambda: setting.found()["big", "bob", 8, None] == 1)
-        assert list(runner.seen.quarantined) == ["triples"]
+        assert list(runner.status.quarantined) == ["triples"]
     assert setting.found() == Counter({("big", "ann", 6, None): 1, ("big", "bob", 8, None): 1})
 
 
@@ -168,11 +169,11 @@ def test_job_whose_only_pattern_is_quarantined_ends_with_the_reason(setting: Set
     setting.rules.texts = {"triples": TRIPLES}
     explode(setting, 1)
     setting.arrive(2, (300, "Z", "zoe", 0))
-    job = job_of(setting, trigger={"availableNow": True}, watched=False)
+    job = job_of(setting, trigger={"availableNow": True}, reloads_rules=False)
     with pytest.raises(JobError, match="All patterns of the job are quarantined: triples"):
-        Runner(job).run()
+        JobRunner(job).run()
     with pytest.raises(SettingsError, match="All patterns of the job are quarantined: triples"):
-        Runner(job).run()
+        JobRunner(job).run()
 
 
 def test_other_limits_end_the_quarantine(tmp_path: Path) -> None:
@@ -190,23 +191,23 @@ def test_damaged_file_is_a_state_error(tmp_path: Path) -> None:
             Quarantine(folder)
 
 
-def test_ledger_names_the_quarantined_patterns_of_a_batch(tmp_path: Path) -> None:
-    texts = Texts({"p": "pattern p match A"}, {}, {"p": "v1"})
-    assert Texts.of(texts.kept()) == texts
-    assert texts.digest != Texts(texts.patterns).digest
-    assert "quarantined" not in Texts(texts.patterns).kept()
-    ledger = Ledger(str(tmp_path))
-    ledger.keep(texts.digest, texts.kept())
-    ledger.record(0, texts.digest)
-    assert Texts.of(ledger.rules_of(0) or {}) == texts
+def test_batch_log_names_the_quarantined_patterns_of_a_batch(tmp_path: Path) -> None:
+    texts = RuleTexts({"p": "pattern p match A"}, {}, {"p": "v1"})
+    assert RuleTexts.from_stored(texts.to_stored()) == texts
+    assert texts.digest != RuleTexts(texts.patterns).digest
+    assert "quarantined" not in RuleTexts(texts.patterns).to_stored()
+    batch_log = BatchLog(str(tmp_path))
+    batch_log.save_rules(texts.digest, texts.to_stored())
+    batch_log.record(0, texts.digest)
+    assert RuleTexts.from_stored(batch_log.rules_of(0) or {}) == texts
 
 
 def test_rules_in_quarantine_are_not_read_as_a_change(tmp_path: Path) -> None:
     quarantine = Quarantine(Folder(str(tmp_path)))
     quarantine.add("p", "v1", "too much")
-    watch = Watch(QuarantiningSource(Rules({"p": "pattern p match A"}), quarantine), lambda texts: texts)
-    current, _ = watch.first()
-    assert [watch.look(current) for _ in range(3)] == [None] * 3
+    watcher = RuleWatcher(QuarantiningSource(Rules({"p": "pattern p match A"}), quarantine), lambda texts: texts)
+    current, _ = watcher.load()
+    assert [watcher.poll(current) for _ in range(3)] == [None] * 3
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from perseid.jobs import stream_spec as spec
 from perseid.jobs.reading import JobFileError, read_job
+from perseid.jobs.stream_kinds.events import EventStream
+from perseid.jobs.stream_kinds.settings_by_kind import settings_by_kind
 from perseid.jobs.texts import MAX_BYTES
 from perseid.settings import Secret, SettingsError
 
@@ -43,12 +44,12 @@ def test_every_kind_of_stream_has_a_file(path: Path) -> None:
 
 
 def test_the_files_have_all_kinds() -> None:
-    assert {type(read_job(path).stream) for path in GOOD} == set(spec.STREAMS.values())
+    assert {type(read_job(path).stream) for path in GOOD} == set(settings_by_kind().values())
 
 
 def test_words_are_read_as_they_are_meant() -> None:
     job = read_job(FILES / "events.yaml")
-    assert isinstance(job.stream, spec.EventStream)
+    assert isinstance(job.stream, EventStream)
     assert (job.job, job.trigger, job.stream.lateness, job.stream.id) == (
         "takeover",
         "5 seconds",

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from perseid.jobs.reading import read_job
 from perseid.jobs.replay import replay
+from tests.jobs.test_backfill import JOB, LIVE, OLD, Row, fill
 from tests.jobs.test_commands import call
-from tests.jobs.test_history import JOB, LIVE, OLD, Row, fill
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
 
@@ -36,7 +36,7 @@ def test_history_is_asked_and_nothing_else_is_touched(spark: SparkSession, path:
         ("bob", 3, 4),
         ("cat", 5, 6),
     ]
-    assert (done.records, done.bad, done.answers) == (7, 1, {"pairs": 3})
+    assert (done.records, done.bad, done.matches) == (7, 1, {"pairs": 3})
     assert done.since == dt.datetime(2026, 1, 1, 10, tzinfo=dt.UTC)
     assert done.until == dt.datetime(2026, 1, 2, 2, tzinfo=dt.UTC)
     assert all(done.rows.toPandas()["version"])
@@ -54,7 +54,7 @@ def test_without_history_the_source_itself_is_asked(spark: SparkSession, path: P
     text = path.read_text()
     path.write_text(text[: text.index("  history:")] + text[text.index("  lateness:") :])
     done = replay(read_job(path), spark, str(tmp_path / "answers"))
-    assert (done.records, done.bad, done.answers) == (4, 0, {"pairs": 2})
+    assert (done.records, done.bad, done.matches) == (4, 0, {"pairs": 2})
 
 
 @pytest.mark.usefixtures("spark")
@@ -80,7 +80,7 @@ def test_the_command_shows_what_was_found(path: Path, tmp_path: Path) -> None:
 def test_mistakes_are_told_before_anything_runs(path: Path, tmp_path: Path) -> None:
     there = call("replay", path, "--to", tmp_path)
     assert there.exit_code == 2
-    assert "exists; answers go to a new folder" in there.stderr
+    assert "exists; give a new folder" in there.stderr
     odd = call("replay", path, "--since", "yesterday")
     assert odd.exit_code == 2
     assert "--since takes a time, as 2026-01-31T06:00:00Z, not 'yesterday'." in odd.stderr

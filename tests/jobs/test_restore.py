@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pytest
 from pyspark.sql import SparkSession
 
-from perseid.jobs.ledger import Ledger
-from perseid.jobs.runner import JobError
+from perseid.jobs.batch_log import BatchLog
+from perseid.jobs.job_plan import JobError
 from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.failures import RestoredCheckpointError
 from perseid.sinks.parquet import RECORD, Parquet
@@ -55,7 +55,7 @@ class _Recording(Sink):
     digests: dict[int, str | None]
     refuses: bool = False
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return "recording"
 
     def resume(self, session: Any, job: str, planned: PlannedBatches) -> str | None:
@@ -74,44 +74,44 @@ def test_sink_that_cannot_take_batches_again_ends_the_job_before_it_starts(spark
     made = Restoring(spark, tmp_path, [sink])
     made.play()
     made.sinks = [sink.model_copy(update={"refuses": True})]
-    planned = Ledger(str(made.checkpoint)).planned()
+    planned = BatchLog(str(made.checkpoint)).planned()
     with pytest.raises(JobError, match=r"It was restored\.\n  = Restore the table\.") as caught:
         made.run(files_per_batch=3)
     assert isinstance(caught.value.__cause__, RestoredCheckpointError)
-    assert Ledger(str(made.checkpoint)).planned() == planned, "no batch was planned"
+    assert BatchLog(str(made.checkpoint)).planned() == planned, "no batch was planned"
 
 
-def write_offsets(folder: Path, bodies: Mapping[int, str]) -> Ledger:
+def write_offsets(folder: Path, bodies: Mapping[int, str]) -> BatchLog:
     (folder / "offsets").mkdir(exist_ok=True)
     for number, body in bodies.items():
         (folder / "offsets" / str(number)).write_text(body)
-    return Ledger(str(folder))
+    return BatchLog(str(folder))
 
 
 def test_digest_depends_on_the_first_and_the_last_offset_of_a_batch(tmp_path: Path) -> None:
-    ledger = write_offsets(tmp_path, {0: "a", 1: "b", 2: "c"})
-    digests = [ledger.offsets_digest(number) for number in range(3)]
+    batch_log = write_offsets(tmp_path, {0: "a", 1: "b", 2: "c"})
+    digests = [batch_log.offsets_digest(number) for number in range(3)]
     assert len(set(digests)) == 3
-    assert ledger.offsets_digest(3) is None, "not planned"
+    assert batch_log.offsets_digest(3) is None, "not planned"
     write_offsets(tmp_path, {0: "other"})
-    changed = [ledger.offsets_digest(number) for number in range(3)]
+    changed = [batch_log.offsets_digest(number) for number in range(3)]
     assert [before == after for before, after in zip(digests, changed, strict=True)] == [False, False, True]
     (tmp_path / "offsets" / "1").unlink()
-    assert ledger.offsets_digest(2) is None, "Spark has removed the offsets from which it begins"
+    assert batch_log.offsets_digest(2) is None, "Spark has removed the offsets from which it begins"
 
 
 def test_first_replaced_batch_is_the_first_that_the_checkpoint_does_not_have(tmp_path: Path) -> None:
-    ledger = write_offsets(tmp_path, {number: str(number) for number in range(3, 7)})
-    same = {number: ledger.offsets_digest(number) for number in range(4, 7)}
-    assert ledger.oldest == 3
-    assert ledger.first_replaced({}) is None
-    assert ledger.first_replaced(same) is None
-    assert ledger.first_replaced({3: "cannot be compared", **same}) is None
-    assert ledger.first_replaced({**same, 5: "other"}) == 5
-    assert ledger.first_replaced({**same, 7: "ahead", 8: "ahead"}) == 7
-    assert ledger.first_replaced(dict.fromkeys(range(4, 7))) is None, "records of earlier versions"
-    assert ledger.first_replaced({6: None, 9: None}) == 9, "a sink cannot be ahead of its checkpoint"
-    assert Ledger(str(tmp_path / "new")).first_replaced({0: "ahead"}) == 0
+    batch_log = write_offsets(tmp_path, {number: str(number) for number in range(3, 7)})
+    same = {number: batch_log.offsets_digest(number) for number in range(4, 7)}
+    assert batch_log.oldest == 3
+    assert batch_log.first_replaced({}) is None
+    assert batch_log.first_replaced(same) is None
+    assert batch_log.first_replaced({3: "cannot be compared", **same}) is None
+    assert batch_log.first_replaced({**same, 5: "other"}) == 5
+    assert batch_log.first_replaced({**same, 7: "ahead", 8: "ahead"}) == 7
+    assert batch_log.first_replaced(dict.fromkeys(range(4, 7))) is None, "records of earlier versions"
+    assert batch_log.first_replaced({6: None, 9: None}) == 9, "a sink cannot be ahead of its checkpoint"
+    assert BatchLog(str(tmp_path / "new")).first_replaced({0: "ahead"}) == 0
 
 
 def test_parquet_folder_of_an_earlier_version_has_no_digest_and_is_accepted(

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from perseid.jobs.assembly import JobTexts
 from perseid.jobs.reading import read_job
-from perseid.jobs.rules import Watch
+from perseid.jobs.rule_loading import JobTexts
+from perseid.jobs.rules import RuleWatcher
 from perseid.settings import SettingsError
 from tests.jobs.test_commands import call
 from tests.jobs.test_reading import HIDDEN, WHOLE, written
@@ -37,7 +37,7 @@ def test_rules_come_from_a_table(name: str, tmp_path: Path) -> None:
         body = sink.getvalue().to_pybytes()
     done = call("check", job_with(tmp_path, name, body))
     assert done.exit_code == 0, done.output
-    assert "asks: own, lone, pairs" in done.stdout
+    assert "patterns: own, lone, pairs" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -61,21 +61,19 @@ def test_what_is_no_table_of_rules_is_told(body: str | bytes, said: str, tmp_pat
 
 
 def test_a_table_that_changes_is_seen_and_a_wrong_row_refused_alone(tmp_path: Path) -> None:
-    from perseid.jobs.asking import patterns_of
-
     job = read_job(job_with(tmp_path, "rules.csv", "name,text\na,pattern a match A a\n"))
-    watch = Watch(JobTexts(job), lambda texts: patterns_of(texts.patterns).names)
-    now, names = watch.first()
+    watcher = RuleWatcher(JobTexts(job), lambda texts: job.stream.parse_patterns(texts.patterns).names)
+    now, names = watcher.load()
     assert names == ("own", "a")
     (tmp_path / "rules.csv").write_text("name,text\na,pattern a match A x\nb,pattern b match\nc,pattern c match C c\n")
-    assert watch.look(now) is None  # it has not come to rest
-    found = watch.look(now)
+    assert watcher.poll(now) is None  # it has not come to rest
+    found = watcher.poll(now)
     assert found is not None
     assert found[1] == ("own", "a", "c")
-    assert [name.rpartition(": ")[2] for name in watch.refused] == ["b"]
+    assert [name.rpartition(": ")[2] for name in watcher.rejected] == ["b"]
     (tmp_path / "rules.csv").write_text("name,text\n")
-    watch.look(found[0])
-    assert "has no rows" in str(watch.refused["rules"])
+    watcher.poll(found[0])
+    assert "has no rows" in str(watcher.rejected["rules"])
 
 
 def test_a_password_does_not_stand_in_the_file(tmp_path: Path) -> None:

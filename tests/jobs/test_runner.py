@@ -24,12 +24,14 @@ from rich.console import Console
 
 import perseid as ps
 from perseid.cli.running import shown
-from perseid.jobs.eyes import Eyes
+from perseid.jobs.batch_handler import BatchHandler
+from perseid.jobs.batch_log import BatchLog, CheckpointLock
 from perseid.jobs.folders import Folder
-from perseid.jobs.ledger import Ledger, Lock
+from perseid.jobs.job_plan import JobError, JobPlan, RuleOutput, StoppedError
 from perseid.jobs.limits import Caps
-from perseid.jobs.rules import Texts, read_patterns, versions_of
-from perseid.jobs.runner import Answers, Job, JobError, Runner, StoppedError, _Handle
+from perseid.jobs.metrics import JobMetrics
+from perseid.jobs.rules import RuleTexts, read_patterns, versions_of
+from perseid.jobs.runner import JobRunner
 from perseid.settings import SettingsError
 from perseid.sinks import webhook
 from perseid.sinks.contract import Batch, Sink
@@ -52,7 +54,7 @@ class Written(Sink):
     refuses: str | None = None
     """A column that it cannot write."""
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return str(self.folder)
 
     def prepare(self, session: Any, schema: Any, job: str) -> None:
@@ -79,11 +81,11 @@ class Written(Sink):
 class Sent(Written):
     """May hold a row more than once, and tells its errors as sinks do."""
 
-    def along(self, session: Any) -> bool:
+    def supports_single_pass(self, session: Any) -> bool:
         return True
 
     def write(self, batch: Batch) -> None:
-        with failing(self.told(), batch):
+        with failing(self.describe(), batch):
             super().write(batch)
 
 
@@ -93,8 +95,8 @@ class Rules:
 
     texts: dict[str, str]
 
-    def read(self) -> Texts:
-        return Texts(dict(self.texts))
+    def read(self) -> RuleTexts:
+        return RuleTexts(dict(self.texts))
 
 
 @dataclass
@@ -122,7 +124,7 @@ class Setting:
         os.utime(staged, (number, number))
         staged.rename(self.folder / "in" / f"{number:05}.json")
 
-    def job(self, **more: Any) -> Job:
+    def job(self, **more: Any) -> JobPlan:
         stream = (
             self.spark.readStream.schema(SCHEMA)
             .option("maxFilesPerTrigger", 1)
@@ -130,11 +132,11 @@ class Setting:
             .withWatermark("ts", "1 second")
         )
 
-        def answers(texts: Texts) -> Answers:
+        def answers(texts: RuleTexts) -> RuleOutput:
             patterns = read_patterns(texts.patterns)
-            return Answers(patterns.detect(ps.events(stream, shards=2)), versions_of(patterns), ["user"])
+            return RuleOutput(patterns.detect(ps.events(stream, shards=2)), versions_of(patterns), ["user"])
 
-        made = Job("job", self.spark, self.rules, answers, [self.sink], str(self.folder / "checkpoint"))
+        made = JobPlan("job", self.spark, self.rules, answers, [self.sink], str(self.folder / "checkpoint"))
         return replace(made, **more)
 
     def found(self) -> Counter[tuple[Any, ...]]:
@@ -156,8 +158,8 @@ def until(ready: Callable[[], bool]) -> None:
 class Started:
     """A runner in a thread of its own, stopped at the end."""
 
-    def __init__(self, job: Job) -> None:
-        self.runner = Runner(job)
+    def __init__(self, job: JobPlan) -> None:
+        self.runner = JobRunner(job)
         self.failed: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
 
@@ -167,7 +169,7 @@ class Started:
         except BaseException as error:
             self.failed = error
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> JobRunner:
         self._thread.start()
         return self.runner
 
@@ -182,21 +184,21 @@ class Started:
 def test_rules_change_between_batches_and_nothing_is_lost(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 1), (1, "A", "bob", 7))
     with Started(setting.job()) as runner:
-        until(lambda: runner.seen.last_batch is not None)
+        until(lambda: runner.status.last_batch is not None)
         setting.rules.texts["big"] = BIG
-        until(lambda: runner.seen.changes == 1)
+        until(lambda: runner.status.changes == 1)
         setting.arrive(2, (10, "B", "ann", 2), (11, "A", "cat", 9))
         setting.arrive(3, (30, "B", "bob", 3), (31, "Z", "zoe", 0))
         until(lambda: setting.found()[("big", "cat", 9, None)] == 1)
         setting.rules.texts["big"] = "pattern big match A a where a.m >= 5"
-        until(lambda: "big" in runner.seen.refused)
+        until(lambda: "big" in runner.status.rejected)
         setting.arrive(4, (60, "A", "dan", 8), (80, "Z", "zoe", 0))
         until(lambda: setting.found()[("big", "dan", 8, None)] == 1)
         del setting.rules.texts["big"]
-        until(lambda: runner.seen.changes == 2)
+        until(lambda: runner.status.changes == 2)
         setting.arrive(5, (90, "A", "eve", 8), (91, "B", "dan", 4), (120, "Z", "zoe", 0))
         until(lambda: setting.found()[("pairs", "dan", 8, 4)] == 1)
-        assert not runner.seen.refused
+        assert not runner.status.rejected
     assert setting.found() == Counter(
         {
             ("pairs", "ann", 1, 2): 1,
@@ -206,7 +208,7 @@ def test_rules_change_between_batches_and_nothing_is_lost(setting: Setting) -> N
             ("big", "dan", 8, None): 1,
         }
     )
-    assert len(runner.seen.pauses) == 2
+    assert len(runner.status.reload_pauses_s) == 2
 
 
 def test_a_batch_that_sinks_saw_is_finished_with_its_rules(setting: Setting) -> None:
@@ -214,17 +216,17 @@ def test_a_batch_that_sinks_saw_is_finished_with_its_rules(setting: Setting) -> 
     setting.arrive(2, (60, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     (setting.folder / "out" / "fail").touch()
-    job = setting.job(trigger={"availableNow": True}, watched=False)
+    job = setting.job(trigger={"availableNow": True}, reloads_rules=False)
     with pytest.raises(JobError, match="The disk is full"):
-        Runner(job).run()
-    batch = Ledger(job.checkpoint).unfinished()
+        JobRunner(job).run()
+    batch = BatchLog(job.checkpoint).unfinished()
     assert batch is not None
     assert not setting.found()
     # While nobody was running, the rules became others. The batch was recorded, so it is told by the old ones.
     setting.rules.texts = {"big": BIG.replace(">= 5", ">= 7")}
     setting.arrive(3, (90, "A", "bob", 7), (91, "A", "cat", 6))
     setting.arrive(4, (120, "Z", "zoe", 0))
-    seen = Runner(job).run()
+    seen = JobRunner(job).run()
     assert seen.changes == 1
     assert setting.found() == Counter({("big", "ann", 6, None): 1, ("big", "bob", 7, None): 1})
 
@@ -234,11 +236,11 @@ def test_what_a_sink_cannot_write_is_refused_and_the_rules_before_go_on(setting:
     setting.rules.texts = {"big": BIG}
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     own = Folder(str(setting.folder / "checkpoint")) / "perseid"
-    with Started(setting.job(eyes=Eyes("job", own))) as runner:
+    with Started(setting.job(metrics=JobMetrics("job", own))) as runner:
         until(lambda: setting.found()[("big", "ann", 6, None)] == 1)
         setting.rules.texts["more"] = "pattern more match A a partition by user return a.n as huge"
-        until(lambda: "more" in runner.seen.refused)
-        assert "no column for huge" in str(runner.seen.refused["more"])
+        until(lambda: "more" in runner.status.rejected)
+        assert "no column for huge" in str(runner.status.rejected["more"])
         until(lambda: "no column for huge" in json.loads(own.read("status.json") or b"{}")["refused"].get("more", ""))
         setting.arrive(2, (40, "A", "bob", 7), (60, "Z", "zoe", 0))
         until(lambda: setting.found()[("big", "bob", 7, None)] == 1)
@@ -250,7 +252,7 @@ class Stopping:
     isActive = True  # noqa: N815 (as Spark spells it)
     lastProgress: ClassVar[dict[str, int]] = {"batchId": 0}  # noqa: N815
 
-    def __init__(self, handle: _Handle) -> None:
+    def __init__(self, handle: BatchHandler) -> None:
         self._handle = handle
         self.said: list[str] = []
 
@@ -270,14 +272,14 @@ class Stopping:
 
 def test_a_batch_that_comes_while_the_job_ends_is_left_for_the_next(setting: Setting) -> None:
     job = setting.job()
-    runner = Runner(job)
-    handle = _Handle(runner, (job.rules.read(), Answers(None, {})))
-    handle.number = 0
+    runner = JobRunner(job)
+    handle = BatchHandler(runner.context, (job.rules.read(), RuleOutput(None, {})))
+    handle.last_batch = 0
     runner.query = query = Stopping(handle)
-    runner._leave(handle)
-    assert query.said == ["_EndedError"]
-    runner._judge(handle, RuntimeError("the query ended with it"))
-    assert handle.number == 0
+    runner._stop_gracefully(handle)
+    assert query.said == ["QueryEndedError"]
+    runner._raise_cause(handle, RuntimeError("the query ended with it"))
+    assert handle.last_batch == 0
 
 
 class Told:
@@ -304,30 +306,30 @@ class Told:
 
 def test_each_batch_is_told_once_and_what_spark_keeps_is_read_only_where_some_were_missed(setting: Setting) -> None:
     told: list[int] = []
-    runner = Runner(setting.job(stop_rule=lambda read, _bad: told.append(read)))
+    runner = JobRunner(setting.job(stop_rule=lambda read, _bad: told.append(read)))
     runner.query = query = Told()
-    runner._see()
+    runner._poll_progress()
     for number in (0, 1):
         query.tells(number)
-        runner._see()
-        runner._see()
+        runner._poll_progress()
+        runner._poll_progress()
     query.tells(2, idle=True)
-    runner._see()
+    runner._poll_progress()
     assert (told, query.whole) == ([10, 11], 0)
     for number in (2, 3, 4):
         query.tells(number)
     query.tells(5, idle=True)
-    runner._see()
-    runner._see()
+    runner._poll_progress()
+    runner._poll_progress()
     assert (told, query.whole) == ([10, 11, 12, 13, 14], 1)
 
 
 def test_a_query_that_goes_on_and_has_nothing_to_do_is_asked_for_little(setting: Setting) -> None:
-    runner = Runner(setting.job())
+    runner = JobRunner(setting.job())
     runner.query = query = Told()
     for _ in range(3):
         query.tells(58, idle=True)
-        runner._see()
+        runner._poll_progress()
     assert query.whole == 1
 
 
@@ -335,7 +337,7 @@ def test_a_failure_is_tried_again(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     (setting.folder / "out" / "fail").touch()
-    seen = Runner(setting.job(trigger={"availableNow": True}, retry_for_s=60, retry_wait=0.1)).run()
+    seen = JobRunner(setting.job(trigger={"availableNow": True}, retry_for_s=60, retry_wait_s=0.1)).run()
     assert seen.retries == 1
     assert setting.found() == Counter({("big", "ann", 6, None): 1})
 
@@ -347,7 +349,7 @@ class _Failing(Sink):
     folder: Path
     transient: bool = True
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return "failing"
 
     def write(self, batch: Batch) -> None:
@@ -363,12 +365,12 @@ def test_transient_failure_is_retried_for_a_time(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     sink = _Failing(folder=setting.folder)
-    runner = Runner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=3.0, retry_wait=0.2))
+    runner = JobRunner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=3.0, retry_wait_s=0.2))
     begun = time.monotonic()
     with pytest.raises(JobError, match="The server is gone"):
         runner.run()
     assert time.monotonic() - begun >= 3.0
-    assert sink.attempts() == runner.seen.retries + 1 >= 2
+    assert sink.attempts() == runner.status.retries + 1 >= 2
 
 
 def test_permanent_failure_is_not_retried(setting: Setting) -> None:
@@ -376,7 +378,7 @@ def test_permanent_failure_is_not_retried(setting: Setting) -> None:
     setting.rules.texts = {"big": BIG}
     sink = _Failing(folder=setting.folder, transient=False)
     with pytest.raises(JobError, match="The server is gone"):
-        Runner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=600)).run()
+        JobRunner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=600)).run()
     assert sink.attempts() == 1
 
 
@@ -395,7 +397,7 @@ def test_unknown_failure_ends_the_job_at_once(setting: Setting) -> None:
     sink = _Broken(folder=setting.folder)
     begun = time.monotonic()
     with pytest.raises(JobError, match="This value cannot be written"):
-        Runner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=600)).run()
+        JobRunner(setting.job(trigger={"availableNow": True}, sinks=[sink], retry_for_s=600)).run()
     assert sink.attempts() == 1
     assert time.monotonic() - begun < WAIT
 
@@ -404,10 +406,10 @@ def test_stop_interrupts_the_wait_before_a_restart(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "zoe", 0))
     setting.rules.texts = {"big": BIG}
     sink = _Failing(folder=setting.folder)
-    runner = Runner(setting.job(sinks=[sink], retry_for_s=600, retry_wait=600))
+    runner = JobRunner(setting.job(sinks=[sink], retry_for_s=600, retry_wait_s=600))
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(runner.run)
-        _wait_for(lambda: runner._failing_since is not None)
+        _wait_for(lambda: runner._failing_since_s is not None)
         begun = time.monotonic()
         runner.stop()
         with pytest.raises(JobError, match="The server is gone"):
@@ -421,7 +423,7 @@ def test_stop_interrupts_the_wait_of_a_webhook(setting: Setting, caplog: pytest.
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # and not listening: connections are refused
         address = f"http://127.0.0.1:{unused.getsockname()[1]}/"
-        runner = Runner(setting.job(sinks=[Webhook.model_validate({"url": address})]))
+        runner = JobRunner(setting.job(sinks=[Webhook.model_validate({"url": address})]))
         with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
             patch.setattr(webhook, "FIRST_WAIT_S", 600.0)
             patch.setattr(webhook, "MAX_WAIT_S", 600.0)
@@ -430,7 +432,7 @@ def test_stop_interrupts_the_wait_of_a_webhook(setting: Setting, caplog: pytest.
             begun = time.monotonic()
             runner.stop()
             run.result(60)
-            assert "comes again when the job is started again" in caplog.text
+            assert "is retried when the job starts again" in caplog.text
     assert time.monotonic() - begun < 20
 
 
@@ -445,13 +447,13 @@ def _wait_for(condition: Callable[[], bool]) -> None:
 def along(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The batches that were written while they were searched."""
     seen: list[int] = []
-    search = _Handle._search_into
+    search = BatchHandler._search_into
 
-    def spied(self: _Handle, sink: Sink, batch: Batch, kept: bool) -> dict[tuple[str, str], int]:
+    def spied(self: BatchHandler, sink: Sink, batch: Batch, kept: bool) -> dict[tuple[str, str], int]:
         seen.append(batch.number)
         return search(self, sink, batch, kept)
 
-    monkeypatch.setattr(_Handle, "_search_into", spied)
+    monkeypatch.setattr(BatchHandler, "_search_into", spied)
     return seen
 
 
@@ -465,10 +467,10 @@ def test_a_sink_that_may_repeat_is_written_while_a_batch_is_searched(setting: Se
     for folder in ("sent", "dead"):
         (setting.folder / folder).mkdir()
     dead = Written(folder=setting.folder / "dead")
-    eyes = Eyes("job", log=setting.folder / "log.jsonl")
-    job = setting.job(trigger={"availableNow": True}, eyes=eyes, dead_letters=dead)
-    Runner(replace(job, sinks=[setting.sink, kept])).run()
-    eyes.close()
+    metrics = JobMetrics("job", log=setting.folder / "log.jsonl")
+    job = setting.job(trigger={"availableNow": True}, metrics=metrics, dead_letters=dead)
+    JobRunner(replace(job, sinks=[setting.sink, kept])).run()
+    metrics.close()
     assert along == [1, 2, 3, 4, 5], "of the first batch nothing is written before all of it is searched"
     by_batch = sorted(kept.rows(), key=lambda row: row["match_id"])
     assert by_batch == sorted(setting.sink.rows(), key=lambda row: row["match_id"])
@@ -491,22 +493,22 @@ def test_rules_that_fail_while_a_sink_is_written_do_not_hold_their_batch(setting
     for number in range(3):
         setting.arrive(number + 1, (60 * number, "A", "ann", 6 + 30 * number), (60 * number + 30, "Z", "zoe", 0))
     setting.arrive(4, (600, "Z", "zoe", 0))
-    made = setting.job(trigger={"availableNow": True}, watched=False)
+    made = setting.job(trigger={"availableNow": True}, reloads_rules=False)
 
-    def fails(texts: Texts) -> Answers:
-        found = made.answers(texts)
+    def fails(texts: RuleTexts) -> RuleOutput:
+        found = made.build_query(texts)
         return replace(found, frame=found.frame.where(no_66("a")))
 
-    job = replace(made, answers=fails)
+    job = replace(made, build_query=fails)
     with pytest.raises(JobError, match="cannot be: 66"):
-        Runner(job).run()
-    batch = Ledger(job.checkpoint).unfinished()
+        JobRunner(job).run()
+    batch = BatchLog(job.checkpoint).unfinished()
     assert batch == along[-1]
-    assert Ledger(job.checkpoint).rules_of(batch) is None
+    assert BatchLog(job.checkpoint).rules_of(batch) is None
     setting.rules.texts = {"big": BIG.replace(">= 5", ">= 67")}
     setting.arrive(5, (660, "A", "bob", 70), (690, "Z", "zoe", 0))
     setting.arrive(6, (800, "Z", "zoe", 0))
-    Runner(job).run()
+    JobRunner(job).run()
     assert sorted(row["a"] for row in setting.sink.rows()) == [6, 36, 70]
 
 
@@ -524,8 +526,8 @@ def test_caps_cut_a_batch_and_say_so(setting: Setting, caps: Caps, kept: list[in
     setting.rules.texts = {"big": BIG}
     (setting.folder / "dead").mkdir()
     dead = Written(folder=setting.folder / "dead")
-    eyes = Eyes("job", log=setting.folder / "log.jsonl")
-    Runner(setting.job(trigger={"availableNow": True}, caps=caps, dead_letters=dead, eyes=eyes)).run()
+    metrics = JobMetrics("job", log=setting.folder / "log.jsonl")
+    JobRunner(setting.job(trigger={"availableNow": True}, caps=caps, dead_letters=dead, metrics=metrics)).run()
     assert sorted(row["a"] for row in setting.sink.rows()) == kept
     assert len(dead.rows()) == letters
     assert all(
@@ -535,15 +537,15 @@ def test_caps_cut_a_batch_and_say_so(setting: Setting, caps: Caps, kept: list[in
     assert sum(line["dropped"] for line in lines) == 4 - len(kept)
     assert sum(line["dead_letters"] for line in lines) == letters
     assert sum(line["events"] for line in lines) == 4
-    assert eyes.registry.get_sample_value("perseid_dropped_total") == 4 - len(kept)
-    eyes.close()
+    assert metrics.registry.get_sample_value("perseid_dropped_total") == 4 - len(kept)
+    metrics.close()
 
 
 def test_a_cap_may_end_the_job_before_anything_is_written(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (1, "A", "ann", 7), (30, "Z", "z", 0))
     setting.rules.texts = {"big": BIG}
     with pytest.raises(JobError, match="more than 1 answers of one pattern"):
-        Runner(setting.job(trigger={"availableNow": True}, caps=Caps(pattern=1))).run()
+        JobRunner(setting.job(trigger={"availableNow": True}, caps=Caps(pattern=1))).run()
     assert not setting.sink.rows()
 
 
@@ -551,12 +553,12 @@ def test_a_job_is_seen_by_its_metrics_and_its_status(setting: Setting) -> None:
     setting.arrive(1, (0, "A", "ann", 6), (1, "A", "bob", 7), (30, "Z", "z", 0))
     setting.rules.texts = {"big": BIG, "pairs": PAIRS}
     job = setting.job(trigger={"availableNow": True})
-    eyes = Eyes("job", Folder(job.checkpoint) / "perseid")
-    port = eyes.serve("127.0.0.1", 0)
-    Runner(replace(job, eyes=eyes)).run()
+    metrics = JobMetrics("job", Folder(job.checkpoint) / "perseid")
+    port = metrics.serve("127.0.0.1", 0)
+    JobRunner(replace(job, metrics=metrics)).run()
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         text = answer.read().decode()
-    eyes.close()
+    metrics.close()
     assert 'perseid_answers_total{kind="match",pattern="big"} 2.0' in text
     assert "perseid_rows_read_total 3.0" in text
     assert "perseid_kept_events 2.0" in text  # both wait for their B
@@ -577,14 +579,14 @@ def test_status_after_a_restart_is_that_of_the_new_process(setting: Setting) -> 
 
     setting.arrive(1, (0, "A", "ann", 6), (30, "Z", "z", 0))
     setting.rules.texts = {"big": BIG}
-    Runner(replace(setting.job(trigger={"availableNow": True}), eyes=Eyes("job", own))).run()
+    JobRunner(replace(setting.job(trigger={"availableNow": True}), metrics=JobMetrics("job", own))).run()
     before, text = status()
     assert before["rules"] == ["big"]
     assert before["answers"] == {"big match": 1}
     assert "big match" in text
 
     setting.rules.texts = {"pairs": PAIRS}
-    runner = Runner(replace(setting.job(), eyes=Eyes("job", own)))
+    runner = JobRunner(replace(setting.job(), metrics=JobMetrics("job", own)))
     running = threading.Thread(target=runner.run)
     running.start()
     found = [(before, text)]
@@ -608,18 +610,18 @@ def test_too_many_bad_rows_end_the_job(setting: Setting) -> None:
     (setting.folder / "in" / "00002.json").write_text('{"type": "A"}')
     rule = lambda read, bad: f"{bad} of {read} rows were bad." if bad else None  # noqa: E731
     with pytest.raises(StoppedError, match="1 of 1 rows were bad"):
-        Runner(setting.job(stop_rule=rule)).run()
+        JobRunner(setting.job(stop_rule=rule)).run()
 
 
 def test_two_jobs_on_one_checkpoint_are_refused(setting: Setting) -> None:
     job = setting.job(trigger={"availableNow": True})
-    with Lock(job.checkpoint), pytest.raises(SettingsError, match=r"Another job .* \(process \d+\)"):
-        Runner(job).run()
-    Runner(job).run()
+    with CheckpointLock(job.checkpoint), pytest.raises(SettingsError, match=r"Another job .* \(process \d+\)"):
+        JobRunner(job).run()
+    JobRunner(job).run()
 
 
 def test_a_checkpoint_of_another_query_is_refused(setting: Setting) -> None:
     (setting.folder / "checkpoint" / "offsets").mkdir(parents=True)
     (setting.folder / "checkpoint" / "offsets" / "0").touch()
     with pytest.raises(ps.StateError, match="not started as a job"):
-        Runner(setting.job()).run()
+        JobRunner(setting.job()).run()

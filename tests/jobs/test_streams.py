@@ -1,4 +1,4 @@
-"""The words of a job's stream become the stream as Python would declare it."""
+"""Streams of job files are declared as in Python, and their settings and columns are checked."""
 
 from __future__ import annotations
 
@@ -13,19 +13,13 @@ import pytest
 from pyspark.sql import types as st
 
 import perseid as ps
-from perseid.jobs import stream_spec as spec
-from perseid.jobs.asking import (
-    check_columns,
-    columns_of,
-    load_patterns,
-    load_relations,
-    load_subscriptions,
-    pattern_files,
-    schema_of,
-)
+from perseid.jobs.ddl_columns import parse_columns
 from perseid.jobs.reading import read_job
+from perseid.jobs.rule_loading import load_patterns, load_relations, pattern_files
 from perseid.jobs.spec import JobFile
-from perseid.jobs.streams import checked_words, declare, telling_of
+from perseid.jobs.stream_kinds.beliefs import BeliefStream
+from perseid.jobs.stream_kinds.events import EventStream
+from perseid.jobs.stream_kinds.subscriptions import SubscriptionStream
 from perseid.semantics.types import Decimal, Double, EventSchema, String, Struct, Timestamp
 from perseid.settings import SettingsError
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
@@ -76,9 +70,9 @@ def stream_of(text: str, folder: Path) -> Any:
     return read_job(written(folder, text)).stream
 
 
-def test_events_are_declared_with_their_watermark_and_what_is_wrong_with_rows() -> None:
+def test_events_are_declared_with_watermark_and_error_column() -> None:
     job = read_job(FILES / "events.yaml")
-    declared = declare(job.stream, Frame("ts", "kind", "user", "ip", "amount"))
+    declared = job.stream.declare(Frame("ts", "kind", "user", "ip", "amount"))
     assert isinstance(declared, ps.Events)
     assert declared.data.watermark == ("ts", 600)
     assert any("current_timestamp()) + 3600000000L" in text for text in declared.data.texts)
@@ -86,21 +80,21 @@ def test_events_are_declared_with_their_watermark_and_what_is_wrong_with_rows() 
     assert declared == replace(expected, wrong=WRONG, lateness=600_000_000, max_ahead=3_600_000_000)
 
 
-def test_what_is_finished_has_no_watermark() -> None:
-    declared = declare(read_job(FILES / "events.yaml").stream, Frame("ts", "kind", streaming=False))
+def test_finished_table_has_no_watermark() -> None:
+    declared = read_job(FILES / "events.yaml").stream.declare(Frame("ts", "kind", streaming=False))
     assert isinstance(declared, ps.Events)
     assert declared.data.watermark is None
 
 
-def test_where_a_record_was_read_is_no_part_of_its_content(tmp_path: Path) -> None:
-    declared = declare(stream_of(WHOLE, tmp_path), Frame("ts", "type", "user"))
+def test_columns_of_sources_are_not_part_of_the_content(tmp_path: Path) -> None:
+    declared = stream_of(WHOLE, tmp_path).declare(Frame("ts", "type", "user"))
     assert isinstance(declared, ps.Events)
     assert declared.id == ("ts", "type", "user")
 
 
 def test_several_sources_are_declared_by_type() -> None:
     stream = read_job(FILES / "several.toml").stream
-    declared = declare(stream, {"sources.Order": Frame("at", "customer"), "sources.Payment": Frame("paid", "customer")})
+    declared = stream.declare({"sources.Order": Frame("at", "customer"), "sources.Payment": Frame("paid", "customer")})
     assert isinstance(declared, ps.Events)
     assert declared.disorder == ps.Adaptive(0.05)
     assert [(kind, one.time, one.data.watermark, one.id) for kind, one in declared.inputs()] == [
@@ -119,24 +113,25 @@ def test_strategies_are_those_of_python(tmp_path: Path) -> None:
     }
     for text, way in ways.items():
         stream = stream_of(WHOLE.replace("  lateness", f"  disorder: {text}\n  lateness"), tmp_path)
-        declared = declare(stream, Frame("ts", "type"))
+        declared = stream.declare(Frame("ts", "type"))
         assert isinstance(declared, ps.Events)
         assert declared.disorder == way
 
 
 def test_documents_and_beliefs_are_declared() -> None:
-    documents = declare(read_job(FILES / "documents.yaml").stream, Frame("ts", "xml"))
+    documents = read_job(FILES / "documents.yaml").stream.declare(Frame("ts", "xml"))
     assert isinstance(documents, ps.Documents)
     assert (documents.body, documents.events.data.watermark) == ("xml", ("ts", 60))
     stream = read_job(FILES / "beliefs.yaml").stream
-    beliefs = declare(stream, Frame("ts", "person", "antenna"))
+    beliefs = stream.declare(Frame("ts", "person", "antenna"))
     assert isinstance(beliefs, ps.Beliefs)
     (part,) = beliefs.parts
     assert (part.stream.type, part.stream.of, part.reading, part.data.watermark) == (
         "At", ("person",), "antenna", ("ts", 60),
     )  # fmt: skip
-    assert telling_of(stream) == ps.alerts(rise=0.6, fall=0.3)
-    assert telling_of(read_job(FILES / "events.yaml").stream) is None
+    assert isinstance(stream, BeliefStream)
+    assert stream.output_policy() == ps.alerts(rise=0.6, fall=0.3)
+    assert stream.model_copy(update={"tell": None}).output_policy() is None
 
 
 def test_tables_of_documents_have_one_identity(tmp_path: Path) -> None:
@@ -144,14 +139,14 @@ def test_tables_of_documents_have_one_identity(tmp_path: Path) -> None:
     one = "{files: {path: in, format: parquet}}"
     several = re.sub(r"  source: .*", f"  sources: {{Feed: {one}, Blog: {one}}}", text)
     frames = {"sources.Feed": Frame("ts", "xml", "no"), "sources.Blog": Frame("ts", "xml")}
-    documents = declare(stream_of(several, tmp_path), frames)
+    documents = stream_of(several, tmp_path).declare(frames)
     assert isinstance(documents, ps.Documents)
     assert documents.events.id == ("ts", "xml")
     with pytest.raises(SettingsError, match="time is the same for all tables of documents"):
         stream_of(several.replace("  body", "  time: {Feed: ts, Blog: at}\n  body"), tmp_path)
 
 
-def test_a_job_over_beliefs_answers_as_python_does() -> None:
+def test_uncertain_job_matches_as_in_python() -> None:
     job = read_job(FILES / "beliefs.yaml")
     rows = [
         {"ts": second, "person": "ann", "antenna": antenna}
@@ -163,12 +158,12 @@ def test_a_job_over_beliefs_answers_as_python_does() -> None:
     )
     same = ps.beliefs(rows, event="At", of="person", about="place", reading="antenna", every="1 second", model=model)
     rules = load_patterns(job)
-    found = rules.match(declare(job.stream, rows)).to_dicts()
+    found = rules.match(job.stream.declare(rows)).to_dicts()
     assert found == rules.match(same).to_dicts()
     assert found
 
 
-def test_a_job_over_a_model_finds_the_patterns_of_its_text() -> None:
+def test_model_job_matches_the_patterns_of_its_metamodel() -> None:
     job = read_job(FILES / "model.yaml")
     rules = load_patterns(job)
     change = {"kind": None, "attribute": None, "value": None, "target": None, "element": "h"}
@@ -176,41 +171,42 @@ def test_a_job_over_a_model_finds_the_patterns_of_its_text() -> None:
     for second, used in enumerate([1, 3, 1, 4], 1):
         rows += [{**change, "ts": second, "change": "set", "attribute": "used", "value": str(used)}]
     rows += [{**change, "ts": 0, "change": "set", "attribute": "total", "value": "2"}]
-    assert [match.end for match in rules.match(declare(job.stream, rows))] == [4_000_000]
+    assert [match.end for match in rules.match(job.stream.declare(rows))] == [4_000_000]
 
 
-def test_subscriptions_are_asked_of_documents() -> None:
+def test_subscriptions_match_documents() -> None:
     job = read_job(FILES / "subscriptions.yaml")
     entry = "<feed><item><author>{}</author></item></feed>"
     rows = [{"ts": n, "feed": "Feed", "xml": entry.format(who)} for n, who in enumerate(["ann", "bob", "ann"])]
-    asked = load_subscriptions(job)
+    assert isinstance(job.stream, SubscriptionStream)
+    asked = job.stream.subscriptions.load()
     assert isinstance(asked, ps.SubscriptionSet)
-    declared = declare(job.stream, rows)
+    declared = job.stream.declare(rows)
     assert isinstance(declared, ps.Documents)
     assert asked.match(declared, expand=True).num_rows == 1
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
-def test_words_alone_can_be_checked(path: Path) -> None:
-    checked_words(read_job(path).stream)
+def test_settings_are_checked_without_opening_sources(path: Path) -> None:
+    read_job(path).stream.check_settings()
 
 
-def test_words_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+def test_contradicting_settings_are_errors(tmp_path: Path) -> None:
     text = (FILES / "beliefs.yaml").read_text(encoding="utf-8").replace("reading: antenna", "p: chance")
     with pytest.raises(SettingsError, match="stream: Rows have probabilities, or readings with a model; not both"):
-        checked_words(stream_of(text, tmp_path))
+        stream_of(text, tmp_path).check_settings()
     with pytest.raises(SettingsError, match=r"Nothing was opened for sources\.Payment"):
-        declare(read_job(FILES / "several.toml").stream, {"sources.Order": Frame("at")})
+        read_job(FILES / "several.toml").stream.declare({"sources.Order": Frame("at")})
     with pytest.raises(ps.EventDataError, match="has no column 'ts', which is to be the time"):
-        declare(stream_of(WHOLE, tmp_path), Frame("at", "type"))
+        stream_of(WHOLE, tmp_path).declare(Frame("at", "type"))
 
 
-def test_every_source_has_a_place(tmp_path: Path) -> None:
+def test_nested_sources_have_paths(tmp_path: Path) -> None:
     beside = "  beside: [{source: {files: {path: b, format: parquet}}, lateness: 1 minute}]\n"
     text = (FILES / "beliefs.yaml").read_text(encoding="utf-8").replace("  tell:", beside + "  tell:")
     stream = stream_of(text, tmp_path)
-    assert list(spec.sources_of(stream)) == ["source", "beside[0].source"]
-    declared = declare(stream, {"source": Frame("ts"), "beside[0].source": Frame("ts", "type")})
+    assert list(stream.sources_by_path()) == ["source", "beside[0].source"]
+    declared = stream.declare({"source": Frame("ts"), "beside[0].source": Frame("ts", "type")})
     assert isinstance(declared, ps.Beliefs)
     assert [one.wrong for one in declared.certain] == [WRONG]
 
@@ -237,7 +233,7 @@ def test_patterns_come_from_files_folders_and_the_job_itself(tmp_path: Path) -> 
         load_patterns(job_of(tmp_path, text.replace("{d: 5", "{e: 5")))
 
 
-def test_patterns_that_are_not_there_or_wrong_are_named(tmp_path: Path) -> None:
+def test_missing_or_invalid_patterns_are_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"rules cannot be read: No such file"):
         load_patterns(job_of(tmp_path, WHOLE))
     (tmp_path / "rules").mkdir()
@@ -258,26 +254,28 @@ def test_relations_are_read(tmp_path: Path) -> None:
         load_relations(job_of(tmp_path, WHOLE + "relations: {Blocked: {file: none.csv}}\n"))
 
 
-def test_columns_are_read_as_spark_writes_them() -> None:
-    assert columns_of("ts timestamp NOT NULL, `my user` string COMMENT 'it''s', a: decimal(10,2), s struct<x:double>") == {
+def test_columns_in_ddl_are_parsed() -> None:
+    assert parse_columns("ts timestamp NOT NULL, `my user` string COMMENT 'it''s', a: decimal(10,2), s struct<x:double>") == {
         "ts": Timestamp(), "my user": String(), "a": Decimal(10, 2), "s": Struct((("x", Double()),)),
     }  # fmt: skip
-    assert columns_of("ts timestamp_ntz") is None
-    assert columns_of(None) is None
+    assert parse_columns("ts timestamp_ntz") is None
+    assert parse_columns(None) is None
 
 
 def test_columns_of_roles_are_in_the_schema(tmp_path: Path) -> None:
     job = read_job(FILES / "events.yaml")
-    schema = schema_of(job)
+    assert isinstance(job.stream, EventStream)
+    schema = job.stream.event_schema()
     assert isinstance(schema, EventSchema)
-    check_columns(job, schema)
+    job.stream.check_columns(schema)
     text = (FILES / "events.yaml").read_text(encoding="utf-8").replace("key: user", "key: usr")
     with pytest.raises(ps.EventDataError, match=r"The source has no column 'usr', .* Did you mean 'user'"):
-        check_columns(job_of(tmp_path, text), schema)
-    several = read_job(FILES / "several.toml")
-    known = schema_of(several)
+        stream_of(text, tmp_path).check_columns(schema)
+    several = read_job(FILES / "several.toml").stream
+    assert isinstance(several, EventStream)
+    known = several.event_schema()
     assert known is not None
-    check_columns(several, known)
+    several.check_columns(known)
     assert known.event_types == ("Order", "Payment")
 
 

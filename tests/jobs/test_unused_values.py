@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import perseid as ps
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
-from perseid.jobs.rules import Texts, Watch
+from perseid.jobs.rules import RuleTexts, RuleWatcher
 
 pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.timeout(240)]
 
@@ -24,8 +24,8 @@ class Rules:
     def __init__(self, **texts: str) -> None:
         self.texts = texts
 
-    def read(self) -> Texts:
-        return Texts(dict(self.texts))
+    def read(self) -> RuleTexts:
+        return RuleTexts(dict(self.texts))
 
 
 def test_unused_value_and_unused_parameter_do_not_reject_a_live_rule(
@@ -43,25 +43,25 @@ def test_unused_value_and_unused_parameter_do_not_reject_a_live_rule(
     }
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
     rules = Rules(p="pattern p(least bigint) match A a [n > :least]")
-    watch = Watch(rules, assemble(read_job(tmp_path / "job.yaml"), spark).answers)
-    current, _ = watch.first()
+    watcher = RuleWatcher(rules, assemble(read_job(tmp_path / "job.yaml"), spark).build_query)
+    current, _ = watcher.load()
     assert caplog.messages == []
 
     rules.texts = {"p": "pattern p(leest bigint = 3) match A a [n > :leest]"}
     with caplog.at_level(logging.WARNING, "perseid.jobs"):
-        assert watch.look(current) is None  # it may still be written
-        found = watch.look(current)
+        assert watcher.poll(current) is None  # it may still be written
+        found = watcher.poll(current)
     assert found is not None
     assert found[0] == rules.read()
-    assert watch.refused == {}
+    assert watcher.rejected == {}
     assert caplog.messages == [
         "bind: no pattern has a parameter 'least'; its value is unused. Did you mean 'leest'?",
     ]
 
     rules.texts = {"p": "pattern p(least bigint) match A a [n > 5]"}
-    watch.look(found[0])
+    watcher.poll(found[0])
     with pytest.warns(ps.PerseidWarning, match="the parameter 'least' is declared and never used"):
-        again = watch.look(found[0])
+        again = watcher.poll(found[0])
     assert again is not None
     assert again[0] == rules.read()
-    assert watch.refused == {}
+    assert watcher.rejected == {}

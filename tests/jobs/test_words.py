@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perseid.jobs.runner import first_line
+from perseid.jobs.spark_errors import first_line
 from perseid.spark.inspection import first_words
 
 TASK = "Job aborted due to stage failure: Task 1 in stage 9.0 failed 1 times, most recent failure: Lost task 1.0 in stage 9.0 (TID 17) (127.0.0.1 executor driver): "

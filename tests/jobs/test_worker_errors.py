@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from perseid.jobs.runner import JobError, Runner, _Handle
+from perseid.jobs.batch_handler import BatchHandler
+from perseid.jobs.job_plan import JobError
+from perseid.jobs.runner import JobRunner
 from perseid.sinks.failures import SinkError, failing
 from perseid.spark.worker_errors import worker_hint
 
@@ -43,10 +45,10 @@ def test_only_failures_of_the_workers_python_have_a_hint(text: str, hinted: bool
 @pytest.mark.parametrize("by_sink", [False, True])
 def test_job_that_fails_for_a_missing_package_has_the_hint(by_sink: bool) -> None:
     error = RuntimeError(TRACE.format("'perseid'"))
-    handle = SimpleNamespace(ended=False, failed=error if by_sink else None)
+    handle = SimpleNamespace(ended=False, error=error if by_sink else None)
     runner = cast(Any, SimpleNamespace(job=SimpleNamespace(name="watch")))
     with pytest.raises(JobError, match="ModuleNotFoundError: No module named 'perseid'") as caught:
-        Runner._judge(runner, cast(_Handle, handle), error)
+        JobRunner._raise_cause(runner, cast(BatchHandler, handle), error)
     assert all(word in str(caught.value) for word in SETTINGS)
 
 

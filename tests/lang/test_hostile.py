@@ -28,7 +28,7 @@ from perseid.lang.parser import (
     parse_window,
 )
 from perseid.lang.printer import print_element, print_expr, print_file, print_pattern
-from perseid.testing.pattern_strategies import patterns
+from tests.generators.pattern_strategies import patterns
 
 SECONDS = 1.0
 MANY = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from perseid.lang import models as m
-from perseid.lang.model_printer import WORDS, print_models, print_query
+from perseid.lang.model_printer import WORDS, print_models
 from perseid.lang.parser import parse_models, parse_pattern
 from perseid.lang.printer import KEYWORDS, print_pattern
-from perseid.testing.model_strategies import model_files
-from perseid.testing.random_models import make_model_case
+from tests.generators.model_strategies import model_files
+from tests.generators.random_models import make_model_case
 from tests.lang.test_round_trip import spans_point_into, texts_are_plain
 
 LARGE = settings(
@@ -52,8 +52,7 @@ def test_the_canonical_layout() -> None:
 
 def test_other_ways_of_writing_come_out_in_one() -> None:
     text = "query q(a, b) find a: A <-e- b: B -f{2,2}-> a, not (a -e{1}-> b) top 2 by a.x descending"
-    (query,) = parse_models(text).queries
-    assert print_query(query) == (
+    assert print_models(parse_models(text)) == (
         "query q(a, b)\n"
         "find a: A, b -e-> a, b: B, b -f{2}-> a, not a -e-> b\n"
         "top 2 by a.x\n"

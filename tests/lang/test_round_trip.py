@@ -10,8 +10,8 @@ from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.parser import parse_element, parse_expression, parse_file, parse_pattern
 from perseid.lang.printer import print_element, print_expr, print_file, print_pattern
-from perseid.testing.expression_strategies import expressions
-from perseid.testing.pattern_strategies import constants, elements, pattern_files, patterns
+from tests.generators.expression_strategies import expressions
+from tests.generators.pattern_strategies import constants, elements, pattern_files, patterns
 
 pytestmark = pytest.mark.timeout(7200)
 LARGE = settings(

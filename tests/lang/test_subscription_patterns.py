@@ -9,8 +9,9 @@ import pytest
 import perseid as ps
 from perseid.lang.parser import parse_pattern
 from perseid.lang.printer import print_pattern
-from perseid.lang.subscription_patterns import pattern_of, subscription_of
+from perseid.lang.subscription_patterns import subscription_of
 from perseid.lang.xscl import parse_subscription
+from tests.lang.subscription_as_pattern import pattern_of
 from tests.semantics.join_documents import random_subscriptions
 
 STEPS = "Feed << //item->i[/author->x][/price->p] >> a -> Feed << //item->j[/author->y][/price->q] >> b"

@@ -30,7 +30,7 @@ from perseid.lang.tree_patterns import (
     return_names,
     walk,
 )
-from perseid.testing.tree_strategies import tree_patterns
+from tests.generators.tree_strategies import tree_patterns
 
 TABLE_6 = {
     "Q1.1": "//dblp/article[/author][//title][//url][//ee]//year",

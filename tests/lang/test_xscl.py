@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import perseid as ps
 from perseid.lang.subscriptions import Operand, Relation, comparisons, print_subscription
 from perseid.lang.xscl import MAX_LENGTH, parse_subscription
-from perseid.lang.xscl_shapes import place_of, shaped
+from perseid.lang.xscl_shapes import fill_marks, place_of, shaped
 
 BOOKS = (
     "S//book->x1[.//author->x2][.//title->x3] FOLLOWED BY{x2=x5 AND x3=x6, 1 day} "
@@ -136,6 +137,8 @@ def test_shapes(text: str, constants: tuple[object, ...], window: int | None) ->
         place = None if isinstance(other.right, Operand) else place_of(other.right)
         assert one.right == (other.right if place is None else found.constants[place])
         assert (one.left, one.op) == (other.left, other.op)
+    read, filled = parse_subscription(text), fill_marks(parse_subscription(found.shape), found.constants)
+    assert replace(filled, source=replace(filled.source, window=window)) == read
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import perseid as ps
-from perseid.local.rows import Events, read_events
+from perseid.engines.sequence.stream import Events, read_events
 from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.detection import detect
 
@@ -79,7 +79,7 @@ def test_order_and_duplicates_count() -> None:
 
 
 def test_a_count_that_would_not_be_exact_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perseid.engines.sequence.numbered.MATCH_CAP", 3)
+    monkeypatch.setattr("perseid.engines.sequence.bytecode.MATCH_CAP", 3)
     rows = [{"ts": i, "type": "B" if i else "A", "v": i} for i in range(9)]
     with pytest.raises(ps.LimitError, match="a condition looks at more than its own event"):
         ps.pattern("pattern p match A a ->> B b [v > a.v] within forever").count(rows)

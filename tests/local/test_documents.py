@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import perseid as ps
+from perseid.engines.trees import namespaces
 from perseid.errors import DocumentError, EventDataError, PerseidWarning, UnknownNameError
-from perseid.local import namespaces
 
 ATOM = "http://www.w3.org/2005/Atom"
 FEED = f'<feed xmlns="{ATOM}"><entry><title>one</title></entry></feed>'

@@ -18,21 +18,21 @@ import pytest
 
 import perseid as ps
 from perseid.compile.compiler import compile_set
-from perseid.engines.sequence import numbered as sequence_plan
+from perseid.engines.sequence import bytecode as sequence_plan
+from perseid.engines.sequence import local as local_engine
+from perseid.engines.sequence import local_rows as local_inputs
 from perseid.engines.sequence import run as sequence_run
+from perseid.engines.sequence.local import match_here
+from perseid.engines.sequence.results import Matches
+from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import EventDataError, TypeMismatchError
 from perseid.lang.parser import parse_pattern
-from perseid.local import engine as local_engine
-from perseid.local import inputs as local_inputs
-from perseid.local.engine import match_here
-from perseid.local.matches import Matches
-from perseid.local.rows import Events, read_events
 from perseid.reference.oracle import oracle_matcher
 from perseid.runtime.jit import COMPILED
 from perseid.semantics.detection import detect
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_patterns import SeededChooser, make_pattern
 from tests.contract.rich import SCHEMA, make_rich_pair, make_rows
+from tests.generators.random_patterns import SeededChooser, make_pattern
 
 UTC = dt.UTC
 SECOND = 1_000_000
@@ -67,7 +67,7 @@ def same_as_oracle(text: str, stream: Any, *, horizon: int | None = None, relati
     patterns = ps.patterns(text)
     matches = patterns.match(declared, horizon=moment, relations=relations)
     expected = detect(
-        patterns._cores(),
+        patterns.sources.resolve(),
         read_events(declared),
         oracle_matcher(),
         horizon=horizon,
@@ -159,7 +159,7 @@ def _with_dictionary(table: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_the_same_matches_from_whatever_holds_the_rows(holder: str, data: Rows, tmp_path: Path) -> None:
-    expected = detect(ps.patterns(LOGIN)._cores(), read_events(Events(data)), oracle_matcher())
+    expected = detect(ps.patterns(LOGIN).sources.resolve(), read_events(Events(data)), oracle_matcher())
     assert len(expected.matches) > 10
     matches = ps.pattern(LOGIN).match(HOLDERS[holder](data, tmp_path))
     assert sorted(m.match_id for m in matches) == sorted(m.match_id for m in expected.matches)
@@ -198,7 +198,7 @@ def test_two_ways_of_partitioning_larger_than_memory(tmp_path: Path) -> None:
         "pattern q match B b -> C c within 9 seconds partition by k"
     )
     rows = some_rows(300)
-    plan = compile_set(ps.patterns(text)._cores())
+    plan = compile_set(ps.patterns(text).sources.resolve())
     stream = ps.events(str(_file(rows, tmp_path)))
     whole = same_as_oracle(text, rows)
     pieces = match_here(plan, stream, {}, horizon=None, reported=["p", "q"], columns=(), memory_limit=1)
@@ -442,7 +442,8 @@ def test_several_inputs() -> None:
             id=id,
         )
         expected = {
-            m.match_id: _values(m.values) for m in detect(told._cores(), read_events(stream), oracle_matcher()).matches
+            m.match_id: _values(m.values)
+            for m in detect(told.sources.resolve(), read_events(stream), oracle_matcher()).matches
         }
         fed = {m.match_id: _values(m.values) for m in told.match(stream)}
         assert fed == expected

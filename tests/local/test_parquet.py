@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import tempfile
+from collections.abc import Collection
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from perseid.errors import EventDataError
-from perseid.local import parquet
-from perseid.local.parquet import partitioned, read_parquet
 from perseid.runtime import event_order, key_encoding
 from perseid.semantics import values as v
+from perseid.tables import parquet
+from perseid.tables.parquet import Paths, partitioned
+
+
+def read_parquet(paths: Paths, needed: Collection[str] | None = None) -> pa.Table:
+    (table,) = partitioned(paths, (), needed, 1 << 30)
+    return table
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 import perseid as ps
 from perseid.engines.joins.construction import constructed, element_of
 from perseid.lang.printer import print_pattern
-from perseid.lang.subscription_patterns import pattern_of
 from perseid.lang.subscriptions import Construction, Subscription, print_subscription
 from perseid.lang.xscl import parse_subscription
-from perseid.semantics.joins import results
+from perseid.reference.subscriptions import results
 from tests.blocks import blocks
+from tests.lang.subscription_as_pattern import pattern_of
 from tests.semantics.join_documents import random_documents, random_subscriptions, xml
 
 ITEM = "<item><by>{}</by><t>{}</t></item>"
@@ -93,7 +93,7 @@ def test_namespaces() -> None:
 def test_construction_has_plain_arguments() -> None:
     text = "SELECT <m>{t}{u}</m> FROM " + SAME.format("", "1 hour")
     left, right = ITEM.format("ann", "x").encode(), ITEM.format("ann", "y")
-    assert constructed(text, left, right, [2 << 14], [2 << 14], {}) == "<m><t>x</t><t>y</t></m>"
+    assert constructed(parse_subscription(text), left, right, [2 << 14], [2 << 14], {}) == "<m><t>x</t><t>y</t></m>"
     with pytest.raises(ps.DocumentError, match="line 1, column 4"):
         element_of("<a>")
     with pytest.raises(ps.DocumentError, match="declarations of its own"):

@@ -16,11 +16,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from perseid.engines.sequence.schema import MOMENT
+from perseid.engines.sequence import stream as event_reader
 from perseid.errors import EventDataError
-from perseid.local import rows as row_reader
-from perseid.local.tables import Table, read_table, require, time_column, type_codes
+from perseid.runtime.arrays import MOMENT
 from perseid.semantics import values as v
+from perseid.tables import rows as row_reader
+from perseid.tables.columns import Table, read_table, require, time_column, type_codes
 
 UTC = dt.UTC
 PLUS_TWO = dt.timezone(dt.timedelta(hours=2))
@@ -262,7 +263,7 @@ def same_time(data: Any, name: str = "ts") -> None:
     want: Any = []
     for number, row in enumerate(rows, 1):
         try:
-            moment = row_reader._column(row_reader.Events(data), row, name, "time", number)
+            moment = event_reader._column(event_reader.Events(data), row, name, "time", number)
             want.append(row_reader.read_time(moment, number, name))
         except EventDataError as error:
             want = str(error)

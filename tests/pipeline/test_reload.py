@@ -24,7 +24,7 @@ from bench.servers.broker import Broker
 from perseid.jobs.assembly import assemble
 from perseid.jobs.reading import read_job
 from perseid.jobs.rules import read_patterns, versions_of
-from perseid.jobs.runner import Runner
+from perseid.jobs.runner import JobRunner
 
 LONG = "PERSEID_CHANGES" in os.environ
 """In the long set, where nothing else runs, pauses are judged too."""
@@ -104,7 +104,7 @@ class Heard:
 class Rules:
     """A folder of rules that is changed at random; what holds at each moment, and all versions there ever were."""
 
-    def __init__(self, folder: Path, runner: Runner) -> None:
+    def __init__(self, folder: Path, runner: JobRunner) -> None:
         self._folder, self._runner = folder, runner
         self._random = random.Random(SEED)
         self._holds: dict[str, str] = {}
@@ -134,9 +134,9 @@ class Rules:
         staged.rename(self._folder / f"{name}.perseid")
 
     def _taken(self, act: Callable[[], object]) -> None:
-        before = self._runner.seen.changes
+        before = self._runner.status.changes
         act()
-        until(lambda: self._runner.seen.changes > before)
+        until(lambda: self._runner.status.changes > before)
 
     def _add(self, name: str) -> None:
         self._bound += 1
@@ -144,7 +144,7 @@ class Rules:
         self._holds[name] = text
         self.versions.setdefault(name, set()).update(versions_of(read_patterns({name: text})).values())
         self._taken(lambda: self._write(name, text))
-        assert not any(name in told for told in self._runner.seen.refused)
+        assert not any(name in told for told in self._runner.status.rejected)
 
     _change = _add
 
@@ -155,17 +155,17 @@ class Rules:
 
     def _break(self, name: str) -> None:
         self._broken.add(name)
-        before = self._runner.seen.changes
+        before = self._runner.status.changes
         self._write(name, _rule(name, 1).replace("a.n as a", "a.missing as a"))
-        until(lambda: any(name in told for told in self._runner.seen.refused))
-        (refusal,) = (str(one) for told, one in self._runner.seen.refused.items() if name in told)
+        until(lambda: any(name in told for told in self._runner.status.rejected))
+        (refusal,) = (str(one) for told, one in self._runner.status.rejected.items() if name in told)
         assert "missing" in refusal
-        assert self._runner.seen.changes == before
+        assert self._runner.status.changes == before
 
     def _mend(self, name: str) -> None:
         self._broken.discard(name)
         self._write(name, self._holds[name])
-        until(lambda: not any(name in told for told in self._runner.seen.refused))
+        until(lambda: not any(name in told for told in self._runner.status.rejected))
 
 
 def until(ready: Callable[[], bool]) -> None:
@@ -203,11 +203,11 @@ def test_rules_change_under_load_and_no_match_is_lost_or_told_twice(
     heard = Heard(broker, answers)
     with Busy(broker, events) as busy:
         until(lambda: len(busy.rows) > 1)
-        runner = Runner(assemble(read_job(tmp_path / "job.yaml"), spark))
+        runner = JobRunner(assemble(read_job(tmp_path / "job.yaml"), spark))
         thread = threading.Thread(target=lambda: _run(runner, failed))
         thread.start()
         try:
-            until(lambda: runner.seen.batches > 0 or bool(failed))
+            until(lambda: runner.status.batches > 0 or bool(failed))
             folder = Rules(rules, runner)
             for _ in range(CHANGES):
                 folder.change()
@@ -226,7 +226,7 @@ def test_rules_change_under_load_and_no_match_is_lost_or_told_twice(
         thread.join(WAIT)
         heard.close()
     assert not failed
-    assert runner.seen.retries == 0
+    assert runner.status.retries == 0
     for name, text in STEADY.items():
         assert heard.counted(name) == right[name]
         (version,) = versions_of(read_patterns({name: text})).values()
@@ -235,12 +235,14 @@ def test_rules_change_under_load_and_no_match_is_lost_or_told_twice(
         told = heard.counted(name)
         assert all(row["version"] in versions for row in heard.messages if row["pattern"] == name)
         assert max(told.values(), default=1) == 1
-    pause = statistics.median(runner.seen.pauses)
-    print(f"{dict(folder.done)}, {len(busy.rows)} events; median pause {pause:.2f} s of {len(runner.seen.pauses)}")
+    pause = statistics.median(runner.status.reload_pauses_s)
+    print(
+        f"{dict(folder.done)}, {len(busy.rows)} events; median pause {pause:.2f} s of {len(runner.status.reload_pauses_s)}"
+    )
     assert pause <= PAUSE or not LONG
 
 
-def _run(runner: Runner, failed: list[BaseException]) -> None:
+def _run(runner: JobRunner, failed: list[BaseException]) -> None:
     try:
         runner.run()
     except BaseException as error:

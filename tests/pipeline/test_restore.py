@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import perseid as ps
 from bench.servers.postgres import Postgres as Server
-from perseid.jobs.runner import JobError
+from perseid.jobs.job_plan import JobError
 from perseid.sinks.delta import Delta
 from perseid.sinks.postgres import Postgres
 from tests.jobs.restoring import Named, Restoring

@@ -30,6 +30,6 @@ CASES = (
     Case(f'{_NEXT}.draw("png", stream=believed(), key="ann")', "Beliefs are not drawn as 'png'", "`text` or `svg`"),
     Case(f'{_NEXT}.draw(stream=believed().beside(believed(event="Door")), key="ann")', "A drawing is of one uncertain stream", "draw each by itself"),
     Case('ps.learn(readings([{"ts": START, "who": "ann", "r": "A", "t": "a"}, {"ts": START, "who": "ann", "r": "B", "t": "a"}]), truth="t")', "several readings", "a shorter step"),
-    Case('pattern("pattern p match At a -> At b within 5 seconds partition by who selection successor pattern q match At a -> At b within 5 seconds selection successor").detect(believed_df)', "put events together in 2 ways", "a query for each", spark=True),
+    Case('pattern("pattern p match At a -> At b within 5 seconds partition by who selection successor pattern q match At a -> At b within 5 seconds selection successor").detect(believed_df)', "partition events differently", "separately", spark=True),
     Case(f"{_NEXT}.detect(readings(df), rejected=True)", "rejected=True is for streams of", "`ps.progress(query)`", spark=True),
 )  # fmt: skip

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from perseid.compile.compiler import compile_set
-from perseid.compile.plan_matcher import plan_matcher
+from perseid.engines.sequence.bytecode import compile_pattern
 from perseid.engines.sequence.matcher import batch_of
-from perseid.engines.sequence.numbered import number
 from perseid.engines.sequence.run import find
 from perseid.errors import PerseidError
 from perseid.lang.parser import parse_pattern
 from perseid.reference.oracle import oracle_matcher
+from perseid.reference.plan_matcher import plan_matcher
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import Matcher
 from perseid.semantics.events import Event as ProductEvent
@@ -74,7 +74,9 @@ def by_kernel(core: CorePattern, streams: list[list[ProductEvent]]) -> list[list
     plan = compile_set([core])
     batch = batch_of([event for events in streams for event in events], {})
     offsets = np.cumsum([0, *map(len, streams)]).astype(np.int64)
-    raw, _ = find(number(plan, plan.patterns[0], batch.types(), False), batch, offsets, horizon=None, compiled=True)
+    raw, _ = find(
+        compile_pattern(plan, plan.patterns[0], batch.types(), False), batch, offsets, horizon=None, compiled=True
+    )
     found: list[list[Taken]] = [[] for _ in streams]
     for i in range(len(raw)):
         taken = raw.taken(i)

@@ -19,8 +19,8 @@ from perseid.runtime.event_batch import EventBatch, take_events
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_beliefs import rows_of
 from tests.engines.test_uncertain_stream import NOTHING, chain, planned
+from tests.generators.random_beliefs import rows_of
 from tests.security.adversarial_patterns import PatternWriter
 from tests.security.adversarial_states import mutate_state
 from tests.security.progress import Adversarial, Calls

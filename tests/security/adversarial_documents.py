@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -14,14 +14,16 @@ import pyarrow as pa
 from perseid.engines.joins.engine import JOINS
 from perseid.engines.joins.plan import JoinsPlan
 from perseid.engines.joins.shard import _SHARDS
-from perseid.engines.trees.engine import BODY, STREAM, TREES, Trees, TreesPlan
+from perseid.engines.trees.engine import TREES, TreesPlan
+from perseid.reference.subscriptions import Document
 from perseid.runtime.contract import StepResult
+from perseid.runtime.document_columns import BODY, STREAM
 from perseid.runtime.watermark import ARRIVAL, Watermark
 from perseid.semantics import values as v
-from perseid.semantics.joins import Document
 from tests.contract.subscriptions import Question, ask, plan_of, rows_of
 from tests.contract.test_subscription_states import QUESTION, TEXTS_ASKED
 from tests.engines.test_scan import mutate
+from tests.engines.tree_texts import compile_texts
 from tests.security.adversarial_states import mutate_state
 from tests.security.progress import RESULT, Adversarial, Calls, run_calls
 from tests.security.test_mutated_documents import made
@@ -43,15 +45,21 @@ def make_tree_input(seed: int) -> Adversarial:
     format_ = "json" if chance.random() < 0.3 else "xml"
     write = _json_body if format_ == "json" else _xml_body
     bodies = [write(chance) for _ in range(chance.choice((1, 1, 3)))]
-    trees = Trees((pattern,), trusted=chance.random() < 0.3, format=format_)
+    trusted = chance.random() < 0.3
     variables = tuple(dict.fromkeys(re.findall(r"->(\w+)", pattern)))
-    plan = TreesPlan(trees, ("found",), ("S",), variables, whole=chance.choice((None, "whole")))
-    return Adversarial("document", lambda: f"{pattern}\n{[body[:2_000] for body in bodies]}", _prepare(plan, bodies))
+    whole = chance.choice((None, "whole"))
+
+    def make_plan() -> TreesPlan:
+        return TreesPlan(compile_texts([pattern], (), trusted, format_), ("found",), ("S",), variables, whole=whole)
+
+    return Adversarial(
+        "document", lambda: f"{pattern}\n{[body[:2_000] for body in bodies]}", _prepare(make_plan, bodies)
+    )
 
 
-def _prepare(plan: TreesPlan, bodies: Sequence[bytes]) -> Calls:
+def _prepare(make_plan: Callable[[], TreesPlan], bodies: Sequence[bytes]) -> Calls:
     assert TREES.prepare is not None
-    prepared = yield lambda: list(TREES.prepare(plan, {BODY: pa.array(bodies, pa.binary())}))  # type: ignore[misc]
+    prepared = yield lambda: list(TREES.prepare(make_plan(), {BODY: pa.array(bodies, pa.binary())}))  # type: ignore[misc]
     return BAD_DOCUMENT if any(one.bad for one in prepared) else RESULT
 
 
@@ -218,5 +226,5 @@ def _changed_join_state(chance: random.Random) -> Adversarial:
 
 def warm_up_documents() -> None:
     """Load the kernels of both engines, which is no part of the time of an input."""
-    run_calls(_prepare(TreesPlan(Trees((PATTERN,)), ("found",), ("S",), ("a", "b")), [b"<a><b/></a>"]))
+    run_calls(_prepare(lambda: TreesPlan(compile_texts([PATTERN]), ("found",), ("S",), ("a", "b")), [b"<a><b/></a>"]))
     base_join_states()

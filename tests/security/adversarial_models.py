@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import perseid as ps
 from perseid.engines.models import shard
-from perseid.engines.models.deeds import text_of
+from perseid.engines.models.action_log import text_of
 from perseid.engines.models.engine import MODELS, RULES
 from perseid.engines.models.plan import ROLES, ModelsPlan
 from perseid.errors import PatternError, PerseidError, UnsupportedError
@@ -21,11 +21,12 @@ from perseid.runtime.contract import Engine, StepResult
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
-from perseid.testing.random_models import make_model_case
-from perseid.testing.random_patterns import SeededChooser
-from perseid.testing.random_rules import make_rules
 from tests.engines import test_models_stream as model_streams
 from tests.engines import test_rules_stream as rule_streams
+from tests.engines.watermarks import step_up_to
+from tests.generators.random_models import make_model_case
+from tests.generators.random_patterns import SeededChooser
+from tests.generators.random_rules import make_rules
 from tests.security.adversarial_patterns import CONTEXTS, SMALL_BUDGET, PatternWriter
 from tests.security.adversarial_states import mutate_state
 from tests.security.progress import Adversarial, Calls
@@ -268,9 +269,11 @@ def base_states(name: str) -> list[tuple[Any, list[Row], bytes]]:
     for plan, rows in _base_plans(engine):
         for now in (3 * SECOND, None):
             shard._KEPT.clear()
-            state = engine.run_step(
-                plan, rows_of(rows[:-4], rule_streams.TYPES), None, Watermark(None, now, False)
-            ).state
+            before = rows_of(rows[:-4], rule_streams.TYPES)
+            if now is None:
+                state = engine.run_step(plan, before, None, Watermark()).state
+            else:
+                state = step_up_to(engine.run_step, plan, before, None, now).state
             assert state is not None
             found.append((plan, rows[-4:], state))
     return found

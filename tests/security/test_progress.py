@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from perseid.engines.joins import register
-from perseid.engines.models import watching
+from perseid.engines.joins import subscription_groups
+from perseid.engines.models import pattern_trigger
 from perseid.engines.sequence import run as sequence_run
 from perseid.runtime import precompile, registry
 from perseid.runtime.registry import engines
@@ -54,9 +54,11 @@ def test_every_engine_has_adversarial_inputs() -> None:
 @pytest.fixture(autouse=True)
 def _smaller_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_run, "STEPS_PER_EVENT", STEPS_PER_EVENT)
-    monkeypatch.setattr(watching, "STEPS_PER_EVENT", STEPS_PER_EVENT)
+    monkeypatch.setattr(pattern_trigger, "STEPS_PER_EVENT", STEPS_PER_EVENT)
     monkeypatch.setattr(sequence_run, "ATTEMPT_STEPS_PER_EVENT", ATTEMPT_STEPS_PER_EVENT)
-    monkeypatch.setattr(register, "_rows", _READ)  # subscriptions repeat; each text is parsed once
+    monkeypatch.setattr(
+        subscription_groups, "parse_normal_form", _READ
+    )  # subscriptions repeat; each text is parsed once
 
 
 def warm_up(name: str) -> None:
@@ -93,7 +95,18 @@ def test_adversarial_inputs_end_within_their_bounds(name: str, tmp_path: Path) -
     assert min(results.total(), errors.total()) >= 5, (results, errors)
 
 
-@pytest.mark.parametrize(("name", "seed"), [("models", 2_003_021)])
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("models", 2_001_699),
+        ("models", 2_003_021),
+        ("models", 2_003_173),
+        ("models", 2_003_621),
+        ("rules", 2_006_213),
+        ("uncertain", 2_004_097),
+        ("uncertain", 2_006_338),
+    ],
+)
 def test_input_that_failed_in_a_deep_run_ends_in_a_result_or_a_typed_error(
     name: str, seed: int, tmp_path: Path
 ) -> None:

@@ -17,12 +17,13 @@ import pytest
 import perseid as ps
 from perseid.engines.trees import match_layout as y
 from perseid.engines.trees import matcher as matching
-from perseid.engines.trees.engine import Trees, TreesPlan, prepare
+from perseid.engines.trees.engine import TreesPlan, prepare
 from perseid.engines.trees.limits import MOST_BYTES, MOST_TIMES
 from perseid.engines.trees.matcher import LARGEST_ROWS
 from perseid.engines.trees.progress import ProgressGuard
-from perseid.engines.trees.reader import Findings, Reader
+from perseid.engines.trees.reader import Findings
 from perseid.errors import DocumentError, LimitError, StalledMatcherError
+from tests.engines.tree_texts import compile_texts, reader_of
 
 SECONDS = 20.0
 """Time that one call may take, on a slow machine that does something else as well."""
@@ -49,7 +50,7 @@ def time_limit(seconds: float = SECONDS) -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def _kernels_are_compiled() -> None:
     """Compile time is not part of the time of a document."""
-    Reader([PATTERN]).read(pa.array(["<a/>"]))
+    reader_of([PATTERN]).read(pa.array(["<a/>"]))
 
 
 def nested(n: int) -> str:
@@ -129,7 +130,7 @@ def test_output_at_the_limit_is_complete_and_beyond_it_the_document_is_bad() -> 
 @pytest.mark.parametrize("pattern", [PATTERN, "/r->r[//a->a[//b->b]]", "//a->a[//a->c[//a->d[//b->b]]]"])
 def test_a_document_beyond_the_limit_is_rejected_alone_and_in_bounded_memory(pattern: str) -> None:
     bad, good = f"<r>{nested(2000)}</r>", f"<r>{nested(4)}</r>"
-    reader = Reader([pattern])
+    reader = reader_of([pattern])
     expected = len(reader.read(pa.array([good])).rows)
     tracemalloc.start()
     try:
@@ -156,7 +157,7 @@ def test_a_document_beyond_the_limit_is_rejected_from_json_without_a_place() -> 
 
 def test_a_document_beyond_the_limit_is_a_bad_row_before_the_shuffle() -> None:
     """The path that queries on Spark run: the document is counted and listed, the query goes on."""
-    plan = TreesPlan(Trees((PATTERN,)), ("found",), ("S",), ("a", "b"))
+    plan = TreesPlan(compile_texts([PATTERN]), ("found",), ("S",), ("a", "b"))
     prepared = list(prepare(plan, {"body": pa.array([nested(2), nested(1500), nested(3)])}))
     assert [(one.row, one.reason[: len(TOO_MUCH)]) for each in prepared for one in each.bad] == [(1, TOO_MUCH)]
     assert [row for each in prepared for row in each.rows.tolist()] == [0, 0, 2, 2, 2]
@@ -171,7 +172,7 @@ def test_match_of_a_pattern_raises_the_limit_with_its_row() -> None:
 
 def test_capacity_that_a_large_document_needed_is_released() -> None:
     """Otherwise a later document could have more output than the limit."""
-    reader = Reader(["/r->r[//a->a[//b->b]]"])
+    reader = reader_of(["/r->r[//a->a[//b->b]]"])
     large, small = f"<r>{nested(900)}</r>", f"<r>{nested(2)}</r>"
     assert not reader.read(pa.array([large])).refused
     assert len(reader.matcher.rows) <= LARGEST_ROWS * y.ROW_WIDTH
@@ -181,7 +182,7 @@ def test_capacity_that_a_large_document_needed_is_released() -> None:
 def test_time_for_many_results_that_are_decided_together_grows_with_their_number() -> None:
     def seconds(count: int) -> float:
         data = b"<r>" + b"<q/>" * count + b"<last/></r>"
-        reader = Reader(["/r[/last]//q->q"])
+        reader = reader_of(["/r[/last]//q->q"])
         begun = time.process_time()
         assert sum(len(told.rows) for told in reader.matcher.read(lambda: [data]) if told is not None) == count
         return time.process_time() - begun
@@ -200,7 +201,7 @@ def test_a_position_that_repeats_is_a_stall() -> None:
 def test_a_kernel_that_never_finishes_ends_in_an_error(
     monkeypatch: pytest.MonkeyPatch, kernel: str, answer: int
 ) -> None:
-    reader = Reader(["//a->x"])
+    reader = reader_of(["//a->x"])
     monkeypatch.setattr(matching, kernel, lambda *_: answer)
     with time_limit(), pytest.raises(StalledMatcherError, match="no progress"):
         list(reader.matcher.read(lambda: [b"<a><b/></a>"]))
@@ -210,7 +211,7 @@ def test_a_kernel_that_never_finishes_ends_in_an_error(
 def test_a_fast_path_that_never_finishes_leaves_its_documents_to_the_other(
     monkeypatch: pytest.MonkeyPatch, answer: int
 ) -> None:
-    reader = Reader(["//a->x"])
+    reader = reader_of(["//a->x"])
 
     def unfinished(space: y.Space, *_: object) -> int:
         return answer if space.head[y.X_DOCUMENT] < space.head[y.X_DOCUMENTS] else y.READ
@@ -223,7 +224,7 @@ def test_a_fast_path_that_never_finishes_leaves_its_documents_to_the_other(
 
 
 def test_a_stalled_document_is_a_bad_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = Reader(["//a->x"])
+    reader = reader_of(["//a->x"])
     monkeypatch.setattr(matching, "end_document", lambda *_: y.ROOM)
     with time_limit():
         found = reader.read(pa.array(["<a/>", "<!-- - -->\n<!DOCTYPE a><a/>", "<a/>"]))
@@ -287,7 +288,7 @@ def check_adversarial(seeds: range) -> tuple[int, int]:
         chance = random.Random(seed)
         pattern = random_steps(chance, chance.choice([1, 2, 3]))
         try:
-            reader = Reader([pattern])
+            reader = reader_of([pattern])
         except (LimitError, ps.UnsupportedError):
             continue
         bodies = [random_shape(chance) for _ in range(3)]

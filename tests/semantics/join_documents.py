@@ -8,8 +8,8 @@ from xml.sax.saxutils import escape, quoteattr
 from perseid.errors import PerseidError
 from perseid.lang.subscriptions import Subscription
 from perseid.lang.xscl import parse_subscription
+from perseid.reference.subscriptions import Document
 from perseid.semantics.documents import Element
-from perseid.semantics.joins import Document
 from perseid.semantics.subscriptions import normal_forms
 
 TAGS = "ab"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from perseid.compile.compiler import compile_set
-from perseid.compile.plan_matcher import plan_matcher
 from perseid.lang.parser import parse_file
 from perseid.reference.oracle import oracle_matcher
+from perseid.reference.plan_matcher import plan_matcher
 from perseid.semantics.binding import bind
 from perseid.semantics.resolve import resolve
 from perseid.testing.cases import PatternCase, parse_cases, picture, read_cases, run_case

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 import perseid as ps
+from perseid.engines.joins.selection import built
 from perseid.lang.xscl import parse_subscription
-from perseid.semantics.construction import built
+from perseid.reference.subscriptions import Document, notifications, results
 from perseid.semantics.documents import Element
-from perseid.semantics.joins import Document, notifications, results
 from tests.semantics.join_documents import RandomSubscription, element, random_documents
 from tests.semantics.tree_documents import Document as Parsed
 

@@ -22,11 +22,27 @@ from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.evaluate import cast, evaluate, like, truth
 from perseid.semantics.functions import FUNCTIONS
-from perseid.semantics.typing import NoSchema, check_condition, infer, member_type
-from perseid.testing.expression_strategies import expressions
+from perseid.semantics.typing import check_condition, infer, member_type
+from tests.generators.expression_strategies import expressions
 
 NAN, INF = math.nan, math.inf
 MAX = 2**63 - 1
+
+
+class NoSchema:
+    """The environment in which nothing is known."""
+
+    def ref(self, ref: Ref) -> t.Type:
+        return t.Unknown()
+
+    def param(self, param: Param) -> t.Type:
+        return t.Unknown()
+
+    def relation(self, expr: InRelation) -> tuple[t.Type, ...] | None:
+        return None
+
+    def is_step(self, name: str) -> bool:
+        return True
 
 
 @dataclass

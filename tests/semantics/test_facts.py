@@ -13,7 +13,7 @@ from perseid.semantics.detection import Detection, detect
 from perseid.semantics.events import Event
 from perseid.semantics.facts import Facts, facts_of
 from perseid.semantics.resolve import resolve
-from perseid.testing.random_patterns import core_patterns, event_streams
+from tests.generators.random_patterns import core_patterns, event_streams
 
 
 def facts(text: str) -> Facts:

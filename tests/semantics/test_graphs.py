@@ -15,7 +15,7 @@ from perseid.errors import PatternError, PerseidError
 from perseid.lang.parser import parse_models
 from perseid.semantics.graphs import NAN, Change, Done, Graph, canonical, same
 from perseid.semantics.metamodels import kinds_of
-from perseid.semantics.model_oracle import applied, touched
+from perseid.semantics.model_changes import applied, touched
 
 TEXT = """
 model site

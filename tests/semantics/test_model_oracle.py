@@ -8,10 +8,10 @@ import pytest
 
 from perseid.engines.models.live import LiveModel
 from perseid.lang.parser import parse_models
+from perseid.reference.models import Recomputed
 from perseid.semantics.graphs import NAN, Change
 from perseid.semantics.metamodels import kinds_of
-from perseid.semantics.model_oracle import Match, Recomputed
-from perseid.semantics.model_queries import check_queries
+from perseid.semantics.model_queries import Match, check_queries
 
 SECOND = 1_000_000
 SITE = """

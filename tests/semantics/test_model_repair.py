@@ -9,9 +9,10 @@ import pytest
 
 import perseid as ps
 from perseid.engines.models.repair import STRATEGIES, search
+from perseid.reference.model_repairs import climbed_by_hand, fixes_by_hand
 from perseid.semantics.graphs import Change, Graph
-from perseid.semantics.model_oracle import applied
-from perseid.semantics.model_repair import Aims, climbed_by_hand, facts, fixes_by_hand
+from perseid.semantics.model_changes import applied
+from perseid.semantics.model_repair import Aims, facts
 
 TEXT = """
 model cps

@@ -12,11 +12,12 @@ import pytest
 import perseid as ps
 from perseid.engines.models.events import EventRows
 from perseid.engines.models.live import LiveModel
-from perseid.engines.models.watching import PatternWatch, planned
-from perseid.local.models import event_stream
-from perseid.semantics.model_oracle import Recomputed
+from perseid.engines.models.pattern_trigger import PatternTrigger, plan_triggers
+from perseid.engines.models.stream import event_stream
+from perseid.reference.models import Recomputed
 from perseid.semantics.model_rules import Reacting, Round
 from perseid.semantics.model_steps import grouped
+from tests.engines.interpreted_automaton import interpreted
 
 TEXT = """
 model cps
@@ -88,17 +89,19 @@ def outcome(one: Round) -> tuple[Any, ...]:
 def test_live_as_computed_anew(seed: int) -> None:
     cps = ps.metamodel(TEXT)
     stream = ps.model(random_rows(random.Random(seed)), cps)
-    plans = planned(cps.rules, ())
-    both = [
-        Reacting(cps.rules, model, PatternWatch(cps.queries, plans, {}))
-        for model in (LiveModel(cps.queries), Recomputed(cps.queries))
-    ]
+    plans = plan_triggers(cps.rules, ())
+    engine = Reacting(cps.rules, LiveModel(cps.queries), PatternTrigger(cps.queries, plans, {}))
+    oracle = Reacting(cps.rules, Recomputed(cps.queries), PatternTrigger(cps.queries, plans, {}))
+
+    def moments(one: Reacting, time: int) -> list[tuple[int, list[tuple[Any, ...]]]]:
+        return [(moment, [outcome(each) for each in rounds]) for moment, rounds in one.until(time)]
+
     for _, time, changes in stream.transactions():
-        for moments in zip(*(one.until(time) for one in both), strict=True):
-            assert moments[0][0] == moments[1][0]
-            assert [outcome(r) for r in moments[0][1]] == [outcome(r) for r in moments[1][1]]
-        left, right = (one.transact(time, changes) for one in both)
-        assert [outcome(r) for r in left] == [outcome(r) for r in right]
+        found, left = moments(engine, time), engine.transact(time, changes)
+        with interpreted():
+            expected, right = moments(oracle, time), oracle.transact(time, changes)
+        assert found == expected
+        assert [outcome(each) for each in left] == [outcome(each) for each in right]
 
 
 def test_patterns_find_what_a_whole_run_finds() -> None:

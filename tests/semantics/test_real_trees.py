@@ -9,7 +9,8 @@ from functools import cache
 import pytest
 
 from perseid.lang.tree_parser import parse_tree
-from perseid.semantics.trees import Results, Run, find_trees
+from perseid.reference.trees import find_trees
+from perseid.semantics.trees import Results, Run
 from tests.lang.test_tree_patterns import TABLE_6
 from tests.semantics.real_trees import dblp_document, icepahc_document, xmark_document
 from tests.semantics.tree_documents import Document

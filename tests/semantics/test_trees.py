@@ -11,8 +11,8 @@ import pytest
 import perseid as ps
 from perseid.lang import tree_patterns as tp
 from perseid.lang.tree_parser import parse_tree
+from perseid.reference.trees import find_trees
 from perseid.semantics.documents import Element
-from perseid.semantics.trees import find_trees
 from tests.semantics.tree_documents import (
     NAMESPACES,
     Document,

@@ -106,6 +106,6 @@ def test_the_one_character_that_postgres_does_not_store_is_replaced_and_no_other
 
 def test_an_address_is_told_without_what_is_secret() -> None:
     sink = Postgres.model_validate({"host": "db", "user": "ann", "password": {"env": "NOWHERE"}, "table": "ops.alarms"})
-    assert sink.told() == "postgres db:5432/ ops.alarms"
+    assert sink.describe() == "postgres db:5432/ ops.alarms"
     with pytest.raises(PerseidError, match="no variable 'NOWHERE'"):
         sink.prepare(None, None, "j")

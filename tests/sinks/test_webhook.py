@@ -278,7 +278,7 @@ def test_no_secret_is_told(spark: SparkSession, receiver: Receiver, monkeypatch:
     with pytest.raises(SinkError) as caught:
         sink.write(batch(matches(spark, "a")))
     assert receiver.got[0][1]["Authorization"] == "Bearer pa55"
-    for text in (str(caught.value), repr(sink), sink.told(), repr(caught.value)):
+    for text in (str(caught.value), repr(sink), sink.describe(), repr(caught.value)):
         assert not any(secret in text for secret in ("pa55", "T0K3N42", "s3cret"))
     receiver.server_close()
     with pytest.raises(SinkError, match="a secret address: Batch 7") as caught:

@@ -57,5 +57,5 @@ def test_what_is_finished_has_no_latest() -> None:
 def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_PASSWORD", "hunter2")
     made = KafkaSource(**WORDS, options={"kafka.ssl.key.password": {"env": "THE_PASSWORD"}})
-    assert "hunter2" not in repr(made) + made.told() + made.model_dump_json()
-    assert made.told() == "Kafka, t at broker:9092"
+    assert "hunter2" not in repr(made) + made.describe() + made.model_dump_json()
+    assert made.describe() == "Kafka, t at broker:9092"

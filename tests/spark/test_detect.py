@@ -24,7 +24,8 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 import perseid as ps
-from perseid.api import PatternSet
+from perseid.api.patterns import PatternSet
+from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import (
     BindingError,
     EventDataError,
@@ -34,14 +35,13 @@ from perseid.errors import (
     UnsupportedError,
     VersionMismatchError,
 )
-from perseid.local.rows import Events, read_events
 from perseid.reference.oracle import oracle_matcher
 from perseid.semantics.binding import bind
 from perseid.semantics.detection import detect
 from perseid.semantics.hashing import hash_values, identity_of
 from perseid.semantics.resolve import resolve
-from perseid.spark.batch import project
 from perseid.spark.evidence import explode_evidence
+from tests.spark.queries import project_events
 from tests.spark.settings import settings
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -460,12 +460,12 @@ def test_times_of_every_kind(spark: SparkSession) -> None:
             read = moment.replace(microsecond=0) if isinstance(value, int) else moment
             wanted.append((name, datetime(*moment.timetuple()[:3], tzinfo=UTC) if name == "day" else read))
     times = {name: name + "_at" for name in frames}
-    patterns = ps.patterns("pattern p match any a return type(a) as kind_of, time(a) as at")
+    patterns = ps.patterns("pattern p match any a return type(a) as api_of, time(a) as at")
     for ansi, zone in (("true", "America/New_York"), ("false", "Asia/Kolkata")):
         with settings(spark, spark__sql__ansi__enabled=ansi, spark__sql__session__timeZone=zone):
             observation = Observation()
             found = patterns.detect(ps.events(frames, time=times), observation=observation).toArrow().to_pylist()
-        assert sorted((row["kind_of"], plain(row["start"])) for row in found) == sorted(wanted)
+        assert sorted((row["api_of"], plain(row["start"])) for row in found) == sorted(wanted)
         assert all(plain(row["at"]) == plain(row["start"]) == plain(row["end"]) for row in found)
         assert (observation.get["bad"], observation.get["events"]) == (bad, bad + len(wanted))
     assert len(patterns.detect(ps.events({"text": frames["text"]}, time="text_at")).collect()) == len(moments)
@@ -526,9 +526,9 @@ def test_more_predicates_than_bits(spark: SparkSession, frame: DataFrame) -> Non
         "Pairs": pa.table({"one": [1, 2, 3], "other": [2, 3, 3]}),
     }
     stream = ps.events(frame)
-    plan = project(patterns.plan(), stream, {"Names": [("1x",)], "Pairs": [(1, 2)]}, False)
-    assert len(plan.in_catalyst) == 60
-    assert len(plan.on_executors) > 15
+    query = project_events(patterns.plan(), stream).query
+    assert len(query.predicates) == 60
+    assert sum(predicate.event_local for predicate in patterns.plan().predicates) > 60 + 15
     found = in_spark(patterns, stream, relations=relations)
     assert differences(found, here(patterns, ps.events(TABLE), relations=relations)) == []
     assert {"p1", "p39", "big"} <= {row[0] for row in found}
@@ -683,7 +683,7 @@ def test_nothing_runs_and_little_crosses(spark: SparkSession) -> None:
     assert tree.index("MapInArrow") < tree.index("Exchange") < tree.index("Filter"), tree
     crossing = next(part for part in plan.split("\n\n") if ") MapInArrow" in part)
     assert "Input [7]:" in crossing  # time, type, identity, hits, key, c2, c3
-    names = project(pattern.plan(), ps.events(wide, id="id"), {}, False).job.columns
+    names = project_events(pattern.plan(), ps.events(wide, id="id")).job.columns
     assert set(names) == {"c2", "c3"}
 
 
@@ -774,7 +774,7 @@ class Changed:
 
 
 def test_another_version_on_executors(frame: DataFrame) -> None:
-    job = project(SIMPLE.plan(), ps.events(frame), {}, False).job
+    job = project_events(SIMPLE.plan(), ps.events(frame)).job
     assert pickle.loads(pickle.dumps(job)).keys == job.keys
     forged = replace(job, version="0.0.7", plan=Changed())
     with pytest.raises(VersionMismatchError, match=r"The driver runs perseid 0\.0\.7, this executor "):

@@ -133,7 +133,7 @@ def test_types_that_cannot_be_compared_are_refused(frame: DataFrame) -> None:
 
 
 def test_why_not_is_bounded(frame: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perseid.api.MAX_EVENTS", 2)
+    monkeypatch.setattr("perseid.api.stream_kinds.events.MAX_EVENTS", 2)
     with pytest.raises(ps.EventDataError, match="Narrow them"):
         ps.pattern(PATTERN).why_not(ps.events(frame), key="ann")
 

@@ -27,10 +27,11 @@ from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.semantics.evaluate import evaluate, truth
 from perseid.semantics.functions import FUNCTIONS, UNITS
-from perseid.semantics.typing import NoSchema, infer, member_type
+from perseid.semantics.typing import infer, member_type
 from perseid.spark.expressions import predicate_text, sql_text
 from perseid.spark.sql.columns import spark_type
-from perseid.testing.expression_strategies import expressions
+from tests.generators.expression_strategies import expressions
+from tests.semantics.test_expressions import NoSchema
 
 pytestmark = pytest.mark.xdist_group("spark")
 

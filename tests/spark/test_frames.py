@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 import perseid as ps
+from examples import gesture_frames as g
 from perseid.errors import EventDataError
-from perseid.testing import gestures as g
 
 BODY = ps.metamodel((Path(__file__).parents[2] / "examples" / "gestures.perseid").read_text(encoding="utf-8"))
 FORWARD = ps.patterns(BODY)["forward"]

@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
-from perseid.local.rows import Events, read_events
+from perseid.engines.sequence.stream import Events, read_events
 from perseid.runtime import hashing
 from perseid.semantics import hashing as reference
-from perseid.spark.identity import hash_text, identity_text, key_word_texts
+from perseid.spark.identity import hash_text, identity_text
 from tests.spark.settings import settings
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -159,7 +159,8 @@ def test_rows(spark: SparkSession, frame: DataFrame, drawn: list[dict[str, Any]]
     with settings(spark, spark__sql__ansi__enabled=ansi, spark__sql__session__timeZone=zone):
         texts = [identity_text([(name, types[name]) for name in names], columns) for names in ids]
         for names in keys:
-            texts.extend(key_word_texts([(name, types[name]) for name in names]))
+            columns_of_key = [(name, types[name]) for name in names]
+            texts += [hash_text(columns_of_key), hash_text(columns_of_key, leading=1)]
         found, table = in_the_jvm(frame, texts)
     whole_table = {name: table[name] for name in table.column_names}
     for names, got in zip(ids, found, strict=False):

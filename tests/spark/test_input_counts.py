@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import Observation, SparkSession
 
 import perseid as ps
-from perseid.spark.input_counts import missing_input, required_types
+from perseid.compile.event_types import required_types
+from perseid.spark.input_counts import missing_input
 from tests.spark.streaming import FAR, MOMENT, WAIT, Streams, at
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -226,8 +227,8 @@ def test_explain_describes_each_type_of_time(spark: SparkSession, kind: str) -> 
     ],
 )
 def test_types_are_required_that_every_match_has(match: str, required: list[str]) -> None:
-    plan = ps.pattern(f"pattern p match {match} within 1 hour")._plan_for(ps.events([]))
-    assert required_types(plan) == {"p": required}
+    plan = ps.pattern(f"pattern p match {match} within 1 hour").sources.compile(ps.events([]))
+    assert required_types(plan) == {"p": tuple(required)}
 
 
 def test_input_without_rows_is_not_warned_of_on_a_stream() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from perseid.jobs.asking import load_patterns
 from perseid.jobs.reading import read_job
-from perseid.jobs.streams import declare
+from perseid.jobs.rule_loading import load_patterns
 from perseid.sources.contract import ARRIVED, PAYLOAD, POSITION, WRONG
 from tests.jobs.conftest import _kinds  # noqa: F401
 from tests.jobs.test_reading import WHOLE, written
@@ -43,11 +42,11 @@ def test_a_jobs_stream_is_asked_as_batch_and_as_stream(spark: SparkSession, tmp_
     (folder / "rows.json").write_text("\n".join(map(json.dumps, ROWS)))
     columns = "ts timestamp, type string, customer string, amount double, wrong string"
     rules = load_patterns(job)
-    finished = rules.detect(declare(job.stream, opened(spark.read.schema(columns).json(str(folder)))))
+    finished = rules.detect(job.stream.declare(opened(spark.read.schema(columns).json(str(folder)))))
     (match,) = finished.collect()
     assert match.amount == 2.0
 
-    stream = declare(job.stream, opened(spark.readStream.schema(columns).json(str(folder))))
+    stream = job.stream.declare(opened(spark.readStream.schema(columns).json(str(folder))))
     told = tmp_path / "told"
     query = (
         rules.detect(stream, rejected=True)

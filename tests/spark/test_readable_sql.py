@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perseid.errors import missing_column, nearest
-from perseid.jobs.runner import first_line
+from perseid.jobs.spark_errors import first_line
 from perseid.sinks.failures import words
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.sql.literals import constant

@@ -11,8 +11,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import perseid as ps
-from perseid.declare import MIN_STATE
-from perseid.jobs.runner import first_line, hint_of
+from perseid.api.streams import MIN_STATE
+from perseid.jobs.spark_errors import first_line, hint_of
 from tests.spark.streaming import FAR, MOMENT, Streams, at
 
 pytestmark = pytest.mark.xdist_group("streams")

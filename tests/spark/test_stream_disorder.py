@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import perseid as ps
 from perseid.runtime import registry
-from perseid.runtime.contract import Passes
+from perseid.runtime.contract import Capabilities, Passes
 from perseid.semantics.detection import Match
 from tests.contract.toy import TOY, Toy
 from tests.spark.streaming import FAR, MOMENT, Streams, at, ids, seconds
@@ -290,7 +290,7 @@ def test_an_engine_that_goes_against_time_is_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a stream there is no end to begin at."""
-    back = replace(TOY, name=Backward.name, passes=Passes.BACKWARD)
+    back = replace(TOY, name=Backward.name, capabilities=Capabilities(passes=Passes.BACKWARD))
     monkeypatch.setattr(registry, "_registered", [*registry._registered, back])
     stream = Streams(spark, tmp_path).stream(SCHEMA, [CLOSING], delay="10 seconds")
     with pytest.raises(ps.UnsupportedError, match="The engine 'backward' also goes against time"):

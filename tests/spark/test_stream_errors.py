@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 import perseid as ps
-from perseid.api import PatternSet
+from perseid.api.patterns import PatternSet
 from perseid.errors import EventDataError, PerseidError, PerseidWarning, UnsupportedError
 from tests.spark.settings import settings
 

@@ -17,15 +17,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import perseid as ps
+from perseid.api.stream_kinds.contract import DetectOptions
+from perseid.api.stream_kinds.events import detect_events
+from perseid.engines.sequence.stream import Events, read_events
 from perseid.errors import TypeMismatchError, UnknownNameError
-from perseid.local.rows import Events, read_events
 from perseid.reference.oracle import oracle_matcher
 from perseid.runtime.contract import StepResult
 from perseid.runtime.registry import engines
 from perseid.semantics.binding import bind
 from perseid.semantics.detection import detect
 from perseid.semantics.resolve import resolve
-from perseid.spark.stream import detect_stream
 from tests.contract.inputs import Question, answer, ask_sequence, oracle
 from tests.contract.inputs import run as run_here
 from tests.contract.rich import SCHEMA as RICH
@@ -118,7 +119,7 @@ def test_batch_stream_and_oracle_are_one(spark: SparkSession, tmp_path: Path) ->
         )
         closed = replace(question, data=(*question.data, *batches[-1]))
         try:
-            found = detect_stream(question.plan, stream, {})
+            found = detect_events(question.plan, stream, DetectOptions())
         except (TypeMismatchError, UnknownNameError):
             continue  # as in a batch: the columns of a DataFrame are known, and have other types or are not there
         waiting.append((streams.start(found), closed, delay, label))

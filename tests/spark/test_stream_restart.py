@@ -166,9 +166,11 @@ def test_a_checkpoint_that_cannot_be_gone_on_with(spark: SparkSession, tmp_path:
     )
     # As other columns of the same names would be.
     other = frame.withColumn("n", f.array("n"))
-    fails("The state's column n is int64, and now it is list", ps.events(other, id="user", shards=2))
+    fails("The column 'n' was int64 when the checkpoint was made, and is list", ps.events(other, id="user", shards=2))
     other = frame.withColumn("user", frame["n"])
-    fails("The state's key user is string, and now it is int64", ps.events(other, id="n", shards=2))
+    fails(
+        "The key 'user' was string when the checkpoint was made, and is int64 now", ps.events(other, id="n", shards=2)
+    )
     goes_on = ps.patterns(PAIR).detect(ps.events(frame, id="n", shards=2), checkpoint=str(streams.checkpoint()))
     assert matches(streams.run(goes_on).rows) == expected(PAIR, *batches)
 

@@ -167,8 +167,8 @@ def test_rules_of_a_siem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         return CliRunner().invoke(app, command.split())
 
     checked = perseid("check rules twice.perseid none.perseid")
-    assert (checked.exit_code, checked.stdout.count(", all right: ")) == (1, 2)
-    assert "rules/logins.perseid: 2 patterns, all right: brute, beacon" in checked.stdout
+    assert (checked.exit_code, checked.stdout.count(", OK: ")) == (1, 2)
+    assert "rules/logins.perseid: 2 patterns, OK: brute, beacon" in checked.stdout
     assert "note: Pattern slip: no step is called 'frst'" in checked.stderr
     assert "twice.perseid: ScopeError: Two steps are called 'a'." in checked.stderr
     assert "none.perseid cannot be read" in checked.stderr

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 import perseid as ps
 from perseid.compile.compiler import compile_set
-from perseid.compile.plan_matcher import plan_matcher
 from perseid.lang.parser import parse_file
+from perseid.reference.plan_matcher import plan_matcher
 from perseid.semantics.binding import bind
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import detect
 from perseid.semantics.events import Event
 from perseid.semantics.resolve import resolve
 from perseid.testing.cases import read_cases
-from perseid.testing.random_patterns import core_patterns, event_streams, make_pair
 from perseid.viz.attempts import Attempt
 from perseid.viz.why_not import WhyNot, why_not
+from tests.generators.random_patterns import core_patterns, event_streams, make_pair
 from tests.golden import check_golden
 
 FOLDER = Path(__file__).parent / "golden" / "why_not"
@@ -166,13 +166,13 @@ def test_several_inputs() -> None:
 
 
 def test_many_rows_are_narrowed_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perseid.api.MAX_EVENTS", 4)
+    monkeypatch.setattr("perseid.api.stream_kinds.events.MAX_EVENTS", 4)
     table = pa.Table.from_pylist(ROWS)
     for data in (ROWS, table, table.to_pandas()):
         assert ps.pattern(RISING).why_not(data, key="s1").events == 3
         with pytest.raises(ps.EventDataError, match="give a key"):
             ps.pattern(RISING).why_not(data)
-    monkeypatch.setattr("perseid.api.MAX_EVENTS", 2)
+    monkeypatch.setattr("perseid.api.stream_kinds.events.MAX_EVENTS", 2)
     with pytest.raises(ps.EventDataError, match="filter the data"):
         ps.pattern(RISING).why_not(ROWS, key="s1")
 

@@ -1,4 +1,4 @@
-"""``perseid doctor | inspect``: what executors have, and what a checkpoint keeps."""
+"""``perseid doctor`` and ``perseid inspect``: check executors, and summarize the state in a checkpoint."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def doctor_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Ask the executors of a cluster which Python and perseid they have, and say what is wrong.
+    """Check which Python and which perseid the executors of a cluster have.
 
     Example: perseid doctor --master spark://10.0.0.1:7077 --conf spark.submit.pyFiles=perseid.zip
     """
@@ -49,7 +49,7 @@ def doctor_command(
 
 
 def _examined(master: str | None, remote: str | None, settings: Mapping[str, str]) -> Report:
-    """What the executors of a session have."""
+    """Examine the executors of a session."""
     needs_spark("doctor")
     from perseid.spark.doctor import examine
 
@@ -73,9 +73,9 @@ def session_for(
     secrets: Mapping[str, str] | None = None,
     redacted: Collection[str] = (),
 ) -> Iterator[SparkSession]:
-    """The session that is there, or else one that lasts as long as the question.
+    """Provide the active session, or a session for the duration of the command.
 
-    ``secrets`` are settings that stand on no command line; Spark redacts them, and options with the ``redacted`` names.
+    ``secrets`` are settings that are not passed on a command line; Spark redacts them and options with the ``redacted`` names.
     """
     from pyspark.sql import SparkSession
 
@@ -113,7 +113,7 @@ def inspect_command(
     master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
     remote: Annotated[str | None, typer.Option(metavar="URL", help="A Spark Connect server.")] = None,
 ) -> None:
-    """Say what a stream keeps in its checkpoint: how many events, of which keys, and which attempts are open.
+    """Summarize the state of a stream in its checkpoint: events, keys and open partial matches.
 
     Example: perseid inspect /data/checkpoints/takeover
     """

@@ -1,4 +1,4 @@
-"""What the commands have in common: their arguments, and how they fail."""
+"""Arguments and error output that commands have in common."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ _traces = False
 
 
 def show_traces(wanted: bool) -> None:
-    """Whether errors are told with where in the program they came from."""
+    """Set whether errors are printed with their traceback."""
     global _traces  # noqa: PLW0603 - one process is one command
     _traces = wanted
 
 
 def fail(error: ps.PerseidError, path: Path | str, *hints: str) -> typer.Exit:
-    """Say what is wrong with a file; what comes back is to be raised, unless other files are still to be read."""
+    """Print an error in a file; the caller raises the result, unless it reads other files first."""
     notes = [*hints, *getattr(error, "__notes__", ())]
     lines = [f"{path}: {type(error).__name__}: {error}", *(f"  = {note}" for note in notes)]
     if _traces:
@@ -94,7 +94,7 @@ def misuse(text: str) -> typer.Exit:
 
 
 def pattern_files(path: Path) -> list[Path]:
-    """The file itself, or what a folder has."""
+    """Return the file, or the pattern files of a folder."""
     if not path.is_dir():
         return [path]
     found = sorted(path.glob("*.perseid"))
@@ -104,7 +104,7 @@ def pattern_files(path: Path) -> list[Path]:
 
 
 def chosen(rules: ps.PatternSet, name: str | None) -> ps.PatternSet:
-    """One pattern where one is named, otherwise all."""
+    """Return one pattern if one is named, otherwise all."""
     if name is None:
         return rules
     try:
@@ -114,5 +114,5 @@ def chosen(rules: ps.PatternSet, name: str | None) -> ps.PatternSet:
 
 
 def is_job(path: Path) -> bool:
-    """Is this a job's file, by its name?"""
+    """True if the name is that of a job file."""
     return path.suffix in (".yaml", ".yml", ".toml")

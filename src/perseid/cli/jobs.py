@@ -1,4 +1,4 @@
-"""``perseid check | explain | try`` of a job's file, and ``perseid schema``."""
+"""``perseid check``, ``explain`` and ``try`` for job files, and ``perseid schema``."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ import typer
 import perseid as ps
 from perseid.cli.common import chosen, fail
 from perseid.cli.showing import finite, plain, show_matches
-from perseid.local.documents import Documents
-from perseid.local.files import read_objects
-from perseid.local.models import Models
+from perseid.tables.files import read_objects
+from perseid.viz.detection import describe_max_ahead
 
 if TYPE_CHECKING:
     from perseid.jobs.spec import JobFile
 
 
 class _Checked(TypedDict):
-    """What is said of a job that is right."""
+    """Description of a valid job."""
 
     job: str
     stream: str
     reads: dict[str, str]
-    """What each source reads, by its place in the stream."""
+    """Description of each source, by its path below ``stream:``."""
     patterns: list[str]
     checked_against_columns: bool
     writes: list[dict[str, str]]
@@ -36,7 +35,7 @@ class _Checked(TypedDict):
 
 
 def schema_command() -> None:
-    """Print the JSON Schema of a job's file, for editors.
+    """Print the JSON Schema of job files, for editors.
 
     Example: perseid schema > job.schema.json
     """
@@ -48,11 +47,11 @@ def schema_command() -> None:
 
 
 def check_job(path: Path, as_json: bool) -> typer.Exit | None:
-    """Say whether a job is right; what comes back says that it is not."""
+    """Check a job and print the result; returns the exit of a command that failed."""
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", ps.PerseidWarning)
         try:
-            told = _checked(path)
+            checked = _checked(path)
         except ps.PerseidError as error:
             if not as_json:
                 return fail(error, path)
@@ -62,10 +61,10 @@ def check_job(path: Path, as_json: bool) -> typer.Exit | None:
             return typer.Exit(1)
     notes = [str(doubt.message) for doubt in doubts]
     if as_json:
-        typer.echo(json.dumps({"file": str(path), "ok": True, **told, "notes": notes}, ensure_ascii=False))
+        typer.echo(json.dumps({"file": str(path), "ok": True, **checked, "notes": notes}, ensure_ascii=False))
         return None
-    typer.echo(f"{path}: the job {told['job']} is all right")
-    for line in _lines(told):
+    typer.echo(f"{path}: job {checked['job']} is OK")
+    for line in _lines(checked):
         typer.echo(f"  {line}")
     for note in notes:
         typer.echo(f"note: {note}", err=True)
@@ -73,151 +72,99 @@ def check_job(path: Path, as_json: bool) -> typer.Exit | None:
 
 
 def _checked(path: Path) -> _Checked:
-    """What a job does, once everything that can be known without running it is known to be right."""
-    from perseid.jobs import asking
+    """Check everything about a job that can be checked without running it, and describe the job."""
     from perseid.jobs.reading import read_job
-    from perseid.jobs.stream_spec import ModelStream, SubscriptionStream, sources_of
-    from perseid.jobs.streams import checked_words, declare
+    from perseid.jobs.rule_loading import load_relations, load_rules
+    from perseid.jobs.stream_kinds.settings_by_kind import kind_name
 
     job = read_job(path)
-    checked_words(job.stream)
-    asking.load_relations(job)
-    schema, names = asking.schema_of(job), []
-    if isinstance(job.stream, SubscriptionStream):
-        asking.load_subscriptions(job)
-    elif not (isinstance(job.stream, ModelStream) and job.stream.react):
-        rules = asking.load_patterns(job)
-        names = list(rules.names)
-        if isinstance(job.stream, ModelStream):
-            rules.explain(declare(job.stream, {place: [] for place in sources_of(job.stream)}))
-        else:
-            rules.check(schema)
-    if schema is not None:
-        asking.check_columns(job, schema)
+    stream = job.stream
+    stream.check_settings()
+    load_relations(job)
+    rules = load_rules(job)
+    stream.check(rules)
     return {
         "job": job.job,
-        "stream": job.stream.kind,
-        "reads": {place: source.told() for place, source in sources_of(job.stream).items()},
-        "patterns": names,
-        "checked_against_columns": schema is not None,
-        "writes": [{"to": sink.told(), "guarantee": sink.guarantee} for sink in job.sinks],
-        "dead_letters": None if job.dead_letters is None else job.dead_letters.told(),
+        "stream": kind_name(stream),
+        "reads": {path: source.describe() for path, source in stream.sources_by_path().items()},
+        "patterns": list(rules.names),
+        "checked_against_columns": stream.event_schema() is not None,
+        "writes": [{"to": sink.describe(), "guarantee": sink.guarantee} for sink in job.sinks],
+        "dead_letters": None if job.dead_letters is None else job.dead_letters.describe(),
         "checkpoint": job.checkpoint,
     }
 
 
-def _lines(told: _Checked) -> list[str]:
+def _lines(checked: _Checked) -> list[str]:
     lines = [
-        f"reads: {said}" if place == "source" else f"reads {place}: {said}" for place, said in told["reads"].items()
+        f"reads: {said}" if place == "source" else f"reads {place}: {said}" for place, said in checked["reads"].items()
     ]
-    if told["patterns"]:
+    if checked["patterns"]:
         against = (
             "checked against the columns of the source"
-            if told["checked_against_columns"]
-            else "columns are not known here"
+            if checked["checked_against_columns"]
+            else "the source declares no columns"
         )
-        lines.append(f"asks: {', '.join(told['patterns'])} ({against})")
-    lines += [f"writes: {sink['to']}. {sink['guarantee']}" for sink in told["writes"]]
-    lines.append(f"dead letters: {told['dead_letters'] or 'counted, and written nowhere'}")
+        lines.append(f"patterns: {', '.join(checked['patterns'])} ({against})")
+    lines += [f"writes: {sink['to']}. {sink['guarantee']}" for sink in checked["writes"]]
+    lines.append(f"dead letters: {checked['dead_letters'] or 'counted, not written'}")
     return lines
 
 
 def explain_job(path: Path, pattern: str | None) -> str:
-    """What a job reads and keeps, what its patterns mean, and what a reader of its sinks may rely on."""
-    from perseid.declare import micros_of
-    from perseid.jobs import asking
+    """Explain the sources, state and sinks of a job, and its rules."""
     from perseid.jobs.reading import read_job
-    from perseid.jobs.stream_spec import (
-        BeliefStream,
-        DocumentStream,
-        EventStream,
-        ModelStream,
-        SubscriptionStream,
-        sources_of,
-    )
-    from perseid.jobs.streams import declare, max_ahead_of, strategy_of
-    from perseid.viz.detection import describe_max_ahead
+    from perseid.jobs.rule_loading import load_rules
 
-    told = _checked(path)
+    checked = _checked(path)
     job = read_job(path)
     stream = job.stream
-    nothing: dict[str, list[object]] = {place: [] for place in sources_of(stream)}
-    lines = [f"job {job.job}", *(f"  {line}" for line in _lines(told)), f"  begins a batch: {_trigger(job)}"]
+    lines = [f"job {job.job}", *(f"  {line}" for line in _lines(checked)), f"  trigger: {_trigger(job)}"]
     if stream.lateness is not None:
-        lines.append(f"  late: what comes more than {stream.lateness} behind the newest record")
-    lines.append(f"  max_ahead: {describe_max_ahead(micros_of(max_ahead_of(stream), 'max_ahead'))}")
-    if isinstance(stream, EventStream | DocumentStream) and stream.order == "watermark":
-        lines.append(
-            f"  tells: {strategy_of(stream.disorder).tells or 'what can be assembled at once, and else what is final'}"
-        )
-    lines.append(f"  keeps: {stream.shards} states of at most {stream.max_state:,} bytes each, in {job.checkpoint}")
-    if isinstance(stream, SubscriptionStream):
-        asked = asking.load_subscriptions(job)
-        said = asked.explain() if isinstance(asked, ps.SubscriptionSet) else f"{asked!r}\n"
-    elif isinstance(stream, ModelStream) and stream.react:
-        said = "rules act on the model; what they did is what is told\n"
-    else:
-        rules = chosen(asking.load_patterns(job), pattern)
-        uncertain = isinstance(stream, BeliefStream | ModelStream)
-        said = rules.explain(declare(stream, nothing)) if uncertain else rules.explain()
-    return "\n".join(lines) + "\n\n" + said
+        lines.append(f"  late: records more than {stream.lateness} behind the newest")
+    lines.append(f"  max_ahead: {describe_max_ahead(stream.max_ahead_us)}")
+    output = stream.explain_output()
+    if output is not None:
+        lines.append(f"  emits: {output}")
+    lines.append(f"  state: {stream.shards} shards of at most {stream.max_state:,} bytes each, in {job.checkpoint}")
+    rules = load_rules(job)
+    if stream.evaluates_patterns:
+        rules = chosen(rules, pattern)
+    return "\n".join(lines) + "\n\n" + stream.explain(rules)
 
 
 def _trigger(job: JobFile) -> str:
-    return "at once, until all there is has been read" if job.trigger == "available_now" else f"every {job.trigger}"
+    return (
+        "available now: read the available records, then end"
+        if job.trigger == "available_now"
+        else f"every {job.trigger}"
+    )
 
 
 def try_job(path: Path, events: Path, as_json: bool) -> None:
-    """Run what a job asks over rows of a file, here; nothing is opened, written or remembered."""
+    """Run the rules of a job over the rows of a file in this process; no source is opened and nothing is written."""
     try:
-        from perseid.jobs.asking import load_patterns, load_relations, load_subscriptions
         from perseid.jobs.reading import read_job
-        from perseid.jobs.stream_spec import ModelStream, SubscriptionStream
-        from perseid.jobs.streams import declare, telling_of
+        from perseid.jobs.rule_loading import load_relations, load_rules
 
         job = read_job(path)
-        stream = declare(job.stream, _inputs(job, list(read_objects(events))))
+        tables = job.stream.rows_by_source(read_objects(events))
+        rules = load_rules(job)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ps.PerseidWarning)  # it is among the notes
-            if isinstance(job.stream, SubscriptionStream):
-                assert isinstance(stream, Documents)
-                asked = load_subscriptions(job)
-                table = asked.match(stream, expand=job.stream.expand, results=job.stream.results)
-                _show_rows(table.to_pylist())
-                return
-            if isinstance(job.stream, ModelStream) and job.stream.react:
-                assert isinstance(stream, Models)
-                typer.echo(str(ps.react(stream)))
-                return
-            rules = load_patterns(job)
-            found = rules.match(stream, relations=load_relations(job), tell=telling_of(job.stream))
+            warnings.simplefilter("ignore", ps.PerseidWarning)  # the notes include it
+            found = job.stream.match(tables, rules, load_relations(job))
     except ps.EventDataError as error:
         raise fail(error, events) from None
     except ps.PerseidError as error:
         raise fail(error, path) from None
-    if isinstance(found, ps.Answers):
-        _show_rows(found.to_dicts())
-    else:
+    if isinstance(found, ps.Matches):
         show_matches(found, rules.names, as_json)
+    elif isinstance(found, str):
+        typer.echo(found)
+    else:
+        _show_rows(found)
 
 
 def _show_rows(rows: Iterable[Mapping[str, object]]) -> None:
     for row in rows:
         typer.echo(json.dumps(finite(row), default=plain, ensure_ascii=False, allow_nan=False))
-
-
-def _inputs(job: JobFile, rows: list[dict[str, object]]) -> dict[str, list[dict[str, object]]]:
-    """Rows by the source they would have come from; of several sources the type says which."""
-    from perseid.jobs.stream_spec import EventStream, sources_of
-
-    places = list(sources_of(job.stream))
-    if places == ["source"]:
-        return {"source": rows}
-    if isinstance(job.stream, EventStream):
-        column = job.stream.type
-        by_type = {name: [row for row in rows if row.get(column) == name] for name in job.stream.sources or {}}
-        return {f"sources.{name}": some for name, some in by_type.items()}
-    raise ps.UnsupportedError(
-        "This job reads several sources, and one file of rows does not say which row is of which.",
-        hint="Try its patterns in Python: read_job and declare take a table for each source.",
-    )

@@ -1,4 +1,4 @@
-"""``perseid check | explain | draw``: what patterns say, without events."""
+"""``perseid check``, ``explain`` and ``draw``: commands on patterns, without events."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Form(StrEnum):
 
 def check_command(
     files: PatternFiles,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a job's file, one a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per job file, one per line.")] = False,
 ) -> None:
-    """Say whether the patterns of files, or jobs, are right, and if not, what to write instead.
+    """Check patterns or jobs; an error says what to write instead.
 
-    Of a job: its words, its patterns against the columns of its source, its relations, and what each sink guarantees.
+    For a job: its settings, its patterns against the columns of its source, its relations, and the guarantee of each sink.
 
     Example: perseid check rules.perseid more_rules/ job.yaml
     """
@@ -47,7 +47,7 @@ def check_command(
 
 
 def _checked(file: Path) -> typer.Exit | None:
-    """Say whether one file is right; what comes back says that it is not."""
+    """Check one file and print the result; returns the exit of a command that failed."""
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", ps.PerseidWarning)
         try:
@@ -55,14 +55,14 @@ def _checked(file: Path) -> typer.Exit | None:
         except ps.PerseidError as error:
             return fail(error, file)
     count = len(loaded)
-    typer.echo(f"{file}: {count} pattern{'' if count == 1 else 's'}, all right: {', '.join(loaded.names)}")
+    typer.echo(f"{file}: {count} pattern{'' if count == 1 else 's'}, OK: {', '.join(loaded.names)}")
     for doubt in doubts:
         typer.echo(f"note: {doubt.message}", err=True)
     return None
 
 
 def explain_command(file: PatternFile, pattern: PatternName = None) -> None:
-    """Say what the patterns mean and what running them takes; of a job also what it reads, keeps and guarantees.
+    """Explain what patterns match and what running them takes; for a job also its sources, state and guarantees.
 
     Example: perseid explain rules.perseid --pattern takeover
     """

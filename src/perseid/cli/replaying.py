@@ -1,4 +1,4 @@
-"""``perseid replay``: what the rules of a job would have told of what was."""
+"""``perseid replay``: run the rules of a job on historical data."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pyspark import StatusTracker
     from pyspark.sql import SparkSession
 
-    from perseid.jobs.replay import Replayed
+    from perseid.jobs.replay import ReplayResult
 
-LOOK = 0.2
-"""Seconds between two looks at how far it is."""
+POLL_INTERVAL_S = 0.2
+"""Interval at which the progress bar is updated."""
 
 
 def replay_command(
@@ -39,36 +39,36 @@ def replay_command(
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out records from this on.")] = None,
     to: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write the answers there, as Parquet: a new folder.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write the matches to this new folder, as Parquet.")
     ] = None,
-    show: Annotated[int, typer.Option(min=0, max=1000, help="How many answers are shown.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, with how many answers there are.")] = False,
+    show: Annotated[int, typer.Option(min=0, max=1000, help="Number of matches to show.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with the number of matches.")] = False,
     master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
 ) -> None:
-    """Ask a job's rules of what was: its stream.history, or else all that its source holds.
+    """Run rules on historical data: the stream.history of a job, or all records of its source.
 
-    Nothing is written to the job's sinks, and its checkpoint is left alone.
+    Sinks and checkpoint of the job are not used.
 
     Example: perseid replay job.yaml --since 2026-01-01T00:00:00Z --to answers
     """
     needs_spark("replay")
     read = read_or_fail(job)
     if to is not None and to.exists():
-        raise misuse(f"{to} exists; answers go to a new folder.")
+        raise misuse(f"{to} exists; give a new folder.")
     span = _moment(since, "--since"), _moment(until, "--until")
-    from perseid.jobs.replay import places_of, replay
+    from perseid.jobs.replay import replay, replay_sources
     from perseid.sinks.console import show as show_rows
 
     if not as_json:
-        for source in places_of(read).values():
-            typer.echo(f"reads {source.told()}", err=True)
+        for source in replay_sources(read).values():
+            typer.echo(f"reads {source.describe()}", err=True)
     try:
         with tempfile.TemporaryDirectory(prefix="perseid-replay-") as aside:
             folder = str(to.resolve() if to is not None else Path(aside) / "answers")
             with session_of_job("replay", read, master) as spark:
-                done = _watched(spark, lambda: replay(read, spark, folder, *span))
+                done = _with_progress(spark, lambda: replay(read, spark, folder, *span))
                 if as_json:
-                    typer.echo(json.dumps(_told(read.job, done), ensure_ascii=False))
+                    typer.echo(json.dumps(_to_json(read.job, done), ensure_ascii=False))
                     return
                 if show:
                     by = [name for name in ("end", "start", "match_id") if name in done.rows.columns]
@@ -88,7 +88,7 @@ def _moment(given: str | None, option: str) -> dt.datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
 
 
-def _told(job: str, done: Replayed) -> dict[str, object]:
+def _to_json(job: str, done: ReplayResult) -> dict[str, object]:
     span = {
         name: None if time is None else time.isoformat() for name, time in (("from", done.since), ("to", done.until))
     }
@@ -98,20 +98,20 @@ def _told(job: str, done: Replayed) -> dict[str, object]:
         "bad": done.bad,
         "ahead": done.ahead,
         **span,
-        "answers": dict(done.answers),
+        "answers": dict(done.matches),
     }
 
 
-def _sentence(done: Replayed) -> str:
+def _sentence(done: ReplayResult) -> str:
     records = "1 record" if done.records == 1 else f"{done.records:,} records"
     span = "" if done.since is None or done.until is None else f" from {done.since:%F %T} to {done.until:%F %T} UTC"
     bad = f", {done.bad:,} of them malformed" if done.bad else ""
     bad += f", {done.ahead:,} too far in the future" if done.ahead else ""
-    return f"{records}{span}{bad}; {summary(done.answers)}"
+    return f"{records}{span}{bad}; {summary(done.matches)}"
 
 
-def _watched(spark: SparkSession, work: Callable[[], Replayed]) -> Replayed:
-    """Do it, with a bar in the terminal that goes by the tasks of Spark."""
+def _with_progress(spark: SparkSession, work: Callable[[], ReplayResult]) -> ReplayResult:
+    """Run the work with a progress bar that counts the tasks of Spark."""
     context = getattr(spark, "sparkContext", None)  # a session over Connect has none, and the bar then only moves
     group, found, failed = uuid.uuid4().hex, [], []
 
@@ -136,7 +136,7 @@ def _watched(spark: SparkSession, work: Callable[[], Replayed]) -> Replayed:
         thread.start()
         try:
             while thread.is_alive():
-                thread.join(LOOK)
+                thread.join(POLL_INTERVAL_S)
                 done, whole = (0, 0) if context is None else _tasks(context.statusTracker(), group)
                 progress.update(bar, completed=done, total=whole or None)
         except KeyboardInterrupt:
@@ -147,14 +147,15 @@ def _watched(spark: SparkSession, work: Callable[[], Replayed]) -> Replayed:
         error = failed[0]
         if isinstance(error, ps.PerseidError):
             raise error
-        from perseid.jobs.runner import JobError, first_line, hint_of
+        from perseid.jobs.job_plan import JobError
+        from perseid.jobs.spark_errors import first_line, hint_of
 
         raise JobError(f"The replay failed: {first_line(error)}", hint=hint_of(error)) from safe_cause(error)
     return found[0]
 
 
 def _tasks(tracker: StatusTracker, group: str) -> tuple[int, int]:
-    """How many tasks of a group are done, and how many there are in the stages that Spark knows of."""
+    """Completed tasks of a job group, and all tasks in the stages that Spark has planned."""
     done = whole = 0
     for number in tracker.getJobIdsForGroup(group):
         job = tracker.getJobInfo(number)

@@ -1,4 +1,4 @@
-"""``perseid run | status``: a job from its file until it is stopped, and how one stands."""
+"""``perseid run`` and ``perseid status``: run a job until it is stopped, and show the status of a job."""
 
 from __future__ import annotations
 
@@ -30,77 +30,81 @@ from perseid.redaction import redact, safe_cause
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from perseid.jobs.eyes import Status
-    from perseid.jobs.runner import Runner
+    from perseid.jobs.metrics import StatusFile
+    from perseid.jobs.runner import JobRunner
     from perseid.jobs.spec import JobFile
 
 JobPath = Annotated[Path, typer.Argument(metavar="JOB", help="The job's file: YAML or TOML.")]
 PARTITIONS = "spark.sql.shuffle.partitions"
 ORIGINS = "spark.python.sql.dataFrameDebugging.enabled"
-"""Spark looks up for every expression which line of Python made it; a job makes hundreds of them whenever its rules change."""
-MANY = 8
-"""Tasks of a batch on a cluster, unless the job's file says otherwise; on one machine there are as many as cores. Each takes its time even
-where it has nothing to do, and the number stays what it was when the checkpoint was begun."""
-STALE = 60.0
-"""Seconds without a batch after which a job is said to be silent."""
+"""Spark looks up the Python line of every expression; a job creates hundreds of expressions whenever its rules change."""
+CLUSTER_TASKS = 8
+"""Default number of tasks of a batch on a cluster; on one machine it is the number of cores. An empty task takes time, too, and a
+checkpoint fixes the number."""
+SILENT_AFTER_S = 60.0
+"""Time without a batch after which a job is shown as silent."""
 MAX_RULES_SHOWN = 20
-"""Names of rules that a terminal shows."""
+"""Maximum number of rule names in a terminal."""
 
 
 def run_command(
     job: JobPath,
     master: Annotated[str | None, typer.Option(metavar="URL", help="The cluster, as spark-submit knows it.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="Read what is there, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Read the available records, and end.")] = False,
     from_history: Annotated[
-        bool, typer.Option("--from-history", help="Read stream.history first, then go on live: for a new checkpoint.")
+        bool,
+        typer.Option(
+            "--from-history", help="Read stream.history first, then the live source; requires a new checkpoint."
+        ),
     ] = False,
 ) -> None:
-    """Run a job until it is stopped: Ctrl-C or SIGTERM end it after the batch it is in.
+    """Run a job until it is stopped: Ctrl-C or SIGTERM ends it after the current batch.
 
     Example: perseid run job.yaml
     Example: spark-submit --packages … $(which perseid) run job.yaml
     """
     needs_spark("run")
     read = read_or_fail(job)
-    from perseid.jobs.assembly import assemble, told
-    from perseid.jobs.runner import Runner
+    from perseid.jobs.assembly import assemble, describe_job
+    from perseid.jobs.runner import JobRunner
 
     try:
         with session_of_job("run", read, master) as spark:
             made = assemble(read, spark, once=once, from_history=from_history)
-            assert made.eyes is not None
-            runner = Runner(made)
-            _obey_signals(runner)
-            for line in told(read):
+            assert made.metrics is not None
+            runner = JobRunner(made)
+            _handle_signals(runner)
+            for line in describe_job(read):
                 typer.echo(line, err=True)
             if read.metrics.port is not None:
-                port = made.eyes.serve(read.metrics.host, read.metrics.port)
+                port = made.metrics.serve(read.metrics.host, read.metrics.port)
                 typer.echo(f"metrics on http://{read.metrics.host}:{port}/metrics", err=True)
             try:
                 seen = runner.run()
             finally:
-                made.eyes.close()
+                made.metrics.close()
     except ps.PerseidError as error:
         raise fail(error, job) from None
     batches = "1 batch" if seen.batches == 1 else f"{seen.batches} batches"
-    typer.echo(f"{read.job}: {batches}, {summary(made.eyes.answers)}", err=True)
+    typer.echo(f"{read.job}: {batches}, {summary(made.metrics.match_counts)}", err=True)
 
 
 @contextmanager
 def session_of_job(command: str, job: JobFile, master: str | None) -> Iterator[SparkSession]:
-    """The session that a job runs in."""
-    from perseid.jobs.runner import JobError, first_line
+    """Provide the Spark session of a job."""
+    from perseid.jobs.job_plan import JobError
+    from perseid.jobs.spark_errors import first_line
     from perseid.jobs.spec import secret_options
     from perseid.settings import Secret, revealed
 
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells of every query that ends for other rules
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs every query that ends for other rules
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_RedactingFormatter("%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[handler])
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers would start the system's Python
     where = master or _master()
     if (where or "").startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # nobody else has to reach a job of one machine
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a job on one machine needs no other address
     given = revealed(job.spark)
     secrets = {name: given.pop(name) for name, value in job.spark.items() if isinstance(value, Secret)}
     settings = {**settings_of(job.stream.shards, where), **given}
@@ -116,14 +120,14 @@ def session_of_job(command: str, job: JobFile, master: str | None) -> Iterator[S
 
 
 class _RedactingFormatter(logging.Formatter):
-    """Log lines without secrets, traces included."""
+    """Redacts secrets in log lines and tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redact(super().format(record))
 
 
 def read_or_fail(job: Path) -> JobFile:
-    """The job of a file; what is wrong with it is said, and ends the command."""
+    """Read a job file; an error is printed and ends the command."""
     try:
         from perseid.jobs.reading import read_job
 
@@ -133,30 +137,30 @@ def read_or_fail(job: Path) -> JobFile:
 
 
 def _master() -> str | None:
-    """Where spark-submit, or the environment, says nothing: all cores of this machine."""
-    told = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ or "MASTER" in os.environ
-    return None if told else "local[*]"
+    """All cores of this machine, unless spark-submit or the environment sets a master."""
+    is_set = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ or "MASTER" in os.environ
+    return None if is_set else "local[*]"
 
 
 def settings_of(shards: int, master: str | None) -> dict[str, str]:
-    """What a session is told for a job, unless its file says otherwise."""
+    """Default settings of the session of a job."""
     from perseid.sinks.kafka import NEW_WAYS
 
-    tasks = min(shards, _cores(master) or MANY)
+    tasks = min(shards, _cores(master) or CLUSTER_TASKS)
     partitions = next(n for n in range(tasks, shards + 1) if shards % n == 0)
     return {PARTITIONS: str(partitions), "spark.sql.session.timeZone": "UTC", ORIGINS: "false", **NEW_WAYS}
 
 
 def _cores(master: str | None) -> int | None:
-    """How many tasks run at once, where that is known before the session is there: on this machine alone."""
+    """Number of parallel tasks of a local master; None for a cluster."""
     found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master or "")
     if found is None:
         return None
     return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
 
 
-def _obey_signals(runner: Runner) -> None:
-    """Once: end after the batch. Twice: end now."""
+def _handle_signals(runner: JobRunner) -> None:
+    """End after the current batch on the first signal, at once on the second."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         runner.stop()
@@ -167,7 +171,7 @@ def _obey_signals(runner: Runner) -> None:
 
 
 def summary(answers: Mapping[str, int]) -> str:
-    """How many answers there are, and of which patterns."""
+    """Number of matches, in total and by pattern."""
     whole = sum(answers.values())
     said = "1 answer" if whole == 1 else f"{whole:,} answers"
     return f"{said} ({', '.join(f'{name} {count:,}' for name, count in sorted(answers.items()))})" if answers else said
@@ -176,9 +180,9 @@ def summary(answers: Mapping[str, int]) -> str:
 def status_command(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="The job's file, or its checkpoint.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, once.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update the status until Ctrl-C.")] = False,
 ) -> None:
-    """Say how a job stands: batches, rates, watermark, state, matches of each pattern, refused and quarantined rules.
+    """Show job status: batches, rates, watermark, state, matches of each pattern, rejected and quarantined rules.
 
     Example: perseid status job.yaml --watch
     """
@@ -206,16 +210,16 @@ def status_command(
             return
 
 
-def _read_status(checkpoint: str) -> Status | None:
-    from perseid.jobs.eyes import STATUS
+def _read_status(checkpoint: str) -> StatusFile | None:
+    from perseid.jobs.batch_log import JOB_FOLDER
     from perseid.jobs.folders import Folder
-    from perseid.jobs.ledger import OWN
+    from perseid.jobs.metrics import STATUS
 
-    body = (Folder(checkpoint) / OWN).read(STATUS)
+    body = (Folder(checkpoint) / JOB_FOLDER).read(STATUS)
     if body is None:
         return None
     try:
-        found: Status = json.loads(body)
+        found: StatusFile = json.loads(body)
     except ValueError:
         return None
     return found
@@ -226,8 +230,8 @@ def _listed(rules: Sequence[str]) -> str:
     return ", ".join([*rules[:MAX_RULES_SHOWN], *([f"and {more:,} more"] if more > 0 else [])])
 
 
-def shown(status: Status, now: float) -> Group:
-    """How a job stands, for a terminal."""
+def shown(status: StatusFile, now: float) -> Group:
+    """Render the status of a job for a terminal."""
     last, totals, levels = status["last"], status["totals"], status["levels"]
     refused = [Text(f"refused: {said}") for said in status["refused"].values()]
     refused += [Text(f"warning: {said}", style="bold red") for said in status.get("warnings", ())]
@@ -239,7 +243,7 @@ def shown(status: Status, now: float) -> Group:
         return Group(head, *([Text(f"rules: {rules}")] if rules else []), *refused)
     at = dt.datetime.fromisoformat(last["at"]).timestamp()
     ago = max(0.0, now - at)
-    silent = " (silent)" if ago > STALE else ""
+    silent = " (silent)" if ago > SILENT_AFTER_S else ""
     head = Text(f"{status['job']}: batch {last['batch']}, {ago:,.0f} s ago{silent}")
     head.stylize("bold")
     rate = last["read"] / last["seconds"] if last["seconds"] else 0.0

@@ -1,4 +1,4 @@
-"""Matches as people and as tools read them."""
+"""Print matches as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NARROW = 9
 
 
 def finite(value: object) -> object:
-    """JSON has no NaN and no infinity: null."""
+    """Replace NaN and infinity, which JSON does not have, with null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -73,7 +73,7 @@ def print_matches(found: ps.Matches, names: Sequence[str], console: Console) -> 
 
 
 def _print_rows(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
-    """A table; where the terminal is too narrow for one, a block of lines a match."""
+    """Print a table; in a narrow terminal, a block of lines per match."""
     table = Table(title=title, title_justify="left")
     for header in headers:
         table.add_column(header, overflow="fold", no_wrap=header in ("start", "end"))
@@ -91,20 +91,20 @@ def _print_rows(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def _least(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The width under which a table of these columns is no longer readable; times are never broken."""
+    """Minimum width at which a table of these columns is readable; times are not wrapped."""
     frame = 3 * len(headers) + 1
     times = sum(max(len(row[i]) for row in rows) for i, h in enumerate(headers) if h in ("start", "end"))
     return frame + times + (_NARROW - 3) * sum(h not in ("start", "end") for h in headers)
 
 
 def _end(match: ps.Match) -> str:
-    """The end, without the date where it is the day of the start."""
+    """The end time, without the date if it equals that of the start."""
     start, end = clock(match.start), clock(match.end)
     return end.partition(" ")[2] if " " in end and end[:10] == start[:10] else end
 
 
 def _events(match: ps.Match) -> str:
-    """Which steps have events, and how many: ``a b t×2``."""
+    """Names of the steps with the number of their events: ``a b t×2``."""
     return " ".join(name if len(found) == 1 else f"{name}×{len(found)}" for name, found in match.bindings.items())
 
 
@@ -113,12 +113,12 @@ def _cell(value: object) -> str:
 
 
 def show_matches(found: ps.Matches, names: Sequence[str], as_json: bool) -> None:
-    """Matches as a table or as JSON, and what is worth noting beside them."""
+    """Print matches as a table or as JSON, and their notes."""
     if as_json:
         for row in found.to_dicts():
             typer.echo(json.dumps(finite(row), default=plain, ensure_ascii=False, allow_nan=False))
     else:
-        # What is piped elsewhere is not wrapped: nobody knows how wide it will be shown.
+        # Piped output is not wrapped, because its width is unknown.
         width = None if sys.stdout.isatty() else UNBOUNDED
         print_matches(found, names, Console(width=width, markup=False, emoji=False))
     for note in found.notes:

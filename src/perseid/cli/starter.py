@@ -1,4 +1,4 @@
-"""``perseid new``: a project that runs as it is, to be changed into one's own."""
+"""``perseid new``: create a project that runs, as a starting point."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ stream:
       path: events
       format: json
       schema: "ts timestamp, type string, user string, ip string, amount double"
-  lateness: 10 minutes      # what comes later is told as late
+  lateness: 10 minutes      # later records are rejected as late
 patterns: rules/
 bind:
   threshold: 1000

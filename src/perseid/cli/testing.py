@@ -1,4 +1,4 @@
-"""``perseid test``: cases of rules in files, run as the specification runs them, and what no case reached."""
+"""``perseid test``: run test cases of rules with the reference implementation, and report the coverage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one case."""
+    """Result of one case."""
 
     case: PatternCase
     seconds: float
@@ -36,8 +36,8 @@ class Outcome:
     def right(self) -> bool:
         return self.broken is None and self.gave == self.case.expected
 
-    def said(self) -> str:
-        """Why it failed, in lines."""
+    def explain(self) -> str:
+        """Explain the failure, in lines."""
         if self.broken is not None:
             return self.broken
         listed = [
@@ -51,15 +51,17 @@ def check_rules(
     rules: Annotated[Path, typer.Argument(metavar="RULES", help="A .perseid file, a folder of them, or a job's file.")],
     cases: Annotated[
         list[Path] | None,
-        typer.Option("--cases", metavar="PATH", help="A file of cases, or a folder; otherwise those beside the rules."),
+        typer.Option(
+            "--cases", metavar="PATH", help="A file of cases, or a folder; by default the folder of the rules."
+        ),
     ] = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the outcome as JUnit XML, too.")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the result as JUnit XML.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-    whole: Annotated[bool, typer.Option("--whole", help="Fail where a step or condition was not reached.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Fail if a step or condition was not reached.")] = False,
 ) -> None:
-    """Run the cases of rules, and say which steps and conditions no case reached.
+    """Run test cases of rules, and report the steps and conditions that no case reached.
 
-    Cases stand in .cases files: 'of NAME', events, gives, why (docs/guides/testing-patterns.md).
+    Cases are in .cases files: 'of NAME', events, gives, why (docs/guides/testing-patterns.md).
 
     Example: perseid test rules/ --junit report.xml
     """
@@ -77,7 +79,7 @@ def check_rules(
             raise misuse(f"{junit} cannot be written: {error.strerror}.") from None
     missed = {name: reached.unreached() for name, reached in coverage.rules.items()}
     if as_json:
-        typer.echo(json.dumps(_told(outcomes, missed), ensure_ascii=False))
+        typer.echo(json.dumps(_to_json(outcomes, missed), ensure_ascii=False))
     else:
         _show(outcomes, missed)
     if not all(one.right for one in outcomes) or (whole and any(missed.values())):
@@ -85,12 +87,12 @@ def check_rules(
 
 
 def _rules(path: Path) -> tuple[ps.PatternSet, Path]:
-    """The rules, and the folder below which their cases are."""
+    """Load the rules; return them and the folder of their cases."""
     if is_job(path):
-        from perseid.jobs.asking import patterns_of, texts_of
         from perseid.jobs.reading import read_job
+        from perseid.jobs.rule_loading import parse_patterns
 
-        return patterns_of(texts_of(read_job(path))), path.parent
+        return parse_patterns(read_job(path)), path.parent
     return ps.patterns([ps.load(one) for one in pattern_files(path)]), path if path.is_dir() else path.parent
 
 
@@ -136,7 +138,7 @@ def _outcome(case: PatternCase, coverage: Coverage) -> Outcome:
     return Outcome(case, time.perf_counter() - began, gave)
 
 
-def _told(outcomes: list[Outcome], missed: dict[str, list[str]]) -> dict[str, object]:
+def _to_json(outcomes: list[Outcome], missed: dict[str, list[str]]) -> dict[str, object]:
     return {
         "ok": all(one.right for one in outcomes),
         "cases": [
@@ -159,21 +161,21 @@ def _show(outcomes: list[Outcome], missed: dict[str, list[str]]) -> None:
         if one.right:
             continue
         typer.echo(f"{one.case.source}: {one.case.title}")
-        for line in one.said().splitlines():
+        for line in one.explain().splitlines():
             typer.echo(f"  {line}")
         if one.broken is None:
             for line in picture(one.case, oracle_matcher()).splitlines():
                 typer.echo(f"  {line}")
     wrong = sum(not one.right for one in outcomes)
     count = f"{len(outcomes)} case{'' if len(outcomes) == 1 else 's'}"
-    typer.echo(f"{count}, all right" if not wrong else f"{count}, {wrong} wrong")
+    typer.echo(f"{count}, OK" if not wrong else f"{count}, {wrong} wrong")
     for name, sentences in missed.items():
         for said in sentences:
             typer.echo(f"not reached: {name}: {said}")
 
 
 def _junit(outcomes: list[Outcome]) -> str:
-    """The outcome as build servers read it."""
+    """JUnit XML, as build servers read it."""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuite name="perseid" tests="{len(outcomes)}" failures="{sum(not o.right and o.broken is None for o in outcomes)}" '
@@ -186,7 +188,7 @@ def _junit(outcomes: list[Outcome]) -> str:
             lines.append(head + "/>")
             continue
         what = "failure" if one.broken is None else "error"
-        said = _clean(one.said())
+        said = _clean(one.explain())
         first = quoteattr(said.splitlines()[0] if said else what)
         lines += [head + ">", f"    <{what} message={first}>{escape(said)}</{what}>", "  </testcase>"]
     return "\n".join([*lines, "</testsuite>"]) + "\n"

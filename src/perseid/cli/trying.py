@@ -1,4 +1,4 @@
-"""``perseid try | why-not``: patterns over events of a file, without a cluster."""
+"""``perseid try`` and ``why-not``: run patterns over the events of a file, without a cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from perseid.cli.common import (
 from perseid.cli.jobs import try_job
 from perseid.cli.showing import show_matches
 from perseid.cli.values import binding_hints, constant, named_file, read_relation, values_of
-from perseid.local.files import holds_objects, read_objects
+from perseid.tables.files import holds_objects, read_objects
 
 
 def try_command(
@@ -44,9 +44,9 @@ def try_command(
     relation: RelationFiles = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a match, one a line.")] = False,
 ) -> None:
-    """Run the patterns over events from a file, here, without a cluster.
+    """Run patterns over the events of a file, without a cluster.
 
-    Of a job, with the words of its stream.
+    A job runs with the settings of its stream.
 
     Example: perseid try rules.perseid events.jsonl --time at --type kind
     """
@@ -55,12 +55,12 @@ def try_command(
             raise misuse(f"{file} says these things itself; leave the options out.")
         try_job(file, events, as_json)
         return
-    loaded, relations = given_files("try", file, events, relation)
-    with _told(file, events, loaded):
+    loaded, relations = load_files("try", file, events, relation)
+    with _reporting(file, events, loaded):
         rules = loaded.bind(**values_of(values or [], loaded))
         stream = stream_of(events, time, type, id, order_by)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ps.PerseidWarning)  # it is among the notes
+            warnings.simplefilter("ignore", ps.PerseidWarning)  # the notes include it
             found = rules.match(stream, relations=relations)
     show_matches(found, rules.names, as_json)
 
@@ -83,23 +83,23 @@ def why_not_command(
     values: Values = None,
     relation: RelationFiles = None,
 ) -> None:
-    """Say how far attempts got and what ended them, where a match was expected and none came.
+    """Explain why an expected match is missing: how far partial matches got, and what ended them.
 
     Example: perseid why-not rules.perseid events.jsonl --pattern takeover --key ann
     """
-    loaded, relations = given_files("why-not", file, events, relation)
+    loaded, relations = load_files("why-not", file, events, relation)
     if pattern is None and len(loaded) > 1:
         raise misuse(f"{file} has several patterns: {', '.join(loaded.names)}. Choose one with --pattern.")
-    with _told(file, events, loaded):
+    with _reporting(file, events, loaded):
         rule = chosen(loaded.bind(**values_of(values or [], loaded)), pattern or loaded.names[0])
         stream = stream_of(events, time, type, id, order_by)
         typer.echo(str(rule.why_not(stream, key=key_of(key or [], rule), relations=relations)))
 
 
-def given_files(
+def load_files(
     command: str, file: Path, events: Path, relation: list[str] | None
 ) -> tuple[ps.PatternSet, dict[str, list[tuple[object, ...]]]]:
-    """The patterns and relations of a command that runs patterns over events."""
+    """Load the patterns and relations of a command."""
     files = [named_file(setting) for setting in relation or []]
     if [str(file), str(events), *(str(path) for _, path in files)].count("-") > 1:
         raise misuse("Only one thing can come from standard input.")
@@ -116,13 +116,13 @@ def given_files(
 
 
 def stream_of(events: Path, time: str, type: str, id: list[str] | None, order_by: list[str] | None) -> ps.Events:
-    """The events of a file, as its columns were named."""
+    """Read the events of a file and declare them with the given columns."""
     return ps.events(list(read_objects(events)), time=time, type=type, id=id or (), order_by=order_by or ())
 
 
 @contextmanager
-def _told(file: Path, events: Path, loaded: ps.PatternSet) -> Iterator[None]:
-    """Errors as sentences, each with the file that it is about."""
+def _reporting(file: Path, events: Path, loaded: ps.PatternSet) -> Iterator[None]:
+    """Print an error with the file that it is in, and end the command."""
     try:
         yield
     except ps.EventDataError as error:

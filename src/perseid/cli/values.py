@@ -1,4 +1,4 @@
-"""Values and relations as the command line gives them."""
+"""Parse values and relations of the command line."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 
 import perseid as ps
 from perseid.cli.common import fail, misuse
-from perseid.local.files import read_rows
+from perseid.lang.expressions import Literal, Unary
+from perseid.lang.parser import parse_expression
 from perseid.semantics.evaluate import literal_value
+from perseid.tables.files import read_rows
 
 
 def _declared(rules: ps.PatternSet) -> dict[str, set[str]]:
-    """The types under which the patterns declare each parameter."""
+    """Types of each parameter in the patterns that declare it."""
     out: dict[str, set[str]] = {}
     for pattern in rules.tree.patterns:
         for parameter in pattern.parameters:
@@ -23,7 +25,7 @@ def _declared(rules: ps.PatternSet) -> dict[str, set[str]]:
 
 
 def binding_hints(error: ps.BindingError, rules: ps.PatternSet) -> list[str]:
-    """What the command line calls that which is missing or does not fit."""
+    """Hints with the option of the command line for a missing or invalid value."""
     asked = re.search(r"the relation '([^']+)'", error.message)
     if asked:
         return [f"On the command line: --relation {asked[1]}=FILE"]
@@ -32,7 +34,7 @@ def binding_hints(error: ps.BindingError, rules: ps.PatternSet) -> list[str]:
 
 
 def values_of(settings: list[str], rules: ps.PatternSet) -> dict[str, object]:
-    """``--set threshold=5``: the value is read as a constant of the language, otherwise as text."""
+    """Parse ``--set threshold=5``: the value is a constant of the language, otherwise text."""
     declared = _declared(rules)
     out: dict[str, Any] = {}
     for setting in settings:
@@ -59,10 +61,7 @@ def values_of(settings: list[str], rules: ps.PatternSet) -> dict[str, object]:
 
 
 def constant(text: str, types: set[str]) -> object:
-    """A value as the declared types would have it: for a string, digits are text as well."""
-    from perseid.lang.expressions import Literal, Unary
-    from perseid.lang.parser import parse_expression
-
+    """Parse a value for the declared types: for a string, digits are text."""
     try:
         parsed = parse_expression(text)
     except ps.PatternError:

@@ -1,7 +1,7 @@
-"""One of several kinds of a thing in a job's file, told apart by a word, so that a mistake is told of the kind that was meant.
+"""Settings of one of several kinds, chosen by a name in the job file, so that an error names the kind that was meant.
 
-``{kafka: {…}}`` is told apart by its only key, ``{kind: beliefs, …}`` by a word of its own. Kinds are looked up when a file is
-read: a registry may have grown since.
+``{kafka: {…}}`` is chosen by its only key, ``{kind: beliefs, …}`` by the value of a key. Kinds are looked up when a file is
+read, because registries can grow.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from perseid.settings import Settings
 
 Kinds = Callable[[], Mapping[str, type[Settings]]]
 INSIDE = "inside"
-"""The type of an error that stands for those of the kind that was chosen."""
+"""Type of an error that wraps the errors of the chosen kind."""
 _WORD = re.compile(r"[A-Za-z][A-Za-z_]{0,30}")
 
 
 def wrong(text: str, at: tuple[str, ...] = ()) -> PydanticCustomError:
-    """An error in words of ours, of a word below; braces in them are braces."""
+    """Create a validation error with this text, for the setting at a path below; braces in the text are not formatted."""
     return PydanticCustomError("said", "{said}", {"said": text, "at": at})
 
 
 def shown(word: object) -> str:
-    """A word that somebody wrote where a kind is named, if it can be no secret."""
+    """Return the name that a file has for a kind, for a message; empty if it may be a secret."""
     return f" {word!r}" if isinstance(word, str) and _WORD.fullmatch(word) else ""
 
 
 def read_as(kind: type[BaseModel], given: object, at: tuple[str, ...] = ()) -> BaseModel:
-    """Read something as one kind; what is wrong in it is told as of that kind."""
+    """Validate a value as settings of one kind; errors refer to that kind."""
     try:
         return kind.model_validate(given)
     except ValidationError as error:
@@ -44,7 +44,7 @@ def read_as(kind: type[BaseModel], given: object, at: tuple[str, ...] = ()) -> B
 
 @dataclass(frozen=True)
 class ByKey:
-    """``{kafka: {…}}``: the only key says the kind; a kind that needs no words may be a bare word."""
+    """``{kafka: {…}}``: the only key chooses the kind; a kind without required settings may be a bare name."""
 
     kinds: Kinds
     what: str
@@ -100,7 +100,7 @@ class ByKey:
 
 @dataclass(frozen=True)
 class ByWord:
-    """``{kind: beliefs, …}``: a word among the others says the kind; without it, it is the first."""
+    """``{kind: beliefs, …}``: the value of a key chooses the kind; without the key, the first kind is chosen."""
 
     kinds: Kinds
     what: str

@@ -1,4 +1,4 @@
-"""A folder on any file system that Arrow knows: small files, written whole or not at all."""
+"""Small files in a folder on any file system that Arrow supports, written atomically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perseid.settings import SettingsError
 
 
 class Folder:
-    """A folder that need not be there yet; it is made with the first file in it."""
+    """A folder, which is created with its first file."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -26,7 +26,7 @@ class Folder:
 
     @property
     def local(self) -> Path | None:
-        """Where it is on this machine, if it is."""
+        """Path on the local file system; None for other file systems."""
         return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
 
     def __truediv__(self, name: str) -> Folder:
@@ -35,12 +35,12 @@ class Folder:
         return made
 
     def names(self) -> list[str]:
-        """What is in it, in order."""
+        """Names of its files and folders, sorted."""
         found = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
         return sorted(one.base_name for one in found)
 
     def read(self, name: str) -> bytes | None:
-        """A file whole; None where there is none."""
+        """Read a whole file; None if it does not exist."""
         try:
             with self._system.open_input_stream(f"{self._path}/{name}") as file:
                 return bytes(file.read())
@@ -48,7 +48,7 @@ class Folder:
             return None
 
     def write(self, name: str, body: bytes) -> None:
-        """A file whole: a reader sees what was there before, or this."""
+        """Write a whole file atomically: a reader gets the old content or the new one."""
         self._system.create_dir(self._path, recursive=True)
         staged = f"{self._path}/.{name}.{uuid.uuid4().hex}"
         with self._system.open_output_stream(staged) as file:
@@ -57,7 +57,7 @@ class Folder:
         self._system.move(staged, f"{self._path}/{name}")
 
     def _sync(self, path: str) -> None:
-        """On this machine: a file that is there after a crash has what was written."""
+        """Flush a local file to disk, so that it is complete after a crash."""
         if self.local is not None:
             handle = os.open(path, os.O_RDONLY)
             try:
@@ -66,7 +66,7 @@ class Folder:
                 os.close(handle)
 
     def make(self) -> None:
-        """Have it there, though empty."""
+        """Create the folder."""
         self._system.create_dir(self._path, recursive=True)
 
     def remove(self, name: str) -> None:

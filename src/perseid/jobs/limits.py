@@ -1,4 +1,4 @@
-"""How many answers a batch may have, and what becomes of the rest: deterministic, so a batch that comes again ends alike."""
+"""Limits on the number of matches in a batch. They are deterministic: a retried batch keeps the same matches."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 Policy: TypeAlias = Literal["fail", "drop_oldest", "dead_letter"]
 CAPPED = "capped"
-"""The kind of a dead letter that is an answer too many."""
+"""Kind of a dead letter that is a match beyond a limit."""
 _RANK = "_perseid_rank"
 
 
 @dataclass(frozen=True)
 class Caps:
-    """The most answers of one batch: in all, of a pattern, of a pattern and key."""
+    """Maximum number of matches of a batch: in total, per pattern, per pattern and key."""
 
     batch: int | None = None
     pattern: int | None = None
@@ -32,23 +32,23 @@ class Caps:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a batch is under its caps."""
+class CappedBatch:
+    """Rows of a batch within its caps."""
 
     rows: DataFrame
     beyond: DataFrame | None
-    """Answers too many, as dead letters; None where there are none, or nobody wants them."""
+    """Matches beyond the caps, as dead letters; None if there are none, or if they are dropped."""
     dropped: int
 
 
-def within(rows: DataFrame, caps: Caps, keys: Sequence[str], counted: Mapping[tuple[str, str], int]) -> Kept:
-    """The answers of a batch within its caps; ``counted`` says how many there are of each pattern and kind."""
+def apply_caps(rows: DataFrame, caps: Caps, keys: Sequence[str], counted: Mapping[tuple[str, str], int]) -> CappedBatch:
+    """Return the matches of a batch within its caps; ``counted`` has their number by pattern and kind."""
     for cap, group, what in (
         (caps.key, ["pattern", *keys], "of one pattern and key"),
         (caps.pattern, ["pattern"], "of one pattern"),
         (caps.batch, [], "of one batch"),
     ):
-        if cap is None or not _above(rows, cap, group, keys, counted):
+        if cap is None or not _exceeds(rows, cap, group, keys, counted):
             continue
         if caps.policy == "fail":
             raise LimitError(
@@ -56,10 +56,10 @@ def within(rows: DataFrame, caps: Caps, keys: Sequence[str], counted: Mapping[tu
                 hint="Narrow the pattern, raise the cap, or choose the policy dead_letter or drop_oldest.",
             )
         return _cut(rows, caps, keys)
-    return Kept(rows, None, 0)
+    return CappedBatch(rows, None, 0)
 
 
-def _above(
+def _exceeds(
     rows: DataFrame, cap: int, group: list[str], keys: Sequence[str], counted: Mapping[tuple[str, str], int]
 ) -> bool:
     whole = sum(counted.values())
@@ -76,13 +76,13 @@ def _above(
     return not found.isEmpty()
 
 
-def _cut(rows: DataFrame, caps: Caps, keys: Sequence[str]) -> Kept:
-    """The first, or with drop_oldest the last, of each pattern and key, then of each pattern, then of all."""
+def _cut(rows: DataFrame, caps: Caps, keys: Sequence[str]) -> CappedBatch:
+    """Cut to the first matches, or with drop_oldest the last: per pattern and key, then per pattern, then in total."""
     newest = caps.policy == "drop_oldest"
     way = "desc" if newest else "asc"
     place = ", ".join(f"{quoted(name)} {way}" for name in ("end", "start", "match_id") if name in rows.columns)
     own = rows.columns
-    kept = rows
+    within = rows
     beyond: DataFrame | None = None
     for cap, group, what in (
         (caps.key, ["pattern", *keys], "of one pattern and key"),
@@ -92,13 +92,13 @@ def _cut(rows: DataFrame, caps: Caps, keys: Sequence[str]) -> Kept:
         if cap is None:
             continue
         by = f"partition by {', '.join(map(quoted, group))} " if group else ""
-        ranked = kept.selectExpr("*", f"row_number() over ({by}order by {place}) as {_RANK}")
+        ranked = within.selectExpr("*", f"row_number() over ({by}order by {place}) as {_RANK}")
         over = ranked.where(f"{_RANK} > {cap}").drop(_RANK)
         reason = f"More than {cap} answers {what} in a batch."
-        said = over.selectExpr(
+        letters = over.selectExpr(
             f"'{CAPPED}' as kind", f"'{reason}' as reason", f"to_json(struct({', '.join(map(quoted, own))})) as row"
         )
-        beyond = said if beyond is None else beyond.unionByName(said)
-        kept = ranked.where(f"{_RANK} <= {cap}").drop(_RANK)
+        beyond = letters if beyond is None else beyond.unionByName(letters)
+        within = ranked.where(f"{_RANK} <= {cap}").drop(_RANK)
     assert beyond is not None
-    return Kept(kept, beyond if caps.policy == "dead_letter" else None, beyond.count())
+    return CappedBatch(within, beyond if caps.policy == "dead_letter" else None, beyond.count())

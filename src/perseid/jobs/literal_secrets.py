@@ -1,4 +1,4 @@
-"""Secrets that stand in a job's file themselves: by the name of their key, or by the form of the value."""
+"""Detect literal secrets in a job file, by the name of their key or by the form of the value."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MEASURE = frozenset(
         "rows",
     ]
 )
-"""Words of a key whose number is a measure: ``max.tokens``, ``token.lifetime.seconds``."""
+"""Parts of a key that show that its number is a measure: ``max.tokens``, ``token.lifetime.seconds``."""
 _PLAIN = re.compile(r"(?i)true|false|")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9_.]*")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

@@ -1,4 +1,4 @@
-"""Patterns that a job does not run because their search exceeded its budget; kept beside the checkpoint.
+"""Patterns that a job does not run because their search exceeded its budget, stored in the checkpoint.
 
 A pattern is quarantined under its version, so it returns when its text changes its meaning. It also returns when the
 limits of the stream change.
@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from perseid.api import PatternSet
+from perseid.api.patterns import PatternSet
 from perseid.errors import StateError
 from perseid.jobs.folders import Folder
-from perseid.jobs.rules import Texts, TextSource, versions_of
+from perseid.jobs.rules import RuleTexts, TextSource, versions_of
 from perseid.lang import ast
 from perseid.settings import SettingsError
 
@@ -61,7 +61,7 @@ class Quarantine:
         return {name: one.version for name, one in sorted(self._patterns.items())}
 
     def reasons(self, excluded: Mapping[str, str]) -> dict[str, str]:
-        """Why each of the excluded patterns does not run; they are given with the quarantined pattern that caused it."""
+        """Reason for each excluded pattern; ``excluded`` has the quarantined pattern that caused it."""
         found = {}
         for name, cause in excluded.items():
             why = self._patterns[cause].reason if cause in self._patterns else "It exceeded its search budget."
@@ -69,7 +69,7 @@ class Quarantine:
         return found
 
     def contains(self, pattern: str, version: str) -> bool:
-        """Is this version quarantined?"""
+        """True if this version is quarantined."""
         return self.versions().get(pattern) == version
 
     def add(self, pattern: str, version: str, reason: str) -> None:
@@ -82,12 +82,12 @@ class Quarantine:
 
 @dataclass(frozen=True)
 class QuarantiningSource:
-    """Texts of a source, each time with the quarantined versions of that moment."""
+    """Reads the texts of a source and adds the quarantined versions."""
 
     source: TextSource
     quarantine: Quarantine
 
-    def read(self) -> Texts:
+    def read(self) -> RuleTexts:
         return self.source.read().with_quarantined(self.quarantine.versions())
 
 

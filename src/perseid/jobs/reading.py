@@ -1,4 +1,4 @@
-"""Read a job's file: what is wrong in it is told in sentences, each with its place; values are not shown, as they may be secrets."""
+"""Read and validate a job file; errors have the path and the line of the setting, and never its value, which may be a secret."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perseid.errors import did_you_mean
 from perseid.jobs.choices import INSIDE
 from perseid.jobs.literal_secrets import literal_secret
 from perseid.jobs.spec import JobFile
-from perseid.jobs.texts import At, Written, read_text, read_toml, read_yaml
+from perseid.jobs.texts import At, ParsedFile, read_text, read_toml, read_yaml
 from perseid.settings import Settings, SettingsError
 from perseid.sinks.contract import Sink
 from perseid.sources.contract import Source
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _HELD = ("stream", "patterns", "sinks", "dead_letters", "spark")
-"""Where secrets are needed."""
+"""Settings that may contain secrets."""
 _NO_VALUES = ("text", "schema")
-"""Keys of rules and of columns, which hold no secrets and may name anything."""
+"""Keys of rules and of columns, which are not checked for secrets."""
 _ANCHORED = ("path", "checkpoint")
-"""Texts that are places, beside those that are declared as paths."""
+"""Settings of type text that are paths, in addition to those of type path."""
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong in a file."""
+    """One error in a file."""
 
     at: str
     line: int | None
@@ -46,7 +46,7 @@ class Problem:
 
 
 class JobFileError(SettingsError):
-    """A job's file says something that cannot be."""
+    """A job file is invalid."""
 
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         lines = "\n".join(f"  {problem}" for problem in problems)
@@ -56,7 +56,7 @@ class JobFileError(SettingsError):
 
 
 def read_job(path: str | Path) -> JobFile:
-    """The job of a YAML or TOML file; relative paths in it begin at its folder."""
+    """Read the job of a YAML or TOML file; relative paths in it start at the folder of the file."""
     path = Path(path)
     if path.suffix not in (".yaml", ".yml", ".toml"):
         raise SettingsError(f"{path} is no job's file by its name.", hint="A job's file ends in .yaml, .yml or .toml.")
@@ -76,7 +76,7 @@ def read_job(path: str | Path) -> JobFile:
 
 
 def _anchored(value: object, folder: Path) -> Any:
-    """The same, with what is relative to the file's folder as it is from here."""
+    """Resolve relative paths against the folder of the file."""
     if isinstance(value, Path):
         return folder / value
     if isinstance(value, list | tuple):
@@ -95,8 +95,8 @@ def _anchored(value: object, folder: Path) -> Any:
     return value.model_copy(update=moved) if moved else value
 
 
-def _bare_secrets(written: Written) -> Iterator[Problem]:
-    """Secrets that stand in the file themselves."""
+def _bare_secrets(written: ParsedFile) -> Iterator[Problem]:
+    """Find literal secrets in the file."""
 
     def look(value: object, at: At) -> Iterator[Problem]:
         if isinstance(value, Mapping):
@@ -116,46 +116,46 @@ def _bare_secrets(written: Written) -> Iterator[Problem]:
 
 
 @dataclass(frozen=True)
-class _Slip:
-    """One complaint of the checker, with the place in the file that it is about."""
+class _Diagnosis:
+    """One error of the validator, with its path in the file."""
 
     at: At
     branch: At | None
-    """Where one of several forms was tried, if one was."""
+    """Path of the setting with several forms that the error belongs to, if any."""
     error: ErrorDetails
     model: type[BaseModel]
     base: At
 
 
-def _problems(error: ValidationError, written: Written) -> list[Problem]:
-    slips = list(_slips(error, JobFile, (), written.data))
+def _problems(error: ValidationError, written: ParsedFile) -> list[Problem]:
+    slips = list(_diagnoses(error, JobFile, (), written.data))
     deepest: dict[At, int] = {}
     for slip in slips:
         if slip.branch is not None:
             deepest[slip.branch] = max(deepest.get(slip.branch, 0), len(slip.at))
-    groups: dict[At, list[_Slip]] = {}
+    groups: dict[At, list[_Diagnosis]] = {}
     for slip in slips:
         if slip.branch is None or len(slip.at) == deepest[slip.branch]:
             groups.setdefault(slip.at, []).append(slip)
     found = [
-        Problem(_path(at), _line(written, at), _said(some, _value(written.data, at))) for at, some in groups.items()
+        Problem(_path(at), _line(written, at), _message(some, _value(written.data, at))) for at, some in groups.items()
     ]
     return sorted(found, key=lambda problem: problem.line or 0)
 
 
-def _slips(error: ValidationError, model: type[BaseModel], base: At, data: object) -> Iterator[_Slip]:
+def _diagnoses(error: ValidationError, model: type[BaseModel], base: At, data: object) -> Iterator[_Diagnosis]:
     for one in error.errors(include_url=False, include_input=False):
         at, branch = _place(one, base, data)
         if one["type"] == INSIDE:
             inner = one["ctx"]
-            yield from _slips(inner["error"], inner["kind"], (*at, *inner["at"]), data)
+            yield from _diagnoses(inner["error"], inner["kind"], (*at, *inner["at"]), data)
         else:
             more = one["ctx"]["at"] if one["type"] == "said" else ()
-            yield _Slip((*at, *more), branch, one, model, base)
+            yield _Diagnosis((*at, *more), branch, one, model, base)
 
 
 def _place(error: ErrorDetails, base: At, data: object) -> tuple[At, At | None]:
-    """Where it is, without the names of forms that were tried, which stand among the words of the place."""
+    """Path of the error, without the names of the forms that pydantic adds to it."""
     at, branch, here = list(base), None, _value(data, base)
     loc = error["loc"]
     for number, part in enumerate(loc):
@@ -191,14 +191,14 @@ def _path(at: At) -> str:
     return said
 
 
-def _line(written: Written, at: At) -> int | None:
+def _line(written: ParsedFile, at: At) -> int | None:
     while at and at not in written.lines:
         at = at[:-1]
     return written.lines.get(at)
 
 
-def _said(slips: Sequence[_Slip], value: object) -> str:
-    """What is wrong at one place; of several forms, what each would be."""
+def _message(slips: Sequence[_Diagnosis], value: object) -> str:
+    """Message for one path; for a setting with several forms, the message of each."""
     said = list(dict.fromkeys(_sentence(slip, value) for slip in slips))
     if len(said) == 1:
         return said[0]
@@ -235,15 +235,15 @@ _MEANT = {
 }
 
 
-def _sentence(slip: _Slip, value: object) -> str:
-    """One complaint as a sentence that says what to write; never with the value."""
+def _sentence(slip: _Diagnosis, value: object) -> str:
+    """One error as a sentence that says what to write, without the value."""
     error, context = slip.error, slip.error.get("ctx", {})
     word = str(slip.at[-1]) if slip.at else ""
     match error["type"]:
         case "missing":
             return f"the word is missing; write {word}: …{_about(slip, word)}"
         case "extra_forbidden":
-            known = _words_beside(slip)
+            known = _known_settings(slip)
             return f"there is no such word here.{did_you_mean(word, known)} There is: {', '.join(known)}"
         case "literal_error":
             wanted = [one.strip("'") for one in re.findall(r"'[^']*'", context["expected"])] or [context["expected"]]
@@ -291,8 +291,8 @@ def _instead(kind: str, value: object) -> str:
     return ""
 
 
-def _fields_at(slip: _Slip, parent: At) -> dict[str, FieldInfo]:
-    """The words that may stand beside one another at a place, with what is known of each."""
+def _fields_at(slip: _Diagnosis, parent: At) -> dict[str, FieldInfo]:
+    """Settings that are allowed at a path."""
     models: list[type[BaseModel]] = [slip.model]
     for part in parent[len(slip.base) :]:
         inner = [
@@ -312,11 +312,11 @@ def _models_in(annotation: object) -> list[type[BaseModel]]:
     return [found for one in getattr(annotation, "__args__", ()) for found in _models_in(one)]
 
 
-def _words_beside(slip: _Slip) -> list[str]:
+def _known_settings(slip: _Diagnosis) -> list[str]:
     return list(_fields_at(slip, slip.at[:-1]))
 
 
-def _about(slip: _Slip, word: str) -> str:
+def _about(slip: _Diagnosis, word: str) -> str:
     known = _fields_at(slip, slip.at[:-1]).get(word)
     said = (known.description or "").strip().rstrip(".") if known is not None else ""
     return f" ({said[0].lower()}{said[1:]})" if said else ""

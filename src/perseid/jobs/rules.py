@@ -1,7 +1,7 @@
-"""The rules of a job: patterns, values for their parameters, and the tables they ask; read again whenever they change.
+"""Rule texts of a job, their versions, and reloading them while the job runs.
 
-Rules come as texts by name, each text its own fate: one that is wrong is refused and the one before it goes on, while
-the others change.
+Rules are read as named texts. A reload accepts each changed text on its own: an invalid text is rejected and its previous
+version keeps running, while valid changes apply.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
-import perseid as ps
+from perseid.api.patterns import PatternSet, patterns
 from perseid.errors import PatternError, PerseidError
 from perseid.semantics.resolve import semantic_hash
 
@@ -21,47 +21,47 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Texts:
-    """Everything that rules are made from, as it was read; two that are equal are the same rules."""
+class RuleTexts:
+    """Texts of all rules of a job at one time; equal texts are equal rules."""
 
     patterns: Mapping[str, str]
-    """Texts of patterns, by the name of what they were read from."""
+    """Pattern texts, by the file, table row or setting that they were read from."""
     relations: Mapping[str, str] = field(default_factory=dict)
-    """Texts of the tables that patterns ask, by name: JSON lines or CSV."""
+    """Rows of relations as JSON, by name."""
     quarantined: Mapping[str, str] = field(default_factory=dict)
-    """Patterns that do not run as long as they have this version."""
+    """Quarantined version of each quarantined pattern; a pattern with this version does not run."""
 
     @property
     def digest(self) -> str:
-        return hashlib.blake2b(json.dumps(self.kept(), sort_keys=True).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(json.dumps(self.to_stored(), sort_keys=True).encode(), digest_size=16).hexdigest()
 
-    def kept(self) -> dict[str, dict[str, str]]:
-        """As the ledger keeps it."""
-        kept = {"patterns": dict(self.patterns), "relations": dict(self.relations)}
-        return kept | ({"quarantined": dict(self.quarantined)} if self.quarantined else {})
+    def to_stored(self) -> dict[str, dict[str, str]]:
+        """Return the form that the batch log stores."""
+        stored = {"patterns": dict(self.patterns), "relations": dict(self.relations)}
+        return stored | ({"quarantined": dict(self.quarantined)} if self.quarantined else {})
 
     @staticmethod
-    def of(kept: Mapping[str, Mapping[str, str]]) -> Texts:
-        """From the ledger."""
-        return Texts(dict(kept["patterns"]), dict(kept["relations"]), dict(kept.get("quarantined", {})))
+    def from_stored(stored: Mapping[str, Mapping[str, str]]) -> RuleTexts:
+        """Inverse of :meth:`to_stored`."""
+        return RuleTexts(dict(stored["patterns"]), dict(stored["relations"]), dict(stored.get("quarantined", {})))
 
-    def with_quarantined(self, versions: Mapping[str, str]) -> Texts:
-        """These texts, with other quarantined versions."""
+    def with_quarantined(self, versions: Mapping[str, str]) -> RuleTexts:
+        """Return these texts with other quarantined versions."""
         return replace(self, quarantined=dict(versions))
 
-    def with_part(self, other: Texts, part: tuple[str, str]) -> Texts:
-        """These, with one part as the others have it, or without it where they have none."""
-        made = {kind: dict(getattr(self, kind)) for kind in ("patterns", "relations")}
+    def with_part(self, other: RuleTexts, part: tuple[str, str]) -> RuleTexts:
+        """Return these texts with one part replaced by that of ``other``, or removed if ``other`` has none."""
+        parts = {kind: dict(getattr(self, kind)) for kind in ("patterns", "relations")}
         kind, name = part
-        theirs = getattr(other, kind)
-        if name in theirs:
-            made[kind][name] = theirs[name]
+        others = getattr(other, kind)
+        if name in others:
+            parts[kind][name] = others[name]
         else:
-            made[kind].pop(name, None)
-        return Texts(**made, quarantined={**self.quarantined, **other.quarantined})
+            parts[kind].pop(name, None)
+        return RuleTexts(**parts, quarantined={**self.quarantined, **other.quarantined})
 
-    def differing(self, other: Texts) -> list[tuple[str, str]]:
-        """The parts in which they differ, in order."""
+    def differing(self, other: RuleTexts) -> list[tuple[str, str]]:
+        """Kind and name of each part that differs, sorted within its kind."""
         found = []
         for kind in ("patterns", "relations"):
             mine, theirs = getattr(self, kind), getattr(other, kind)
@@ -70,15 +70,15 @@ class Texts:
 
 
 class TextSource(Protocol):
-    """Where rules are read from."""
+    """Reads the rule texts of a job."""
 
-    def read(self) -> Texts:
-        """All there is now; an error where it cannot be read."""
+    def read(self) -> RuleTexts:
+        """Read the current texts; raises a :class:`PerseidError` if one cannot be read."""
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A change of rules that was not taken."""
+class RejectedText:
+    """A changed text that was not applied, with its error."""
 
     name: str
     error: str
@@ -87,86 +87,85 @@ class Refusal:
         return f"{self.name}: {self.error}"
 
 
-class Watch(Generic[T]):
-    """Rules that may change: what holds, and what was refused.
+class RuleWatcher(Generic[T]):
+    """Polls the rule texts of a job and compiles valid changes.
 
-    ``accepts`` makes of texts whatever is run, and raises what is wrong with them.
+    ``compile_rules`` turns texts into what the job runs and raises a :class:`PerseidError` for invalid texts.
     """
 
-    def __init__(self, source: TextSource, accepts: Callable[[Texts], T]) -> None:
-        self._source, self._accepts = source, accepts
-        self._last_seen: Texts | None = None
-        self._weighed: Texts | None = None
-        self.refused: dict[str, Refusal] = {}
-        """By name, what is refused at the moment."""
+    def __init__(self, source: TextSource, compile_rules: Callable[[RuleTexts], T]) -> None:
+        self._source, self._compile = source, compile_rules
+        self._last_read: RuleTexts | None = None
+        self._last_compiled: RuleTexts | None = None
+        self.rejected: dict[str, RejectedText] = {}
+        """Texts that are currently rejected, by name."""
 
-    def first(self) -> tuple[Texts, T]:
-        """The rules to begin with: all of them have to be right."""
+    def load(self) -> tuple[RuleTexts, T]:
+        """Read and compile the initial rules; raises if any text is invalid."""
         texts = self._source.read()
-        self._last_seen = self._weighed = texts
-        return texts, self._accepts(texts)
+        self._last_read = self._last_compiled = texts
+        return texts, self._compile(texts)
 
-    def look(self, current: Texts) -> tuple[Texts, T] | None:
-        """Other rules, and what is run of them, where there are any and they have come to rest."""
+    def poll(self, current: RuleTexts) -> tuple[RuleTexts, T] | None:
+        """Return changed rules once two consecutive reads are equal; None if there is no valid change."""
         try:
-            seen = self._source.read()
+            texts = self._source.read()
         except PerseidError as error:
-            self.refused = {"rules": Refusal("rules", str(error))}
+            self.rejected = {"rules": RejectedText("rules", str(error))}
             return None
-        resting, self._last_seen = seen == self._last_seen, seen
-        if not resting or seen == self._weighed:
+        is_stable, self._last_read = texts == self._last_read, texts
+        if not is_stable or texts == self._last_compiled:
             return None
-        self._weighed = seen
-        found = self._best(current, seen)
+        self._last_compiled = texts
+        found = self._compile_valid(current, texts)
         return None if found is None or found[0] == current else found
 
-    def refuse(self, texts: Texts, before: Texts, error: PerseidError) -> None:
-        """Say of a change that was taken that it turned out to be wrong."""
-        names = [name for _, name in before.differing(texts)] or ["rules"]
-        self.refused |= {name: Refusal(name, str(error)) for name in names}
+    def reject(self, texts: RuleTexts, previous: RuleTexts, error: PerseidError) -> None:
+        """Record that an applied change failed when it first ran."""
+        names = [name for _, name in previous.differing(texts)] or ["rules"]
+        self.rejected |= {name: RejectedText(name, str(error)) for name in names}
 
-    def _best(self, current: Texts, seen: Texts) -> tuple[Texts, T] | None:
-        """All that changed, or where something in it is wrong, as much of it as is right."""
-        self.refused = {}
+    def _compile_valid(self, current: RuleTexts, texts: RuleTexts) -> tuple[RuleTexts, T] | None:
+        """Compile all changes; if that fails, add the changed parts one by one and reject the invalid ones."""
+        self.rejected = {}
         try:
-            return seen, self._accepts(seen)
+            return texts, self._compile(texts)
         except PerseidError as error:
-            whole = error
-        parts = current.differing(seen)
-        found: tuple[Texts, T] | None = None
+            error_of_all = error
+        found: tuple[RuleTexts, T] | None = None
         best = current
-        for part in parts:
-            tried = best.with_part(seen, part)
+        for part in current.differing(texts):
+            candidate = best.with_part(texts, part)
             try:
-                made = self._accepts(tried)
+                compiled = self._compile(candidate)
             except PerseidError as error:
-                self.refused[part[1]] = Refusal(part[1], str(error))
+                self.rejected[part[1]] = RejectedText(part[1], str(error))
             else:
-                best, found = tried, (tried, made)
-        if not self.refused:  # each by itself is right, and the whole is not
-            self.refused["rules"] = Refusal("rules", str(whole))
+                best, found = candidate, (candidate, compiled)
+        if not self.rejected:  # each part is valid on its own, and all of them together are not
+            self.rejected["rules"] = RejectedText("rules", str(error_of_all))
         return found
 
 
-def read_patterns(texts: Mapping[str, str]) -> ps.PatternSet:
-    """The patterns of texts as one set; an error says in which of them it is."""
+def read_patterns(texts: Mapping[str, str]) -> PatternSet:
+    """Parse texts into one set of patterns; an error names the text that it is in."""
     parts = []
     for name, text in sorted(texts.items()):
         try:
-            parts.append(ps.patterns(text))
+            parts.append(patterns(text))
         except PatternError as error:
             error.locate(text).add_note(f"In {name}.")
             raise
-    # One text keeps the place of what is wrong in it; several are one set.
-    return parts[0] if len(parts) == 1 else ps.patterns(parts)
+    # A set of one text can show the position of later errors in it; a set of several texts cannot.
+    return parts[0] if len(parts) == 1 else patterns(parts)
 
 
-def keys_of(patterns: ps.PatternSet, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of answers that say of which key they are."""
-    named = (".".join(path.parts) for one in patterns.tree.patterns for path in one.partition_by)
+def key_columns(rules: PatternSet, columns: Sequence[str]) -> tuple[str, ...]:
+    """Output columns that hold the ``partition by`` keys of the patterns."""
+    named = (".".join(path.parts) for one in rules.tree.patterns for path in one.partition_by)
     return tuple(dict.fromkeys(name for name in named if name in columns))
 
 
-def versions_of(patterns: ps.PatternSet) -> dict[str, str]:
-    """What tells versions of a pattern apart, by its name: the same as long as it means the same."""
-    return {one.name: semantic_hash(one)[:VERSION_DIGITS] for one in patterns.tree.patterns}
+def versions_of(rules: PatternSet) -> dict[str, str]:
+    """Version of each pattern by name: a hash that changes when the meaning of the pattern changes."""
+    return {one.name: semantic_hash(one)[:VERSION_DIGITS] for one in rules.tree.patterns}

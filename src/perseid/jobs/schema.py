@@ -1,4 +1,4 @@
-"""The JSON Schema of a job's file, for editors: every word with what it says."""
+"""JSON Schema of job files, for editors."""
 
 from __future__ import annotations
 
@@ -6,37 +6,36 @@ import json
 from typing import Any
 
 from perseid.jobs.spec import JobFile
+from perseid.jobs.stream_kinds.settings_by_kind import settings_by_kind
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def job_schema() -> dict[str, object]:
-    """The schema, with the sources and sinks that are known now."""
+    """Return the schema with all registered sources, sinks and kinds of streams."""
     JobFile.model_rebuild(force=True)
-    made = JobFile.model_json_schema(by_alias=True)
-    made["title"] = "A job of Perseid"
-    # Subscriptions, and the text of a model, take the place of patterns.
-    asks_nothing = {
-        "properties": {"stream": {"properties": {"kind": {"enum": ["subscriptions", "model"]}}, "required": ["kind"]}}
-    }
-    made["anyOf"] = [{"required": ["patterns"]}, asks_nothing]
-    return {"$schema": DIALECT, **_plain(made)}
+    schema = JobFile.model_json_schema(by_alias=True)
+    schema["title"] = "A job of Perseid"
+    optional = [word for word, kind in settings_by_kind().items() if not kind.requires_patterns]
+    without_patterns = {"properties": {"stream": {"properties": {"kind": {"enum": optional}}, "required": ["kind"]}}}
+    schema["anyOf"] = [{"required": ["patterns"]}, without_patterns]
+    return {"$schema": DIALECT, **_simplify(schema)}
 
 
 def schema_text() -> str:
-    """The schema as it is published."""
+    """Return the schema as text, as docs/job.schema.json has it."""
     return json.dumps(job_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _plain(value: object, inside: str = "") -> Any:
-    """Without the titles that repeat a word, and the nulls of words that are left out instead."""
+def _simplify(value: object, inside: str = "") -> Any:
+    """Remove titles that repeat a name, and nulls of settings that are optional."""
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_simplify(one) for one in value]
     if not isinstance(value, dict):
         return value
     words = inside in ("properties", "$defs")
     out = {
-        name: _plain(one, "" if words else name)
+        name: _simplify(one, "" if words else name)
         for name, one in value.items()
         if words or not (name == "title" and "properties" not in value and isinstance(one, str))
     }

@@ -1,4 +1,4 @@
-"""A job's whole file: a stream, what is asked of it, where answers go, and what the job may do."""
+"""Settings of a job file: a stream, rules, sinks, and limits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
-from perseid.declare import micros_of
+from perseid.api.streams import micros_of
 from perseid.errors import PerseidError
 from perseid.jobs.choices import ByKey
-from perseid.jobs.rule_tables import Table
-from perseid.jobs.stream_spec import ModelStream, StreamOf, SubscriptionStream, Text
+from perseid.jobs.inline_text import InlineText
+from perseid.jobs.rule_tables import TablePatterns
+from perseid.jobs.stream_kinds.settings_by_kind import AnyStream
 from perseid.settings import RetryDuration, Secret, Settings, reject_removed_word
 from perseid.sinks import kinds
 from perseid.sinks.contract import Sink
@@ -21,55 +22,58 @@ from perseid.spark.private_settings import is_on_command_line
 AVAILABLE_NOW = "available_now"
 SinkOf = Annotated[Sink, ByKey(lambda: kinds.SINKS, "sink", bare=True)]
 Value = bool | int | float | str | list[bool | int | float | str]
-"""What a parameter may be given in a file; a length of time is a text."""
+"""Value of a parameter in a job file; a duration is a text."""
 
 
 class Limits(Settings):
-    """What a job may not exceed, and what is done when it does."""
+    """Limits of a job, and what happens when it exceeds them."""
 
     bad: StopRule | None = None
-    """When too many records cannot be read."""
+    """Stops the job if too many records cannot be read."""
     late: LateRule | None = None
-    """When too many of the records that reach the patterns are late."""
+    """Stops the job if too many of the records that reach the patterns are late."""
     per_batch: int | None = Field(default=None, gt=0)
-    """Answers that one batch may have."""
+    """Maximum number of matches in a batch."""
     per_pattern: int | None = Field(default=None, gt=0)
-    """Answers that one pattern may have in a batch."""
+    """Maximum number of matches of one pattern in a batch."""
     per_key: int | None = Field(default=None, gt=0)
-    """Answers that one pattern may have for one key in a batch."""
+    """Maximum number of matches of one pattern for one key in a batch."""
     policy: Literal["fail", "dead_letter", "drop_oldest"] = "fail"
-    """What is done with a batch that has more: stop, write the rest as dead letters, or leave out the oldest."""
+    """For a batch with more matches: stop the job, write the rest as dead letters, or drop the oldest."""
 
 
 class Metrics(Settings):
-    """What a running job tells of itself."""
+    """Metrics of a running job."""
 
     port: int | None = Field(default=None, ge=1, le=65_535)
-    """Where Prometheus asks; without it nothing listens."""
+    """The port of the Prometheus endpoint; without it, there is no endpoint."""
     host: str = "127.0.0.1"
-    """The address that is listened on."""
+    """The address of the endpoint."""
     log: Path | None = None
-    """A file to which a line of JSON is added for every batch."""
+    """A file to which the job appends a line of JSON for every batch."""
 
 
-class Relation(Settings):
-    """A table that patterns ask with ``in Name``."""
+class RelationFile(Settings):
+    """A table that patterns look up with ``in Name``."""
 
     file: Path
     """CSV with a header, JSON lines, or Parquet."""
 
 
-def _listed(given: object) -> object:
+def _to_list(given: object) -> object:
     return given if isinstance(given, list) else [given]
 
 
 Patterns = Annotated[
-    list[Path | Text | Table],
-    BeforeValidator(_listed, json_schema_input_type=Path | Text | Table | list[Path | Text | Table]),
+    list[Path | InlineText | TablePatterns],
+    BeforeValidator(
+        _to_list,
+        json_schema_input_type=Path | InlineText | TablePatterns | list[Path | InlineText | TablePatterns],
+    ),
 ]
 
 
-def _how_often(given: object) -> object:
+def _trigger(given: object) -> object:
     if given == AVAILABLE_NOW:
         return given
     if not isinstance(given, str):
@@ -81,36 +85,36 @@ def _how_often(given: object) -> object:
     return given
 
 
-Trigger = Annotated[str, BeforeValidator(_how_often), Field(examples=["5 seconds", AVAILABLE_NOW])]
+Trigger = Annotated[str, BeforeValidator(_trigger), Field(examples=["5 seconds", AVAILABLE_NOW])]
 
 
 class JobFile(Settings):
-    """A job: reads a stream, asks patterns of it, writes answers; it may be killed at any moment and goes on."""
+    """A job: reads a stream, evaluates patterns over it, and writes matches; after a crash it resumes from its checkpoint."""
 
     job: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$", examples=["takeover"])
     """The job's name: letters, digits, _ and -."""
-    stream: StreamOf
-    """The stream, and what it is like."""
+    stream: AnyStream
+    """The stream: its kind, its source and its settings."""
     patterns: Patterns = Field(default_factory=list)
     """Files of patterns, folders of them, {text: …} or {table: …}; one of these or a list."""
     bind: dict[str, Value] = Field(default_factory=dict)
     """Values of the patterns' parameters."""
-    relations: dict[str, Relation] = Field(default_factory=dict)
-    """Tables that patterns ask with ``in Name``."""
+    relations: dict[str, RelationFile] = Field(default_factory=dict)
+    """Tables that patterns look up with ``in Name``."""
     sinks: list[SinkOf] = Field(min_length=1)
-    """Where answers go: each sink is given every batch."""
+    """The sinks of matches: each receives every batch."""
     dead_letters: SinkOf | None = None
-    """Where records go that cannot be read, come too late or are dated too far ahead; unless said, they are only counted."""
+    """The sink of records that cannot be read, are late or are dated too far ahead; without it, they are only counted."""
     trigger: Trigger = "10 seconds"
-    """How often a batch is begun; available_now: read what is there, and end."""
+    """How often a batch starts; available_now: read the available records, and end."""
     checkpoint: str = Field(min_length=1)
-    """The folder of what the job has to remember; another folder is another job."""
+    """The folder of the state of the job; another folder is another job."""
     retry_for: RetryDuration = "10 minutes"
-    """The time that the query is restarted for after transient failures of a source, a sink or Spark; it begins anew with every batch that is written. 0 seconds: never."""
+    """The time that the query is restarted for after transient failures of a source, a sink or Spark; every batch that is written starts it again. 0 seconds: never."""
     limits: Limits = Limits()
-    """What the job may not exceed."""
+    """The limits of the job."""
     metrics: Metrics = Metrics()
-    """What it tells of itself."""
+    """The metrics of the job."""
     spark: dict[str, str | Secret] = Field(default_factory=dict)
     """Settings of the Spark session."""
 
@@ -122,7 +126,7 @@ class JobFile(Settings):
 
     @field_validator("spark")
     @classmethod
-    def _private(cls, spark: dict[str, str | Secret]) -> dict[str, str | Secret]:
+    def _check_private(cls, spark: dict[str, str | Secret]) -> dict[str, str | Secret]:
         for name, value in spark.items():
             if isinstance(value, Secret) and is_on_command_line(name):
                 raise ValueError(
@@ -132,23 +136,15 @@ class JobFile(Settings):
         return spark
 
     @model_validator(mode="after")
-    def _fits(self) -> JobFile:
-        asks = isinstance(self.stream, SubscriptionStream) or (
-            isinstance(self.stream, ModelStream) and (self.stream.react or not self.patterns)
-        )
-        if not asks and not self.patterns:
-            raise ValueError("nothing is asked of the stream; write patterns: rules/")
-        if isinstance(self.stream, SubscriptionStream) and self.patterns:
-            raise ValueError("subscriptions are what is asked of this stream; leave out patterns")
-        if isinstance(self.stream, ModelStream) and self.stream.react and self.patterns:
-            raise ValueError("react lets rules act, which ask patterns of their own text; leave out patterns or react")
+    def _check_settings(self) -> JobFile:
+        self.stream.check_patterns_setting(bool(self.patterns))
         if self.limits.policy == "dead_letter" and self.dead_letters is None:
             raise ValueError("policy: dead_letter needs a place for them; write dead_letters: {…}")
         return self
 
 
 def secret_options(job: JobFile) -> set[str]:
-    """The names of all options that a job gives as ``{env: NAME}`` or ``{file: PATH}``."""
+    """Names of all options whose values are ``{env: NAME}`` or ``{file: PATH}``."""
     found: set[str] = set()
 
     def visit(value: object, name: str) -> None:

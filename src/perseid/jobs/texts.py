@@ -1,4 +1,4 @@
-"""The text of a job's file as plain data, with the line of every word: YAML or TOML, and nothing that could do harm."""
+"""Parse the YAML or TOML text of a job file to plain data with line numbers, within limits on size and nesting."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _AS_BOOLEAN = "YAML reads on, off, yes and no as true and false; put it into quo
 
 
 @dataclass
-class Written:
-    """What a file says, and on which line it says it."""
+class ParsedFile:
+    """Data of a file, and the line of each key."""
 
     data: Any
     lines: dict[At, int] = field(default_factory=dict)
 
 
 def read_text(path: Path) -> str:
-    """The text of the file, if it is one and of a reasonable size."""
+    """Read a file; raises if it is too large or is not UTF-8 text."""
     try:
         with path.open("rb") as file:
             body = file.read(MAX_BYTES + 1)
@@ -74,7 +74,7 @@ _TOML_TOKEN = re.compile(
 )
 
 
-def read_toml(text: str, path: Path) -> Written:
+def read_toml(text: str, path: Path) -> ParsedFile:
     text = text.replace("\r\n", "\n")
     _check_toml_limits(text, path)
     try:
@@ -91,7 +91,7 @@ def read_toml(text: str, path: Path) -> Written:
     except RecursionError:
         raise _too_deep(path) from None
     _check_size(data, path)
-    return Written(data)
+    return ParsedFile(data)
 
 
 def _too_deep(path: Path, line: int | None = None) -> SettingsError:
@@ -174,14 +174,14 @@ class _BoundedLoader(yaml.SafeLoader):
         return node
 
 
-def read_yaml(text: str, path: Path) -> Written:
+def read_yaml(text: str, path: Path) -> ParsedFile:
     try:
         loader = _BoundedLoader(text, path)
         node = loader.get_single_node()
         if node is None:
             raise SettingsError(f"{path} is empty.", hint="Begin with: job: NAME. perseid new FOLDER makes an example.")
-        reader = _Reader(path, loader)
-        written = Written(reader.read(node, (), 0), reader.lines)
+        reader = _NodeReader(path, loader)
+        written = ParsedFile(reader.read(node, (), 0), reader.lines)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise SettingsError(f"{path}, line {line}: this is not YAML: {_problem(error)}.") from None
@@ -198,15 +198,15 @@ def _line(error: yaml.YAMLError) -> str:
 
 
 def _problem(error: yaml.YAMLError) -> str:
-    """What the reader says, without what stands in the file."""
+    """Message of the parser, without content of the file."""
     said = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
     if "'\\t'" in said:
         return "a tab stands where spaces are meant; indent with spaces"
     return re.sub(r"(alias|anchor|tag) .*", r"\1 that is not known", said)
 
 
-class _Reader:
-    """Nodes as plain data. Each is counted every time it is met, so that aliases of aliases end."""
+class _NodeReader:
+    """Converts nodes to plain data. Counts a node each time it is visited, so that aliases of aliases end at the limit."""
 
     def __init__(self, path: Path, loader: _BoundedLoader) -> None:
         self.path, self.loader = path, loader
@@ -231,7 +231,7 @@ class _Reader:
         return self._scalar(node)
 
     def _scalar(self, node: yaml.Node) -> Any:
-        """The value of a key or of a plain value."""
+        """Convert a key or a plain value."""
         text = str(node.value)
         number = str(node.tag).rpartition(":")[2] in ("int", "float", "timestamp")
         if number and len(text) > MAX_NUMBER_CHARS:

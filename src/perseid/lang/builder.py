@@ -46,24 +46,6 @@ from perseid.lang.parser import (
 from perseid.lang.printer import print_element, print_literal, print_pattern
 from perseid.lang.tree_parser import parse_tree
 
-__all__ = [
-    "Part",
-    "PatternBuilder",
-    "absent",
-    "all_of",
-    "any_event",
-    "any_of",
-    "build",
-    "change",
-    "found",
-    "group",
-    "lost",
-    "seq",
-    "step",
-    "tree",
-    "updated",
-]
-
 PartLike: TypeAlias = "Part | str"
 """A part, or the text of one."""
 DurationLike: TypeAlias = str | dt.timedelta
@@ -72,7 +54,6 @@ Constant: TypeAlias = bool | int | float | Decimal | str | dt.datetime | dt.date
 
 _Action = Choice["create", "delete", "set", "link", "unlink"]
 _MICRO = dt.timedelta(microseconds=1)
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,6 @@ def print_models(file: m.ModelFile) -> str:
     return "\n".join(parts)
 
 
-def print_query(query: m.Query) -> str:
-    """A query on its own."""
-    with quoting(WORDS):
-        return _query(query)
-
-
 # kinds of element
 
 

@@ -239,11 +239,6 @@ def _bounds(parts: tuple[Any, ...]) -> tuple[tuple[int, int | None], tuple[Any, 
     return (1, 1), parts
 
 
-def _plain_arrow(arrow: Token) -> None:
-    if arrow != "->":
-        raise PatternSyntaxError("An edge ends in ->.", span=token_place(arrow), hint="Write a -likes-> b.")
-
-
 def _aggregate(value: ex.Expr) -> tuple[str, ex.Expr | None]:
     """``count``, ``sum(x)`` and their like before ``of``."""
     match value:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from functools import cache
-from importlib import resources
+from functools import partial
 from typing import Any
 
-from lark import Lark, UnexpectedInput
-from lark.exceptions import VisitError
+from lark import Lark
 
 from perseid.errors import LimitError, PatternError, PatternSyntaxError
 from perseid.lang import ast, limits
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.lang.first_look import scan_limits
+from perseid.lang.grammars import load_grammar, read
 from perseid.lang.model_reader import ModelReader
 from perseid.lang.pattern_reader import PatternReader
 from perseid.lang.syntax_errors import explain_unexpected
@@ -101,25 +100,16 @@ def parse_models(text: str) -> m.ModelFile:
     return tree
 
 
-_STARTS = ["start", "expr", "element", "duration", "window", "output", "path", "skip", "type", "constant"]
+_STARTS = ("start", "expr", "element", "duration", "window", "output", "path", "skip", "type", "constant")
 
 
-@cache
-def _lark(models: bool) -> Lark:
+def _grammar(models: bool) -> Lark:
     """The parser of patterns, or of models: apart, so that words of models are names in patterns."""
-    folder = resources.files("perseid.lang")
-    parts = ("grammar.lark", "model.lark", "rule.lark") if models else ("grammar.lark",)
-    return Lark(
-        "\n".join(folder.joinpath(part).read_text("utf-8") for part in parts),
-        parser="lalr",
-        lexer="contextual",
-        start=["model_file"] if models else _STARTS,
-        propagate_positions=True,
-        maybe_placeholders=False,
-        # Otherwise a long s (U+017F) is an s and a kelvin sign a k where case does not matter, and digits are
-        # those of every script.
-        g_regex_flags=re.ASCII,
-    )
+    # Without ASCII a long s (U+017F) is an s and a kelvin sign a k where case does not matter, and digits are
+    # those of every script.
+    if models:
+        return load_grammar("grammar.lark", "model.lark", "rule.lark", start=("model_file",), regex_flags=re.ASCII)
+    return load_grammar("grammar.lark", start=_STARTS, regex_flags=re.ASCII)
 
 
 def _parse(text: str, start: str) -> Any:
@@ -129,14 +119,9 @@ def _parse(text: str, start: str) -> Any:
     models = start == "model_file"
     reader = ModelReader() if models else PatternReader()
     try:
-        tree = reader.transform(_lark(models).parse(text, start=start))
-    except UnexpectedInput as error:
-        raise explain_unexpected(error, text, start) from None
-    except VisitError as error:
-        cause = error.orig_exc
-        if isinstance(cause, PatternError):
-            raise cause.locate(text) from None
-        raise
+        tree = read(_grammar(models), text, reader, partial(explain_unexpected, text=text, start=start), start)
+    except PatternError as error:
+        raise error.locate(text) from None
     _check_depth(tree, text)
     return tree
 

@@ -8,7 +8,7 @@ the two blocks with each other, or one with a constant; a path behind a variable
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from typing import Literal as Choice
@@ -119,13 +119,10 @@ class Construction:
     """What SELECT makes of a pair: XML in which ``{variable}`` stands for nodes; None is both blocks as they are."""
 
     text: str
+    template: Template = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        read_template(self.text)
-
-    @property
-    def template(self) -> Template:
-        return read_template(self.text)
+        object.__setattr__(self, "template", read_template(self.text))
 
     @property
     def variables(self) -> tuple[str, ...]:

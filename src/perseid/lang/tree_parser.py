@@ -11,17 +11,17 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cache
-from importlib import resources
+from functools import partial
 from typing import NoReturn, TypeAlias, TypeVar, cast
 
-from lark import Lark, Token, v_args
-from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
+from lark import Token, v_args
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
 
 from perseid.errors import LimitError, MeaningError, PatternError, PatternSyntaxError
 from perseid.lang.expressions import Span
+from perseid.lang.grammars import load_grammar, read
 from perseid.lang.tree_patterns import (
     MAX_EXPONENT,
     MAX_NUMBER_LENGTH,
@@ -114,22 +114,11 @@ class _Source:
         raise LimitError(_sentence(message), span=self.outer(start, end), hint=hint and _sentence(hint))
 
 
-@cache
-def _grammar() -> Lark:
-    text = resources.files("perseid.lang").joinpath("tree.lark").read_text("utf-8")
-    return Lark(text, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=False)
-
-
 def _parse(source: _Source) -> ParsedTree:
     _measure(source)
     _refuse_functions(source)
     builder = _Builder(source)
-    try:
-        root = cast(SiblingExpr, builder.transform(_grammar().parse(source.text)))
-    except UnexpectedInput as error:
-        _explain(source, error)
-    except VisitError as error:
-        raise error.orig_exc from None
+    root: SiblingExpr = read(load_grammar("tree.lark"), source.text, builder, partial(_explain, source))
     builder.check_names()
     pattern = TreePattern(root, span=source.span(0, len(source.text)))
     _check_depth(source, pattern)

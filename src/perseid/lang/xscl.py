@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from importlib import resources
 from typing import NoReturn
 
-from lark import Lark, Token, v_args
-from lark.exceptions import UnexpectedInput, VisitError
+from lark import Token, v_args
+from lark.exceptions import UnexpectedInput
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
 
 from perseid.errors import LimitError, MeaningError, PatternError, PatternSyntaxError, UnknownNameError, nearest
 from perseid.lang import ast, limits
 from perseid.lang.expressions import Span
+from perseid.lang.grammars import load_grammar, read
 from perseid.lang.parser import parse_window
 from perseid.lang.subscriptions import (
     MIRRORED,
@@ -233,11 +232,7 @@ class _Reader:
         return Block(found[1] or found[2], tree, span=self.span(start, end))
 
     def _braces(self, start: int, end: int) -> tuple[Predicate, int | None]:
-        text = self.text[start:end]
-        builder = _Builder(self, start)
-        try:
-            predicate, (window, at) = builder.transform(_grammar().parse(text))
-        except UnexpectedInput as error:
+        def explain(error: UnexpectedInput) -> NoReturn:
             place = start + max(error.pos_in_stream or 0, 0)
             self.fail(
                 "This cannot stand between the braces.",
@@ -245,8 +240,9 @@ class _Reader:
                 min(place + 1, end),
                 "They hold comparisons and a window: {a = c AND b contains 'x', 10 minutes}, or …, forever}.",
             )
-        except VisitError as error:
-            raise error.orig_exc from None
+
+        builder = _Builder(self, start)
+        predicate, (window, at) = read(load_grammar("xscl.lark"), self.text[start:end], builder, explain)
         try:
             found = parse_window(window.strip())
         except PatternError as error:  # its place is counted in the window alone
@@ -282,12 +278,6 @@ class _Reader:
                     nearest=nearest(name, known),
                     hint=f"The variables are {', '.join(known)}." if known else "Name nodes with ->: //author->a.",
                 )
-
-
-@cache
-def _grammar() -> Lark:
-    text = resources.files("perseid.lang").joinpath("xscl.lark").read_text("utf-8")
-    return Lark(text, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=False)
 
 
 @v_args(meta=True, inline=True)

@@ -7,15 +7,19 @@ over the text; to read a shape takes a thousand times as long.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
+from typing import TypeVar, cast
 
 from perseid.errors import PatternError
 from perseid.lang import ast
+from perseid.lang.expressions import Span
 from perseid.lang.parser import parse_window
 from perseid.lang.subscriptions import read_constant
 from perseid.lang.tree_patterns import Constant
 
+T = TypeVar("T")
 _LITERAL = r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"""
 _COMPARED = re.compile(rf"((?:[=<>≤≥≠]|(?<!\w)contains(?!\w))\s*)({_LITERAL})|{_LITERAL}", re.IGNORECASE)
 _WINDOW = re.compile(r",([^,{}'\"]*)\}")
@@ -68,6 +72,24 @@ def place_of(value: Constant | None) -> int | None:
     if isinstance(value, int) and 0 <= value - _NUMBER <= _MANY:
         return value - _NUMBER
     return None
+
+
+def fill_marks(value: T, constants: Sequence[Constant]) -> T:
+    """A parsed shape, or a part of it, with constants in place of its marks."""
+    return cast("T", _filled(value, constants)) if constants else value
+
+
+def _filled(value: object, constants: Sequence[Constant]) -> object:
+    if isinstance(value, str | int):
+        place = place_of(value)
+        return value if place is None else constants[place]
+    if isinstance(value, tuple):
+        return tuple(_filled(one, constants) for one in value)
+    if not is_dataclass(value) or isinstance(value, type | Span):
+        return value
+    parts = {part.name: getattr(value, part.name) for part in fields(value)}
+    changed = {name: new for name, old in parts.items() if (new := _filled(old, constants)) is not old}
+    return replace(value, **changed) if changed else value
 
 
 @lru_cache(maxsize=1 << 12)

@@ -21,3 +21,5 @@ ObjectArray: TypeAlias = NDArray[np.object_]
 """Python values, where a column has no fixed width."""
 ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
 """A column of Arrow, in one piece or in several; pyarrow has no types for a checker."""
+MOMENT = pa.timestamp("us", "UTC")
+"""The type of every time column."""

@@ -1,8 +1,9 @@
-"""The contract of engines: up to two pure functions over columns, and a declaration. docs/engines.md shows how to add one.
+"""The contract of engines: up to three pure functions over columns, and a declaration. docs/engines.md shows how to add one.
 
 ``prepare`` is stateless and turns rows into rows before the shuffle. ``step`` is the only function with state: it receives
 the rows of one shard and returns output rows, the new state, the next timer and counters. A batch calls it once, with
-``ended``. An engine has one of the two, or both.
+``ended``. ``finish`` is stateless and combines rows of several shards after a second shuffle. An engine has ``prepare``,
+``step`` or both.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class StepResult:
     """The numbers of late rows, which were left out."""
     late_reasons: Int8Array | Sequence[int] = ()
     """The :class:`~perseid.runtime.late_rows.LateReason` of each of them."""
+    bad: IntArray | Sequence[int] = ()
+    """The numbers of rows that are not valid input, which were left out; ``counters["bad"]`` is their count."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,23 @@ class Passes(Enum):
 
 
 @dataclass(frozen=True)
+class Capabilities:
+    """How an engine differs from others. The contract tests test each field, also where an engine lacks something."""
+
+    retracts: bool = False
+    """Output rows are changes: a match may be retracted."""
+    row_kinds: tuple[str, ...] = ("match", "timed out")
+    """The kinds of rows that a step may emit."""
+    passes: Passes = Passes.FORWARD
+    waits_for_watermark: bool = True
+    """A row is late if and only if the watermark has passed its time."""
+    state_expires: bool = True
+    """No state remains once the watermark has passed the last window. Otherwise the state has something that no window bounds."""
+    broadcast: bool = False
+    """Every shard receives all rows and evaluates a partition of the queries. Otherwise a shard receives the rows of its keys."""
+
+
+@dataclass(frozen=True)
 class Engine:
     """An engine as drivers and tests know it."""
 
@@ -105,21 +125,24 @@ class Engine:
     step: Callable[[Plan, EventBatch, bytes | None, Watermark], StepResult] | None = None
     prepare: Callable[[Plan, Mapping[str, ArrowColumn]], Iterator[Prepared]] | None = None
     """(plan, input columns) to prepared rows, in any number of pieces."""
+    finish: Callable[[Plan, pa.Table], pa.Table] | None = None
+    """Stateless, after a second shuffle: combines the rows of all shards that agree in the columns of ``finish_by``."""
     report: Callable[[bytes], StateReport] | None = None
     """Summarize a state; None for an engine without state."""
     query_kind: str = "patterns"
     """The kind of query that the engine runs: patterns over events, which several engines run, or a kind of its own."""
     state_format: str = ""
     """State format id, if it differs from ``name``; engines may share a format."""
-    retracts: bool = False
-    """Output rows are changes: a match may be retracted."""
-    row_kinds: tuple[str, ...] = ("match", "timed out")
-    """The kinds of rows that a step may emit."""
-    passes: Passes = Passes.FORWARD
+    capabilities: Capabilities = Capabilities()
     guide: str = ""
     """The guide for users, as a path from the root of the project."""
     example: str = ""
     """A program that uses the engine, likewise."""
+
+    @property
+    def passes(self) -> Passes:
+        """The directions in which the engine reads its input."""
+        return self.capabilities.passes
 
     def run_step(self, plan: Plan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
         """Call the step of an engine that has one."""

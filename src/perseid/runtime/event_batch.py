@@ -16,6 +16,9 @@ Column: TypeAlias = Any
 """An Arrow column. The local driver also passes a list of Python values where these have several types, so that what an
 engine may call on a column depends on the driver."""
 
+KEY_PUNCTUATION, STREAM_PUNCTUATION, QUERY_CHANGE = 1, 2, 4
+"""Values of :attr:`EventBatch.control`."""
+
 
 @dataclass(frozen=True)
 class EventBatch:

@@ -16,11 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.runtime.arrays import ArrowColumn, IntArray
 from perseid.runtime.jit import COMPILED, jit
 from perseid.runtime.key_encoding import (
     Codes,
-    Column,
-    Ints,
     as_numbers,
     index_type,
     key_codes,
@@ -39,11 +38,11 @@ _SMALL_GROUP = 24
 class Arrangement:
     """Rows in order: partition ``p`` is ``order[offsets[p]:offsets[p + 1]]``."""
 
-    order: Ints
+    order: IntArray
     """Row numbers, sorted."""
-    offsets: Ints
+    offsets: IntArray
     """Where partitions start, and at last the number of rows."""
-    occurrence: Ints | None
+    occurrence: IntArray | None
     """By place in the order, how many rows before it have its time and identity; None where no identity is given."""
 
     @property
@@ -51,7 +50,9 @@ class Arrangement:
         return len(self.offsets) - 1
 
 
-def arrange(keys: Sequence[Column], time: Ints, ranks: Sequence[Column], identity: Ints | None) -> Arrangement:
+def arrange(
+    keys: Sequence[ArrowColumn], time: IntArray, ranks: Sequence[ArrowColumn], identity: IntArray | None
+) -> Arrangement:
     """Rows by key, time, ranks (nulls first, NaN last) and identity; rows equal in all of them keep their places.
 
     Keys are told apart by value: null is one key, minus zero is zero, NaN is itself. Partitions stand in an order
@@ -72,7 +73,9 @@ def arrange(keys: Sequence[Column], time: Ints, ranks: Sequence[Column], identit
 # By key and time
 
 
-def _by_key_and_time(codes: Codes, size: int, time: Ints) -> tuple[Ints, Ints, npt.NDArray[np.uint8] | None]:
+def _by_key_and_time(
+    codes: Codes, size: int, time: IntArray
+) -> tuple[IntArray, IntArray, npt.NDArray[np.uint8] | None]:
     """The order, where partitions start, and where a row has the partition and the time of the one before it.
 
     The last is None where no two rows of a partition have one time.
@@ -101,14 +104,14 @@ def _by_key_and_time(codes: Codes, size: int, time: Ints) -> tuple[Ints, Ints, n
 
 
 @jit
-def _ascends(time: Ints) -> bool:
+def _ascends(time: IntArray) -> bool:
     for row in range(1, len(time)):  # noqa: SIM110 (Numba has no generators)
         if time[row] < time[row - 1]:
             return False
     return True
 
 
-def _by_time(time: Ints, kind: type[np.int32] | type[np.int64]) -> tuple[Ints, Codes]:
+def _by_time(time: IntArray, kind: type[np.int32] | type[np.int64]) -> tuple[IntArray, Codes]:
     """Times sorted, and which rows they are from; rows with equal times stay in their order."""
     low, high = int(time.min()), int(time.max())
     bits = max(1, (high - low).bit_length())
@@ -156,11 +159,11 @@ def _radix(keys: npt.NDArray[np.uint64], passes: int, width: int, rows: Codes) -
 @jit
 def _count_and_place(
     codes: Codes,
-    time: Ints,
+    time: IntArray,
     through: Codes,
     ends: Codes,
-    order: Ints,
-    offsets: Ints,
+    order: IntArray,
+    offsets: IntArray,
     same: npt.NDArray[np.uint8],
 ) -> tuple[int, bool]:
     """A counting sort by code of rows that come by time; ties are seen on the way, with each code's last time."""
@@ -198,11 +201,11 @@ def _count_and_place(
 
 
 def _settle_ties(
-    order: Ints,
+    order: IntArray,
     same: npt.NDArray[np.uint8],
-    ranks: Sequence[Column],
-    identity: Ints | None,
-    occurrence: Ints | None,
+    ranks: Sequence[ArrowColumn],
+    identity: IntArray | None,
+    occurrence: IntArray | None,
 ) -> None:
     """Sort rows of one partition and time by ranks and identity, and number those with equal identity, in place."""
     member = same.astype(np.bool_)
@@ -229,7 +232,7 @@ def _settle_ties(
     occurrence[places[by_name]] = counted
 
 
-def _rank_numbers(column: Column, rows: Ints) -> Ints:
+def _rank_numbers(column: ArrowColumn, rows: IntArray) -> IntArray:
     """The values of some rows as numbers ordered as they are: null below all, NaN above all numbers."""
     column = one_chunk(column).take(pa.array(rows))
     if pa.types.is_dictionary(column.type):
@@ -250,7 +253,7 @@ def _rank_numbers(column: Column, rows: Ints) -> Ints:
     return np.where(nulls, _LEAST, wide)
 
 
-def _sorted_codes(column: Column) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
+def _sorted_codes(column: ArrowColumn) -> tuple[IntArray, npt.NDArray[np.bool_] | None]:
     kind = column.type
     if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
         return _sorted_objects([v.plain(value) for value in column.to_pylist()])
@@ -260,7 +263,7 @@ def _sorted_codes(column: Column) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
     return place[np.asarray(encoded.indices.fill_null(0))], null_mask(column)
 
 
-def _sorted_objects(found: list[object]) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def _sorted_objects(found: list[object]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     codes: dict[object, int] = {}
     before, count = None, 0
     for value in sorted((value for value in found if value is not None), key=cmp_to_key(_compare)):
@@ -281,7 +284,7 @@ def _compare(left: object, right: object) -> int:
     return found
 
 
-def _sorted_groups(starts: Ints, columns: Ints) -> Ints:
+def _sorted_groups(starts: IntArray, columns: IntArray) -> IntArray:
     """Places sorted by the columns, the first first, inside each group; equal ones stay in their order."""
     if not COMPILED:
         group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -290,7 +293,7 @@ def _sorted_groups(starts: Ints, columns: Ints) -> Ints:
 
 
 @jit
-def _after(columns: Ints, left: int, right: int) -> bool:
+def _after(columns: IntArray, left: int, right: int) -> bool:
     for i in range(len(columns)):
         if columns[i, left] != columns[i, right]:
             return bool(columns[i, left] > columns[i, right])
@@ -298,7 +301,7 @@ def _after(columns: Ints, left: int, right: int) -> bool:
 
 
 @jit
-def _merge_groups(starts: Ints, columns: Ints) -> Ints:
+def _merge_groups(starts: IntArray, columns: IntArray) -> IntArray:
     size = columns.shape[1]
     places = np.arange(size)
     spare = np.empty(0, np.int64)

@@ -15,15 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+from perseid.runtime.arrays import ArrowColumn, BoolArray, IntArray
 from perseid.runtime.jit import COMPILED, jit
 from perseid.semantics import hashing as reference
 from perseid.semantics.hashing import NULL_BITS, SEED
 
-Column: TypeAlias = "pa.Array | pa.ChunkedArray"
-"""A ``pa.Array`` or ``pa.ChunkedArray``; pyarrow has no types for a checker."""
 Words: TypeAlias = npt.NDArray[np.uint64]
-Signed: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
 F = TypeVar("F")
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -38,7 +35,7 @@ _11, _12, _16, _18, _23, _24, _27, _29, _31, _32, _33, _37, _40, _41, _46, _48, 
     np.uint64(n) for n in (11, 12, 16, 18, 23, 24, 27, 29, 31, 32, 33, 37, 40, 41, 46, 48, 52, 53, 56, 57, 63)
 )
 
-_ALL_VALID: Bools = np.zeros(0, np.bool_)
+_ALL_VALID: BoolArray = np.zeros(0, np.bool_)
 _ALL_VALID.flags.writeable = False
 
 
@@ -59,7 +56,7 @@ def mix_word(word: np.uint64, seed: np.uint64) -> np.uint64:
 
 
 @_kernel
-def _mix_words(hashes: Words, words: Words, valid: Bools) -> None:
+def _mix_words(hashes: Words, words: Words, valid: BoolArray) -> None:
     every = len(valid) == 0
     for i in range(len(hashes)):
         if every or valid[i]:
@@ -67,7 +64,7 @@ def _mix_words(hashes: Words, words: Words, valid: Bools) -> None:
 
 
 @_kernel
-def _mix_doubles(hashes: Words, numbers: npt.NDArray[np.float64], bits: Words, valid: Bools) -> None:
+def _mix_doubles(hashes: Words, numbers: npt.NDArray[np.float64], bits: Words, valid: BoolArray) -> None:
     every = len(valid) == 0
     for i in range(len(hashes)):
         if every or valid[i]:
@@ -154,7 +151,7 @@ def mix_bytes(data: npt.NDArray[np.uint8], at: np.uint64, end: np.uint64, seed: 
 
 
 @_kernel
-def _mix_texts(hashes: Words, data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any], valid: Bools) -> None:
+def _mix_texts(hashes: Words, data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any], valid: BoolArray) -> None:
     every = len(valid) == 0
     for i in range(len(hashes)):
         if every or valid[i]:
@@ -162,7 +159,7 @@ def _mix_texts(hashes: Words, data: npt.NDArray[np.uint8], offsets: npt.NDArray[
 
 
 @_kernel
-def _chain(offsets: Signed, parts: Words, seed: np.uint64) -> Words:
+def _chain(offsets: IntArray, parts: Words, seed: np.uint64) -> Words:
     out = np.empty(len(offsets) - 1, np.uint64)
     for i in range(len(out)):
         h = seed
@@ -176,13 +173,13 @@ def _chain(offsets: Signed, parts: Words, seed: np.uint64) -> Words:
 def match_words(
     seed0: int,
     seed1: int,
-    keys: Signed,
-    offsets: Signed,
-    step: Signed,
-    time: Signed,
-    occurrence: Signed,
-    identity: Signed,
-) -> Signed:
+    keys: IntArray,
+    offsets: IntArray,
+    step: IntArray,
+    time: IntArray,
+    occurrence: IntArray,
+    identity: IntArray,
+) -> IntArray:
     """Both lanes of the ids of m matches, as an (m, 2) array; ``hex_ids`` writes them.
 
     ``keys`` (m, 2) are the words of each match's key; the events of match i lie from ``offsets[i]`` to
@@ -213,12 +210,12 @@ def match_words(
 _HEX_PAIRS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint16)
 
 
-def hex_ids(lanes: Signed) -> pa.Array:
+def hex_ids(lanes: IntArray) -> pa.Array:
     """The match ids as people see them: 32 hex digits each, in a ``pa.StringArray``."""
     return _id_array(pa.string(), _HEX_PAIRS[np.ascontiguousarray(lanes, ">i8").view(np.uint8)], len(lanes), 32)
 
 
-def id_bytes(lanes: Signed) -> pa.Array:
+def id_bytes(lanes: IntArray) -> pa.Array:
     """The match ids as the sixteen bytes they are, in a ``pa.BinaryArray``."""
     return _id_array(pa.binary(), np.ascontiguousarray(lanes, ">i8"), len(lanes), 16)
 
@@ -231,8 +228,8 @@ def _id_array(kind: pa.DataType, data: npt.NDArray[np.generic], count: int, widt
 
 
 def hash_columns(
-    arrays: Sequence[Column], seed: int = SEED, leading: int | None = None, rows: int | None = None
-) -> Signed:
+    arrays: Sequence[ArrowColumn], seed: int = SEED, leading: int | None = None, rows: int | None = None
+) -> IntArray:
     """``hash_values`` of every row, ``leading`` being one more word before the columns.
 
     Without any columns ``rows`` says how many hashes there are.
@@ -260,7 +257,7 @@ def hash_columns(
     return hashes.view(np.int64)
 
 
-def identities(id_columns: Sequence[Column], all_columns: Mapping[str, Column]) -> Signed:
+def identities(id_columns: Sequence[ArrowColumn], all_columns: Mapping[str, ArrowColumn]) -> IntArray:
     """The identity of every row: by its ``id`` columns or, without any, by all columns in the order of their names."""
     if not id_columns:
         return hash_columns([all_columns[name] for name in sorted(all_columns)])
@@ -276,19 +273,19 @@ def identities(id_columns: Sequence[Column], all_columns: Mapping[str, Column]) 
     return out
 
 
-def match_identities(match_ids: Column) -> Signed:
+def match_identities(match_ids: ArrowColumn) -> IntArray:
     """The identities of matches as events: the hash of each id's text."""
     hashes = np.full(len(match_ids), SEED, np.int64).view(np.uint64)
     _mix_text(hashes, match_ids)
     return hashes.view(np.int64)
 
 
-def key_words(key_columns: Sequence[Column], rows: int | None = None) -> Signed:
+def key_words(key_columns: Sequence[ArrowColumn], rows: int | None = None) -> IntArray:
     """The two words of every row's key, as an (n, 2) array; ``rows`` counts them where there are no key columns."""
     return np.stack([hash_columns(key_columns, rows=rows), hash_columns(key_columns, leading=1, rows=rows)], axis=1)
 
 
-def _chunks(array: Column) -> Iterator[tuple[int, Column]]:
+def _chunks(array: ArrowColumn) -> Iterator[tuple[int, ArrowColumn]]:
     at = 0
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
         if len(chunk):
@@ -296,7 +293,7 @@ def _chunks(array: Column) -> Iterator[tuple[int, Column]]:
         at += len(chunk)
 
 
-def _flat(array: Column) -> Column:
+def _flat(array: ArrowColumn) -> ArrowColumn:
     """Without the encodings that change how a column is stored but not what it holds."""
     if pa.types.is_dictionary(array.type):
         return _flat(array.dictionary_decode())
@@ -305,12 +302,12 @@ def _flat(array: Column) -> Column:
     return array
 
 
-def _is_integer(array: Column) -> bool:
+def _is_integer(array: ArrowColumn) -> bool:
     kind = array.type
     return bool(pa.types.is_integer(kind.value_type if pa.types.is_dictionary(kind) else kind))
 
 
-def _mix(hashes: Words, array: Column) -> Bools:
+def _mix(hashes: Words, array: ArrowColumn) -> BoolArray:
     """A column into the hashes of its rows; says which rows are valid, with an empty answer for all."""
     array = _flat(array)
     kind, is_ = array.type, pa.types
@@ -349,7 +346,7 @@ def _is_text(kind: pa.DataType) -> bool:
     )  # fmt: skip
 
 
-def _mix_text(hashes: Words, array: Column) -> Bools:
+def _mix_text(hashes: Words, array: ArrowColumn) -> BoolArray:
     kind, is_ = array.type, pa.types
     if is_.is_string_view(kind) or is_.is_binary_view(kind) or is_.is_fixed_size_binary(kind):
         array = array.cast(pa.large_binary())
@@ -363,7 +360,7 @@ def _mix_text(hashes: Words, array: Column) -> Bools:
     return valid
 
 
-def _mix_by_reference(hashes: Words, array: Column) -> Bools:
+def _mix_by_reference(hashes: Words, array: ArrowColumn) -> BoolArray:
     found = [reference.canonical(value) for value in array.to_pylist()]
     if any(isinstance(value, bytes) for value in found):
         return _mix_text(hashes, pa.array(found, pa.large_binary()))
@@ -373,7 +370,7 @@ def _mix_by_reference(hashes: Words, array: Column) -> Bools:
     return valid
 
 
-def _integers(array: Column) -> tuple[Words, Bools]:
+def _integers(array: ArrowColumn) -> tuple[Words, BoolArray]:
     """A column whose values are one word each, and which of them are valid."""
     kind, valid = array.type, _valid(array)
     if pa.types.is_uint64(kind):
@@ -396,7 +393,7 @@ def _integers(array: Column) -> tuple[Words, Bools]:
     return _frozen(words).view(np.uint64), valid
 
 
-def _fixed(array: Column, kind: type[Scalar]) -> npt.NDArray[Scalar]:
+def _fixed(array: ArrowColumn, kind: type[Scalar]) -> npt.NDArray[Scalar]:
     """The values of a fixed-width column as they lie in its buffer, with anything where it is null."""
     data = array.buffers()[1]
     if data is None:
@@ -404,7 +401,7 @@ def _fixed(array: Column, kind: type[Scalar]) -> npt.NDArray[Scalar]:
     return _frozen(np.frombuffer(data, kind, len(array), array.offset * np.dtype(kind).itemsize))
 
 
-def _valid(array: Column) -> Bools:
+def _valid(array: ArrowColumn) -> BoolArray:
     if array.null_count == 0:
         return _ALL_VALID
     return _frozen(array.is_valid().to_numpy(zero_copy_only=False))
@@ -416,7 +413,7 @@ def _frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     return array
 
 
-def _nested(array: Column) -> Words:
+def _nested(array: ArrowColumn) -> Words:
     """The one word each list, struct or map of a column is."""
     kind, seed = array.type, np.uint64(SEED)
     if pa.types.is_struct(kind):

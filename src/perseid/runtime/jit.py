@@ -6,7 +6,7 @@ plain Python.
 
 Numba looks up a compiled function by the path of its source. Spark gives that path a new name in every application if
 the package comes as a zip or an archive, and inside a zip there is no such file. Therefore ``co_filename`` of a kernel
-is a copy of its source in the cache folder, and all processes with the same source share the compiled code.
+is a copy of its source in the cache folder, and all processes with the same source share the compiled code. A change of a module compiles the kernels that import it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import getpass
 import hashlib
 import inspect
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -26,7 +27,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perseid._version import __version__
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
     from types import ModuleType
 
     from numba.core.types import Type
@@ -47,10 +47,10 @@ def cache_place() -> Path:
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of this version and source inside the cache, or None if it is not writable."""
+    """Return the folder of this version inside the cache, or None if it is not writable."""
     try:
         above = cache_place()
-        folder = above / f"{__version__}-{_source_hash()}"
+        folder = above / __version__
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if hasattr(os, "getuid") and {above.stat().st_uid, folder.stat().st_uid} != {os.getuid()}:
             return None  # Somebody else's folder: what lies there would be run.
@@ -61,22 +61,38 @@ def cache_folder() -> Path | None:
 
 
 @cache
-def _source_hash() -> str:
-    """Hash the source of all kernels: different kernels of one version must not share a cache."""
+def source_hash(module: str) -> str:
+    """Hash the source of a module and of all modules of Perseid that it imports, directly or not.
+
+    Compiled code contains constants and functions of these modules. Kernels with another source must not share a cache.
+    """
     digest = hashlib.blake2b(digest_size=6)
-    for package in ("perseid.engines", "perseid.runtime"):
-        for path, source in sorted(_sources(resources.files(package), "")):
-            digest.update(path.encode() + source)
+    found, waiting = set[str](), [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and _source(name) is not None:
+            found.add(name)
+            waiting += _imports(name)
+    for name in sorted(found):
+        digest.update(name.encode() + (_source(name) or b""))
     return digest.hexdigest()
 
 
-def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and source of every module below, also inside a zip."""
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _sources(entry, f"{path}/{entry.name}")
-        elif entry.name.endswith(".py"):
-            yield f"{path}/{entry.name}", entry.read_bytes()
+@cache
+def _imports(module: str) -> frozenset[str]:
+    """The names that a module imports from Perseid; some are modules."""
+    names = set[str]()
+    for package, imported in _IMPORT.findall((_source(module) or b"").decode()):
+        names |= {package, *(f"{package}.{name}" for name in re.findall(r"\w+", imported))}
+    return frozenset(names)
+
+
+@cache
+def _source(module: str) -> bytes | None:
+    """The source of a module, also inside a zip; None for other names."""
+    *folders, name = module.split(".")[1:] or ["__init__"]
+    place = resources.files("perseid").joinpath(*folders, f"{name}.py")
+    return place.read_bytes() if place.is_file() else None
 
 
 def _numba() -> ModuleType | None:
@@ -92,13 +108,14 @@ def _numba() -> ModuleType | None:
 numba = _numba()
 COMPILED: bool = numba is not None
 _FOLDER = cache_folder() if COMPILED else None
+_IMPORT = re.compile(r"^[ \t]*from (perseid[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
 def _kept(function: Callable[..., object]) -> bool:
     """Copy the source of a function to the cache folder, so that Numba can cache it; return whether it can."""
     if _FOLDER is None or not function.__module__.startswith("perseid."):
         return False
-    copy = _FOLDER.joinpath(*function.__module__.split(".")).with_suffix(".py")
+    copy = _FOLDER.joinpath(source_hash(function.__module__), *function.__module__.split(".")).with_suffix(".py")
     try:
         if not copy.exists():
             _write(copy, inspect.getsource(sys.modules[function.__module__]))
@@ -124,6 +141,17 @@ def jit(function: F) -> F:
         return function
     compiled: F = numba.njit(cache=_kept(function), nogil=True, error_model="numpy")(function)
     return compiled
+
+
+def inlined(function: F) -> F:
+    """Mark a part of one kernel: Numba copies it into its callers and compiles it with them, never alone.
+
+    A long kernel is written as parts that can be tested alone in plain Python, and costs no calls between them.
+    """
+    if numba is None:
+        return function
+    part: F = numba.njit(inline="always", nogil=True, error_model="numpy")(function)
+    return part
 
 
 def typed(types: Mapping[str, Type], *, entry: bool) -> Callable[[F], F]:

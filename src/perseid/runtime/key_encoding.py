@@ -16,13 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.runtime.arrays import IntegerArray
+from perseid.runtime.arrays import ArrowColumn, IntArray, IntegerArray
 from perseid.runtime.jit import COMPILED, jit
 from perseid.semantics import values as v
 
-Column: TypeAlias = "pa.Array | pa.ChunkedArray"
-"""An Arrow array or a chunked one."""
-Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = IntegerArray
 """Integers of 32 or 64 bits: as narrow as the number of rows allows, for what counts here is memory traffic."""
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -47,7 +44,7 @@ def _slots(rows: int) -> int:
     return min(_MOST_ROWS - 1, max(_FEW_SLOTS, 2 * rows))
 
 
-def key_codes(keys: Sequence[Column], rows: int) -> tuple[Codes, int]:
+def key_codes(keys: Sequence[ArrowColumn], rows: int) -> tuple[Codes, int]:
     """A code below ``size`` for each row, equal for equal keys; not every code need occur."""
     kind = index_type(rows)
     if not keys:
@@ -62,7 +59,7 @@ def key_codes(keys: Sequence[Column], rows: int) -> tuple[Codes, int]:
     return codes.astype(kind, copy=False), size
 
 
-def numbered(keys: Sequence[Column], rows: int) -> tuple[Ints, Ints]:
+def numbered(keys: Sequence[ArrowColumn], rows: int) -> tuple[IntArray, IntArray]:
     """The first row of each distinct key, and by row the number of its key among them."""
     codes, size = key_codes(keys, rows)
     first = np.full(size, -1, np.int64)
@@ -73,13 +70,13 @@ def numbered(keys: Sequence[Column], rows: int) -> tuple[Ints, Ints]:
     return first[there], (np.cumsum(there) - 1)[codes]
 
 
-def distinct(keys: Sequence[Column], rows: int) -> int:
+def distinct(keys: Sequence[ArrowColumn], rows: int) -> int:
     """How many different keys there are."""
     codes, size = key_codes(keys, rows)
     return int(np.count_nonzero(np.bincount(codes, minlength=size))) if rows else 0
 
 
-def _codes(column: Column) -> tuple[Codes, int]:
+def _codes(column: ArrowColumn) -> tuple[Codes, int]:
     column = one_chunk(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -94,7 +91,7 @@ def _codes(column: Column) -> tuple[Codes, int]:
     return _arrow_codes(column)
 
 
-def _usual(column: Column) -> Column:
+def _usual(column: ArrowColumn) -> ArrowColumn:
     """Without the layouts that few of Arrow's functions know."""
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
@@ -103,7 +100,7 @@ def _usual(column: Column) -> Column:
     return column.cast(pa.large_binary()) if pa.types.is_binary_view(column.type) else column
 
 
-def one_chunk(column: Column) -> Column:
+def one_chunk(column: ArrowColumn) -> ArrowColumn:
     column = _usual(column)
     if not isinstance(column, pa.ChunkedArray):
         return column
@@ -123,11 +120,11 @@ def one_chunk(column: Column) -> Column:
         return column.cast(column.type.value_type).combine_chunks()
 
 
-def null_mask(column: Column) -> npt.NDArray[np.bool_] | None:
+def null_mask(column: ArrowColumn) -> npt.NDArray[np.bool_] | None:
     return np.asarray(column.is_null()) if column.null_count else None
 
 
-def as_numbers(column: Column) -> IntegerArray | None:
+def as_numbers(column: ArrowColumn) -> IntegerArray | None:
     """Values as integers that are equal and ordered as the values are; None if this column's have no such form.
 
     What stands where the column is null means nothing.
@@ -154,14 +151,14 @@ def as_numbers(column: Column) -> IntegerArray | None:
     return None
 
 
-def _buffer(column: Column, kind: type[Scalar]) -> npt.NDArray[Scalar]:
+def _buffer(column: ArrowColumn, kind: type[Scalar]) -> npt.NDArray[Scalar]:
     data = column.buffers()[1]
     if data is None or not len(column):
         return np.zeros(len(column), kind)
     return np.frombuffer(data, kind, len(column), column.offset * np.dtype(kind).itemsize)
 
 
-def _float_numbers(found: npt.NDArray[np.float64]) -> Ints:
+def _float_numbers(found: npt.NDArray[np.float64]) -> IntArray:
     """The bits of doubles, turned so that they are ordered as the doubles; NaN above all, one zero."""
     found = found + 0.0  # minus zero becomes zero
     unknown = np.isnan(found)
@@ -208,12 +205,12 @@ def _distinct(found: IntegerArray) -> tuple[Codes, int]:
     return _arrow_codes(pa.array(found))
 
 
-def _arrow_codes(column: Column) -> tuple[Codes, int]:
+def _arrow_codes(column: ArrowColumn) -> tuple[Codes, int]:
     encoded = column.dictionary_encode(null_encoding="encode")
     return np.asarray(encoded.indices), len(encoded.dictionary)
 
 
-def _dictionary_codes(column: Column) -> tuple[Codes, int]:
+def _dictionary_codes(column: ArrowColumn) -> tuple[Codes, int]:
     # A dictionary may hold a value twice, and a null of its own beside the null of an index.
     inner, size = _codes(column.dictionary)
     missing = column.dictionary.null_count > 0
@@ -226,7 +223,7 @@ def _dictionary_codes(column: Column) -> tuple[Codes, int]:
     return codes, size + (not missing)
 
 
-def _object_codes(column: Column) -> tuple[Codes, int]:
+def _object_codes(column: ArrowColumn) -> tuple[Codes, int]:
     seen: dict[object, int] = {}
     codes = [seen.setdefault(v.identity(v.plain(value)), len(seen)) for value in column.to_pylist()]
     return np.array(codes, np.int64), len(seen)
@@ -242,7 +239,7 @@ def _has_bytes(kind: pa.DataType) -> bool:
     )
 
 
-def _bytes_codes(column: Column) -> tuple[Codes, int]:
+def _bytes_codes(column: ArrowColumn) -> tuple[Codes, int]:
     rows = len(column)
     if COMPILED and 0 < rows < _MOST_ROWS:
         parts = _bytes_parts(column)
@@ -254,7 +251,7 @@ def _bytes_codes(column: Column) -> tuple[Codes, int]:
     return _arrow_codes(column)
 
 
-def _bytes_parts(column: Column) -> tuple[Codes, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+def _bytes_parts(column: ArrowColumn) -> tuple[Codes, npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
     """Offsets, bytes, and which rows are null (empty where none is)."""
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     width: type[np.integer] = np.int64 if large else np.int32
@@ -277,7 +274,7 @@ def _mixed(word: np.uint64) -> np.uint64:
 
 
 @jit
-def _hash_integers(found: Ints, seed: np.uint64, hashes: npt.NDArray[np.uint64]) -> None:
+def _hash_integers(found: IntArray, seed: np.uint64, hashes: npt.NDArray[np.uint64]) -> None:
     for row in range(len(found)):
         hashes[row] = _mixed(np.uint64(found[row]) ^ seed)
 
@@ -324,7 +321,7 @@ def _hash_bytes(
 
 
 @jit
-def _encode_hashes(hashes: npt.NDArray[np.uint64], codes: Codes) -> Ints:
+def _encode_hashes(hashes: npt.NDArray[np.uint64], codes: Codes) -> IntArray:
     """A code for each hash by first appearance; returns the row where each code appears first.
 
     Half of a hash and the place it leads to stand for all of it: what is equal here is still to be compared.
@@ -365,7 +362,7 @@ def _encode_hashes(hashes: npt.NDArray[np.uint64], codes: Codes) -> Ints:
 
 
 @jit
-def _equal_integers(found: Ints, codes: Codes, first: Ints) -> bool:
+def _equal_integers(found: IntArray, codes: Codes, first: IntArray) -> bool:
     """Whether each row has the number of the first row with its code."""
     equal = True
     for row in range(len(codes)):
@@ -375,7 +372,7 @@ def _equal_integers(found: Ints, codes: Codes, first: Ints) -> bool:
 
 @jit
 def _equal_bytes(
-    offsets: Codes, content: npt.NDArray[np.uint8], nulls: npt.NDArray[np.bool_], codes: Codes, first: Ints
+    offsets: Codes, content: npt.NDArray[np.uint8], nulls: npt.NDArray[np.bool_], codes: Codes, first: IntArray
 ) -> bool:
     """Whether each row has the string of the first row with its code."""
     for row in range(len(codes)):
@@ -403,7 +400,7 @@ def _equal_bytes(
     return True
 
 
-def key_hashes(keys: Sequence[Column], rows: int) -> npt.NDArray[np.uint64]:
+def key_hashes(keys: Sequence[ArrowColumn], rows: int) -> npt.NDArray[np.uint64]:
     """A hash for each row, equal for equal keys in whatever piece of the data they stand, for this process only."""
     found = np.full(rows, _SEED, np.uint64)
     for key in keys:
@@ -417,7 +414,7 @@ def _mixed_all(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return words ^ (words >> np.uint64(32))
 
 
-def _column_hashes(column: Column) -> npt.NDArray[np.uint64]:
+def _column_hashes(column: ArrowColumn) -> npt.NDArray[np.uint64]:
     numbers = as_numbers(column)
     if numbers is not None:
         words = numbers.astype(np.int64, copy=False).view(np.uint64)

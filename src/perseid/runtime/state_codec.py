@@ -28,7 +28,8 @@ GO_BACK = (
     "detect(…, checkpoint=…) looks before anything runs."
 )
 """A batch reads only the states of its shards, so some may have been rewritten before one was rejected."""
-MAX_TABLES = 64
+MAX_TABLES = 1 << 12
+"""An uncertain stream has up to three tables for each pattern."""
 MAX_FACTS = 1 << 24
 
 
@@ -47,6 +48,11 @@ def encode_state(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]
         raise LimitError(
             f"What is known of partial matches takes {len(told):,} bytes in one shard; {MAX_FACTS:,} can be read back.",
             hint="Use more shards, or shorter windows.",
+        )
+    if len(tables) > MAX_TABLES:
+        raise LimitError(
+            f"The state of one shard has {len(tables):,} tables; {MAX_TABLES:,} can be read back.",
+            hint="Run the patterns in several queries.",
         )
     parts: list[bytes | memoryview] = []
     for table in tables:
@@ -80,16 +86,16 @@ def decode_state(state: bytes) -> DecodedState:
             hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
         )
     if len(state) != _HEAD.size + told + size or count > MAX_TABLES or told > MAX_FACTS:
-        raise StateError("The state is cut short, or longer than its header says.", hint=_DAMAGED)
+        raise StateError("The state is cut short, or longer than its header says.", hint=DAMAGED)
     whole = memoryview(state)
     if zlib.crc32(whole[_HEAD.size :], zlib.crc32(struct.pack("<IQ", told, size))) != checksum:
-        raise StateError("The state does not have the checksum that it was written with.", hint=_DAMAGED)
+        raise StateError("The state does not have the checksum that it was written with.", hint=DAMAGED)
     try:
-        facts = json.loads(bytes(whole[_HEAD.size : _HEAD.size + told]))
+        facts = json.loads(str(whole[_HEAD.size : _HEAD.size + told], "utf-8"))
     except (ValueError, RecursionError):
-        raise StateError("What the state says about itself cannot be read.", hint=_DAMAGED) from None
+        raise StateError("What the state says about itself cannot be read.", hint=DAMAGED) from None
     if not isinstance(facts, dict):
-        raise StateError("What the state says about itself cannot be read.", hint=_DAMAGED)
+        raise StateError("What the state says about itself cannot be read.", hint=DAMAGED)
     return DecodedState(facts, tuple(_tables(whole[_HEAD.size + told :], count)))
 
 
@@ -107,44 +113,29 @@ def check_owner(sealed: DecodedState, engine: str, versions: Collection[int]) ->
             f"{format_fact(facts.get('engine'))}, and this is {engine!r}.",
             hint=f"Keep disorder= as it was. {GO_BACK}",
         )
-    if facts.get("version") not in versions:
+    if type(facts.get("version")) is not int or facts["version"] not in versions:
         raise StateError(
             f"The state is of version {format_fact(facts.get('version'))}; this is {engine!r}, version {max(versions)}.",
             hint="Go on with the version that wrote it, or start anew with an empty checkpoint.",
         )
 
 
-def check_shards(sealed: DecodedState, shards: int) -> None:
-    """Reject a state that was written with another number of shards."""
-    found = sealed.facts.get("shards")
-    if found != shards:
-        raise StateError(
-            f"The checkpoint was made with {format_fact(found)} shards, and the query now has {shards}.",
-            hint=f"Keep ps.events(…, shards={format_fact(found)}). {GO_BACK}",
-        )
-
-
-def is_time(value: object) -> bool:
-    """Check that a fact is a time in microseconds, or None."""
-    return value is None or (type(value) is int and -(2**63) <= value < 2**63)
-
-
-_DAMAGED = "Restore the checkpoint from a copy, or start anew with an empty one."
+DAMAGED = "Restore the checkpoint from a copy, or start anew with an empty one."
 
 
 def _tables(body: memoryview, count: int) -> list[pa.RecordBatch]:
     tables, at = [], 0
     for _ in range(count):
         if at + _LENGTH.size > len(body):
-            raise StateError("The tables of the state are cut short.", hint=_DAMAGED)
+            raise StateError("The tables of the state are cut short.", hint=DAMAGED)
         (length,) = _LENGTH.unpack_from(body, at)
         at += _LENGTH.size
         if length > len(body) - at:
-            raise StateError("A table of the state is longer than the state.", hint=_DAMAGED)
+            raise StateError("A table of the state is longer than the state.", hint=DAMAGED)
         tables.append(_table(body[at : at + length]))
         at += length
     if at != len(body):
-        raise StateError("The state is longer than its tables.", hint=_DAMAGED)
+        raise StateError("The state is longer than its tables.", hint=DAMAGED)
     return tables
 
 
@@ -156,7 +147,7 @@ def _table(stream: memoryview) -> pa.RecordBatch:
         batch.validate(full=True)
         batch.schema.names  # noqa: B018  Names that are no text are found here, and not later.
     except (pa.ArrowException, OSError, ValueError, StopIteration, MemoryError, struct.error):
-        raise StateError("A table of the state cannot be read.", hint=_DAMAGED) from None
+        raise StateError("A table of the state cannot be read.", hint=DAMAGED) from None
     return batch
 
 

@@ -13,10 +13,8 @@ from perseid.errors import BindingError, UnknownNameError, did_you_mean, nearest
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.parser import parse_duration
-from perseid.semantics.values import has_lone_surrogate
+from perseid.semantics.values import EPOCH, MICROSECOND, has_lone_surrogate
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICRO = dt.timedelta(microseconds=1)
 _KINDS: dict[str, tuple[str, ...]] = {
     "int": ("integer",),
     "integer": ("integer",),
@@ -55,11 +53,11 @@ def literal_of(value: object) -> ex.Literal:
             return ex.Literal("string", value)
         case dt.datetime():
             aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-            return ex.Literal("timestamp", (aware - _EPOCH) // _MICRO)
+            return ex.Literal("timestamp", (aware - EPOCH) // MICROSECOND)
         case dt.date():
-            return ex.Literal("date", (value - _EPOCH.date()).days)
+            return ex.Literal("date", (value - EPOCH.date()).days)
         case dt.timedelta():
-            return ex.Literal("duration", value // _MICRO)
+            return ex.Literal("duration", value // MICROSECOND)
     raise BindingError(
         f"A parameter cannot be a {type(value).__name__}.",
         hint="Give a number, a text, a truth value, a time, a duration or a list of these.",

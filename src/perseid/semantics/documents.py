@@ -59,3 +59,18 @@ class Attribute:
     @property
     def text(self) -> str:
         return self.owner.attributes[self.name]
+
+
+Found: TypeAlias = Element | Attribute
+ATTRIBUTE_BITS = 14
+"""So many bits of a number are the attribute's."""
+
+
+def node_numbers(root: Element) -> dict[Found, int]:
+    """The number of every node: that of its element in document order, from 1, and of the attribute in it."""
+    found: dict[Found, int] = {}
+    for number, element in enumerate(root.walk(), 1):
+        found[element] = number << ATTRIBUTE_BITS
+        for place, name in enumerate(element.attributes, 1):
+            found[Attribute(element, name)] = (number << ATTRIBUTE_BITS) + place
+    return found

@@ -17,8 +17,9 @@ from perseid.lang import rules as r
 from perseid.semantics.detection import Match as PatternMatch
 from perseid.semantics.evaluate import evaluate
 from perseid.semantics.graphs import Change, Graph, Happening
-from perseid.semantics.model_oracle import RowScope, Told, match_key, told_apart
+from perseid.semantics.model_changes import Told, told_apart
 from perseid.semantics.model_queries import Match
+from perseid.semantics.model_values import RowScope, match_key
 from perseid.semantics.rules import Rules, column_name
 from perseid.semantics.values import Value
 

@@ -39,7 +39,6 @@ class Draft:
     """(alternation, branch) pairs around the step."""
     absence: int | None
     """Which ``not`` it stands under."""
-    is_until: bool = False
     choose: list[c.Condition] = field(default_factory=list)
 
     @property
@@ -171,7 +170,6 @@ class Structure:
             members=place.members,
             branches=place.branches,
             absence=place.absence,
-            is_until=is_until,
         )
         if step.name is not None:
             if step.name in self.by_name:

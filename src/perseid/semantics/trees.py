@@ -85,15 +85,6 @@ class Way:
     results: Results = ()
 
 
-def find_trees(pattern: tp.TreePattern, root: Element, namespaces: Mapping[str, str] | None = None) -> Results | None:
-    """What a pattern returns of a document; None where the document does not match it.
-
-    ``namespaces`` says what prefixes stand for; the empty prefix is that of names without one.
-    """
-    known = known_prefixes(pattern, namespaces or {})
-    return Reading(root, known, pattern).expression(pattern.root, Place((root,)))
-
-
 def known_prefixes(pattern: tp.TreePattern, namespaces: Mapping[str, str]) -> Mapping[str, str]:
     """What prefixes stand for; refused where the pattern has others."""
     known = {**namespaces, "xml": XML}

@@ -61,22 +61,6 @@ class TypeEnv(Protocol):
         ...
 
 
-class NoSchema:
-    """The environment in which nothing is known."""
-
-    def ref(self, ref: Ref) -> t.Type:
-        return t.Unknown()
-
-    def param(self, param: Param) -> t.Type:
-        return t.Unknown()
-
-    def relation(self, expr: InRelation) -> tuple[t.Type, ...] | None:
-        return None
-
-    def is_step(self, name: str) -> bool:
-        return True
-
-
 _LITERALS: dict[str, t.Type] = {
     "null": t.Null(),
     "boolean": t.Boolean(),

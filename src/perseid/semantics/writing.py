@@ -12,10 +12,9 @@ from typing import TypeAlias
 from perseid.errors import UnsupportedError
 from perseid.lang.subscriptions import Construction
 from perseid.lang.templates import Made, Piece, Slot
-from perseid.semantics.documents import Attribute, Element, Name
+from perseid.semantics.documents import Attribute, Element, Found, Name
 from perseid.semantics.trees import XML
 
-Found: TypeAlias = Element | Attribute
 BLOCKS = ("left block", "right block")
 """What the nodes are called that the paths of the two blocks lead to. No variable has such a name."""
 DEFAULT = Made(("", "result"), (), tuple(map(Slot, BLOCKS)))

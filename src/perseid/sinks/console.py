@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
+from pyspark.sql import functions as f
 
 from perseid.sinks.contract import Batch, Sink
 from perseid.sinks.failures import failing
@@ -34,11 +35,11 @@ class Console(Sink):
     whole: bool = False
     """Show every column: also those for machines, and those that say nothing in the rows that are shown."""
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return "the console"
 
     def write(self, batch: Batch) -> None:
-        with failing(self.told(), batch):
+        with failing(self.describe(), batch):
             show(batch.rows, f"batch {batch.number}", self.rows, self.whole)
 
 
@@ -65,7 +66,6 @@ def _says(name: str, cells: list[str]) -> bool:
 
 def texts(rows: DataFrame) -> DataFrame:
     """Every value as Spark shows it, cut where nobody would read on."""
-    from pyspark.sql import functions as f
 
     def cut(field: StructField) -> Column:
         column, kind = f.col(quoted(field.name)), field.dataType

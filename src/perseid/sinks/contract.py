@@ -1,8 +1,8 @@
-"""What every sink is: words of a job, a guarantee, and one function that writes a batch.
+"""Contract of sinks: settings in a job file, a guarantee, and a function that writes a batch.
 
-A batch may come again, with the same number and the same rows: after a crash, or where a sink failed half-way. What a
-sink makes of that is its guarantee. A number may also come again with other rows: after the checkpoint was restored from
-an older copy. A sink that records its batches therefore records the digest of their source offsets, too.
+A batch may be retried with the same number and the same rows: after a crash, or after a sink failed half-way. How a sink
+handles that is its guarantee. A number may also be reused for other rows: after the checkpoint was restored from an older
+copy. A sink that records its batches therefore records the digest of their source offsets, too.
 """
 
 from __future__ import annotations
@@ -22,70 +22,70 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch of answers, as every sink is given it."""
+    """One micro-batch of matches."""
 
     job: str
-    """The identity of the job's checkpoint: another checkpoint is another job, whatever its name."""
+    """Id of the checkpoint of the job: another checkpoint is another job, even with the same name."""
     number: int
-    """The batch's number in this checkpoint, from 0."""
+    """Number of the batch in this checkpoint, from 0."""
     attempt: str
-    """Differs whenever a batch is tried again."""
+    """Unique for each try of a batch."""
     rows: DataFrame
-    """The DataFrame. Kept, so that reading it again does not search again; a sink that goes ``along`` reads it once."""
+    """The DataFrame. It is cached, so that reading it again does not search again, except for a sink that writes in a single pass."""
     stopping: threading.Event = field(default_factory=threading.Event, compare=False)
-    """Set when the job is stopped. A sink that waits between attempts waits on it."""
+    """Set when the job is stopped. A sink that waits before a retry waits on it."""
     digest: str | None = None
     """Digest of the source offsets of the batch, from the checkpoint; None if it is unknown."""
 
     def is_recorded_as(self, digest: str | None) -> bool:
-        """Whether a record of this number is of this batch. A record without a digest is: earlier versions wrote none."""
+        """True if a record of this number belongs to this batch. A record without a digest does: earlier versions wrote none."""
         return digest is None or self.digest is None or digest == self.digest
 
 
 class PlannedBatches(Protocol):
-    """The batches that the checkpoint has planned, as a sink compares its records with them."""
+    """Planned batches of the checkpoint, for a sink that compares its records with them."""
 
     @property
     def oldest(self) -> int:
-        """The first batch whose plan the checkpoint still has; earlier ones cannot be compared."""
+        """The first batch whose offsets are in the checkpoint; earlier ones cannot be compared."""
 
     def first_replaced(self, recorded: Mapping[int, str | None]) -> int | None:
         """The first recorded batch that the checkpoint has not planned, or has planned with other offsets; None if all are the same."""
 
 
 class Sink(Settings):
-    """Where answers are written."""
+    """Settings of a sink, and the methods that a job calls."""
 
     guarantee: ClassVar[str]
-    """What a reader may rely on when batches come again, as a sentence."""
+    """Guarantee for readers when batches are retried, as a sentence."""
 
     @abstractmethod
-    def told(self) -> str:
-        """Where it writes, in a few words and without secrets."""
+    def describe(self) -> str:
+        """Describe the target in a few words, without secrets."""
 
     def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
-        """Refuse what cannot be written before anything runs: a missing table, a wrong address, columns it cannot take.
+        """Validate the target before anything runs: raise for a missing table, a wrong address or unsupported columns.
 
-        ``schema`` is that of the rows to come, and ``job`` that of the batches: what a crash of this job left is put right,
-        and nothing that another is about. Called at every start and after every change of rules, never beside a write.
+        ``schema`` is the schema of the rows, and ``job`` the id in the batches: the sink cleans up after a crash of this job
+        and of no other. Called at every start and after every change of rules, never during a write.
         """
 
     def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
         """Compare the records of the sink with the checkpoint, once when the job starts, after :meth:`prepare`.
 
-        If the checkpoint was restored from an older copy, make ready for batches that come with other rows, and return a
+        If the checkpoint was restored from an older copy, prepare for reused batch numbers with other rows, and return a
         sentence for the log; raise :class:`~perseid.sinks.failures.RestoredCheckpointError` if rows would be lost or
         duplicated. A sink without records, whose rows may come more than once, does nothing.
         """
         return None
 
-    def along(self, session: SparkSession) -> bool:
-        """Whether it may be written while the batch is searched: its readers expect rows to come more than once, and Spark observes what it is given."""
+    def supports_single_pass(self, session: SparkSession) -> bool:
+        """True if the sink may be written by the Spark job that searches: its readers accept duplicate rows, and Spark observes the rows."""
         return False
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Write a batch; when this returns, it is written."""
+        """Write a batch; when this returns, the batch is written."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import PrivateAttr, model_validator
 
-from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
+from perseid.runtime.changelog import NAMED_BY, OP, REVISION
 from perseid.settings import SettingsError
 from perseid.sinks.contract import Batch, PlannedBatches, Sink
 from perseid.sinks.delta_history import (
@@ -69,17 +69,17 @@ class Delta(Sink):
         """What SQL calls it."""
         return self.table if self.table is not None else f"delta.{quoted(str(self.path))}"
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"delta {self.path or self.table}"
 
     def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         lacking = [name for name in (*NAMED_BY, OP, REVISION) if name not in schema.fieldNames()]
         if self.changes == "fold" and lacking:
             raise SettingsError(
-                f"{self.told()}: what stands can be kept of matches alone, and these answers have no column {lacking[0]!r}.",
+                f"{self.describe()}: what stands can be kept of matches alone, and these answers have no column {lacking[0]!r}.",
                 hint="Keep all of them: changes: append.",
             )
-        with failing(self.told(), None):
+        with failing(self.describe(), None):
             if self.path is None:
                 self._columns(lambda: session.read.format("delta").load(NOWHERE))  # whether Delta is known at all
             self._there(session)
@@ -106,7 +106,7 @@ class Delta(Sink):
             raise
 
     def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
-        with failing(self.told(), None):
+        with failing(self.describe(), None):
             columns = self._there(session)
             if columns is None:
                 return None
@@ -145,16 +145,16 @@ class Delta(Sink):
         before = min(commit.version for commit in commits if commit.is_live and commit.batch >= first) - 1
         remedy = f"RESTORE TABLE {self._name} TO VERSION AS OF {before}" if before >= 0 else f"DROP TABLE {self._name}"
         return RestoredCheckpointError(
-            f"{self.told()}: The table has batches from {first} on that the checkpoint does not have: it was restored from an older "
+            f"{self.describe()}: The table has batches from {first} on that the checkpoint does not have: it was restored from an older "
             f"copy. The table holds {why}, so they cannot be written again beside those that are there.",
-            sink=self.told(),
+            sink=self.describe(),
             batch=None,
             hint=f"Restore the table as well, then start the job again: {remedy}; this also undoes later commits of others. "
             "Or give the job a new checkpoint and another table.",
         )
 
     def write(self, batch: Batch) -> None:
-        with failing(self.told(), batch):
+        with failing(self.describe(), batch):
             rows = storable(batch.rows, intervals=False)
             record = record_of(batch.job, batch.number, batch.digest)
             if self.changes == "fold":

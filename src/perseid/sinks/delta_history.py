@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as f
+
 from perseid.spark.inputs import quoted
 
 if TYPE_CHECKING:
@@ -120,8 +122,6 @@ def _property(job: str) -> str:
 
 def insert_missing(rows: DataFrame, table: str, keys: Iterable[str], prefix: str) -> None:
     """Insert the rows whose keys the table does not have, in one commit; a batch that comes again inserts nothing."""
-    from pyspark.sql import functions as f
-
     sent = {name: f"{prefix}{i}" for i, name in enumerate(rows.columns)}
     same = " and ".join(f"{quoted(name)} <=> {sent[name]}" for name in keys)
     values = {quoted(name): f.col(own) for name, own in sent.items()}

@@ -49,7 +49,7 @@ class Kafka(Sink):
                 raise ValueError(f"{name!r} is said by servers and topic")
         return without_literal_secrets(options)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"kafka {self.servers} {self.topic}"
 
     def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
@@ -61,18 +61,18 @@ class Kafka(Sink):
         except Exception as error:
             if "Failed to find" in str(error) or "DATA_SOURCE_NOT_FOUND" in str(error):
                 raise SettingsError(
-                    f"{self.told()}: this Spark session has no connector to Kafka.",
+                    f"{self.describe()}: this Spark session has no connector to Kafka.",
                     hint="Give it org.apache.spark:spark-sql-kafka-0-10 of its own version: spark.jars or spark.jars.packages.",
                 ) from None
-            with failing(self.told(), None, secrets):
+            with failing(self.describe(), None, secrets):
                 raise
 
-    def along(self, session: SparkSession) -> bool:
+    def supports_single_pass(self, session: SparkSession) -> bool:
         return "kafka" not in cast("str", session.conf.get(OLD_WAYS)).split(",")
 
     def write(self, batch: Batch) -> None:
         options = revealed(self.options)
-        with failing(self.told(), batch, self._secrets(options)):
+        with failing(self.describe(), batch, self._secrets(options)):
             sent = messages(batch.rows)
             writer = sent.write.format("kafka").options(**options)
             writer.option("kafka.bootstrap.servers", self.servers).option("topic", self.topic).mode("append").save()

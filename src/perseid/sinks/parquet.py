@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote, urlsplit
 
+from pyarrow import fs
 from pydantic import Field, field_validator
 
 from perseid.settings import SettingsError
@@ -60,17 +61,17 @@ class Parquet(Sink):
             raise ValueError("the path is empty")
         return path
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"parquet {self.path}"
 
     def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         """Put right what a crash of this job left: what was moved aside and has no successor goes back, the rest goes."""
         free_of(schema, ("job", "batch"), "the folders of a batch are read as columns of that name")
-        with failing(self.told(), None):
+        with failing(self.describe(), None):
             _Folder(self.path).restore(quote(job, safe=""))
 
     def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
-        with failing(self.told(), None):
+        with failing(self.describe(), None):
             folder, name = _Folder(self.path), quote(job, safe="")
             first = planned.first_replaced(folder.commits(name, planned.oldest))
             if first is None:
@@ -79,7 +80,7 @@ class Parquet(Sink):
         return f"its batches from {first} on were moved to {aside}; their matches are found and written again"
 
     def write(self, batch: Batch) -> None:
-        with failing(self.told(), batch):
+        with failing(self.describe(), batch):
             folder = _Folder(self.path)
             job, name = quote(batch.job, safe=""), f"batch={batch.number}"
             staged = f"{ASIDE}/{job}/{batch.number}-{quote(batch.attempt, safe='')}"
@@ -108,8 +109,6 @@ class _Folder:
     """A folder as Spark is told of it and as we move things in it."""
 
     def __init__(self, path: str) -> None:
-        from pyarrow import fs
-
         parts = urlsplit(path)
         if "://" in path and parts.scheme in RENAMING:
             self._files, self._root = fs.FileSystem.from_uri(path)
@@ -128,13 +127,9 @@ class _Folder:
         return f"{self._prefix}{self._root}/{name}"
 
     def has(self, name: str) -> bool:
-        from pyarrow import fs
-
         return bool(self._files.get_file_info(f"{self._root}/{name}").type != fs.FileType.NotFound)
 
     def names(self, name: str) -> list[str]:
-        from pyarrow import fs
-
         inside = fs.FileSelector(f"{self._root}/{name}", allow_not_found=True)
         return sorted(found.base_name for found in self._files.get_file_info(inside))
 

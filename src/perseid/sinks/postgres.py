@@ -47,21 +47,21 @@ class Postgres(PostgresServer, Sink):
             )
         return table
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"postgres {self.place()} {self.table}"
 
     def prepare(self, session: SparkSession, schema: StructType, job: str) -> None:
         import psycopg
 
         reached = self.reached()
-        with failing(self.told(), None, secrets_of(reached)), psycopg.connect(**reached) as database:
+        with failing(self.describe(), None, secrets_of(reached)), psycopg.connect(**reached) as database:
             Tables(self.table).prepare(database, job)
 
     def resume(self, session: SparkSession, job: str, planned: PlannedBatches) -> str | None:
         import psycopg
 
         reached, tables = self.reached(), Tables(self.table)
-        with failing(self.told(), None, secrets_of(reached)), psycopg.connect(**reached) as database:
+        with failing(self.describe(), None, secrets_of(reached)), psycopg.connect(**reached) as database:
             first = planned.first_replaced(tables.commits(database, job, planned.oldest))
             if first is None:
                 return None
@@ -72,7 +72,7 @@ class Postgres(PostgresServer, Sink):
         import psycopg
 
         reached, tables = self.reached(), Tables(self.table)
-        with failing(self.told(), batch, secrets_of(reached)):
+        with failing(self.describe(), batch, secrets_of(reached)):
             with psycopg.connect(**reached) as database:
                 if tables.has(database, batch):
                     return

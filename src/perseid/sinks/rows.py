@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from perseid.engines.disorder.schema import OP, REVISION
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from perseid.runtime.changelog import OP, REVISION
 from perseid.settings import SettingsError
 from perseid.spark.inputs import literal, quoted
 
@@ -42,8 +45,6 @@ def headers_of(rows: DataFrame) -> dict[str, str]:
 
 def storable(rows: DataFrame, *, intervals: bool) -> DataFrame:
     """Rows whose types files can hold: stretches of time, unless they can be held, and columns of nothing become text."""
-    from pyspark.sql import functions as f
-
     columns = []
     for field in rows.schema:
         kind = _storable(field.dataType, intervals)
@@ -53,8 +54,6 @@ def storable(rows: DataFrame, *, intervals: bool) -> DataFrame:
 
 
 def _storable(kind: DataType, intervals: bool) -> DataType:
-    from pyspark.sql import types as t
-
     if isinstance(kind, t.StructType):
         return t.StructType([t.StructField(x.name, _storable(x.dataType, intervals), x.nullable) for x in kind])
     if isinstance(kind, t.ArrayType):

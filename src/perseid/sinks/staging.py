@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
-from perseid.engines.disorder.schema import OP, REVISION
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from perseid.runtime.changelog import OP, REVISION
 from perseid.sinks.rows import KIND, MATCH_ID, PATTERN, VERSION, identity_of, json_of
 from perseid.sinks.transience import LOST_CONNECTION, is_lost_database
 from perseid.spark.inputs import quoted
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructField
 
@@ -41,7 +43,6 @@ class StagingError(Exception):
 
 def staged_rows(rows: DataFrame) -> DataFrame:
     """Rows with the columns of the table; moments as microseconds."""
-    from pyspark.sql import types as t
 
     def fits(field: StructField) -> bool:
         kind = field.dataType
@@ -85,7 +86,6 @@ def copied(
 
     def stage(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import psycopg
-        import pyarrow as pa
 
         task, rows = uuid.uuid4().hex, 0
         full = (batch for batch in batches if batch.num_rows)

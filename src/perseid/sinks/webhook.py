@@ -116,7 +116,7 @@ class Webhook(Sink):
                 raise ValueError(f"the header {name!r} has characters that no header may have")
         return without_literal_secrets(headers)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         if isinstance(self.url, Secret):
             return "webhook at a secret address"
         parts = urlsplit(self.url)
@@ -131,11 +131,11 @@ class Webhook(Sink):
         try:
             _checked_address(url)
         except ValueError as error:
-            raise SettingsError(f"{self.told()}: {error}.") from None
+            raise SettingsError(f"{self.describe()}: {error}.") from None
         headers = revealed(self.headers)
         for name, value in headers.items():
             if not _sendable(value):
-                raise SettingsError(f"{self.told()}: the header {name!r} has characters that no header may have.")
+                raise SettingsError(f"{self.describe()}: the header {name!r} has characters that no header may have.")
         secrets = [headers[name] for name, value in self.headers.items() if isinstance(value, Secret)]
         if isinstance(self.url, Secret):
             parts = urlsplit(url)
@@ -148,7 +148,7 @@ class Webhook(Sink):
 
     def write(self, batch: Batch) -> None:
         url, headers, secrets = self._open()
-        with failing(self.told(), batch, secrets):
+        with failing(self.describe(), batch, secrets):
             # Sorted: then the same rows are in the same part whenever the batch comes.
             named = batch.rows.selectExpr(f"{identity_of(batch.rows)} as name", f"{json_of(batch.rows)} as text")
             sent = named.sort("name", "text").toLocalIterator()
@@ -175,15 +175,17 @@ class Webhook(Sink):
             if not outcome.transient or left <= 0:
                 raise self._failed(f"after {_counted(number)} in {passed:.1f} s the answer was: {said}", batch)
             wait = min(left, outcome.wait_s(number))
-            log.warning("%s: batch %d: attempt %d: %s; next in %.1f s", self.told(), batch.number, number, said, wait)
+            log.warning(
+                "%s: batch %d: attempt %d: %s; next in %.1f s", self.describe(), batch.number, number, said, wait
+            )
             if batch.stopping.wait(wait):
                 text = f"the job was stopped after {_counted(number)}, and the last answer was: {said}"
                 raise self._failed(text, batch, interrupted=True)
 
     def _failed(self, said: str, batch: Batch, interrupted: bool = False) -> SinkError:
         return SinkError(
-            f"{self.told()}: Batch {batch.number} was not written: {said}",
-            sink=self.told(),
+            f"{self.describe()}: Batch {batch.number} was not written: {said}",
+            sink=self.describe(),
             batch=batch.number,
             interrupted=interrupted,
         )

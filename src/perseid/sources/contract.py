@@ -1,14 +1,14 @@
-"""What every source is: words of a job, and a DataFrame that says of each record whether it could be read.
+"""Contract of sources: settings in a job file, and a DataFrame that marks the records that could not be read.
 
-A record that cannot be read is a row like any other: its columns are null, so it has no time and is no event, and four
-columns of ours say what it was. So it crosses with the events, is counted with them, and comes out as a dead letter; no
-second reading of the source, and no batch that fails.
+A record that cannot be read is a row whose columns are null, so it has no time and is not an event. Four additional columns
+describe it. It passes through the query with the events, is counted with them and is output as a dead letter, without a
+second read of the source and without a failed batch.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from perseid.settings import Settings
 
@@ -17,23 +17,26 @@ if TYPE_CHECKING:
 
 OURS = "_perseid_"
 WRONG = f"{OURS}wrong"
-"""Why the record could not be read, as a sentence; null where it could."""
+"""Reason why the record could not be read, as a sentence; null for others."""
 PAYLOAD = f"{OURS}payload"
-"""The record as it came, as text; null where it could be read, or had none. Bytes that are no UTF-8 text are told in base64, behind
-``base64:``; what is longer than 65,536 characters is cut, and says so."""
+"""The raw record as text; null if it could be read, or was empty. Bytes that are not UTF-8 are in base64, after
+``base64:``; a text of more than 65,536 characters is cut, and says so."""
 POSITION = f"{OURS}position"
-"""Where it stood: ``topic/partition/offset``, the path of its file, or that of its table of Delta."""
+"""Position of the record: ``topic/partition/offset``, the path of its file, or that of its Delta table."""
 ARRIVED = f"{OURS}arrived"
-"""When the source had it: the broker's time, or that of the file; null of a table of Delta."""
+"""Arrival time: that of the broker or of the file; null for a Delta table."""
 
 
 class Source(Settings):
-    """What a job reads."""
+    """Settings of a source, and the DataFrame that it opens."""
+
+    has_positions: ClassVar[bool] = False
+    """True if every record has a position of its own, and not that of its file."""
 
     @abstractmethod
     def open(self, session: SparkSession, *, streaming: bool) -> DataFrame:
-        """The DataFrame: the columns of the schema and those that were kept, and the four of ours behind them."""
+        """Open the DataFrame: the columns of the schema, additional columns that are kept, and the four columns above."""
 
     @abstractmethod
-    def told(self) -> str:
-        """What is read, in a few words and without secrets."""
+    def describe(self) -> str:
+        """Describe the source in a few words, without secrets."""

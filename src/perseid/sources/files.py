@@ -61,7 +61,7 @@ class FileSource(Source):
             raise ValueError("header is for CSV")
         return self
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"{self.format} files in {self.path}"
 
     def open(self, session: SparkSession, *, streaming: bool) -> DataFrame:
@@ -69,13 +69,13 @@ class FileSource(Source):
         options = revealed(self.options)
         if self.max_files_per_batch is not None and streaming:
             options["maxFilesPerTrigger"] = str(self.max_files_per_batch)
-        columns = None if self.columns is None else columns_of(session, self.columns, self.told())
+        columns = None if self.columns is None else columns_of(session, self.columns, self.describe())
         if self.format == "parquet":
             if columns is not None:
                 reader = reader.schema(columns)
             elif streaming:
                 raise SettingsError(
-                    f"A stream of {self.told()} needs a schema: nobody has seen its files yet.",
+                    f"A stream of {self.describe()} needs a schema: nobody has seen its files yet.",
                     hint="Write schema: 'ts TIMESTAMP, user STRING'.",
                 )
         frame = self._loaded(reader.format("text" if self.format in LINES else self.format), options)
@@ -96,13 +96,13 @@ class FileSource(Source):
                     f"Spark has no source for {self.format} here.", hint="It needs the jars of that format."
                 ) from None
             if name == "PATH_NOT_FOUND":
-                raise SettingsError(f"There are no {self.told()}.") from None
+                raise SettingsError(f"There are no {self.describe()}.") from None
             raise
 
     def _tables(self, frame: DataFrame, columns: st.StructType | None) -> DataFrame:
         """Records that have their types already: only what is required, and when they were, can be wrong."""
         shape = frame.schema if columns is None else columns
-        check_names(shape.names, self.told())
+        check_names(shape.names, self.describe())
         fields = {name: quoted(name) for name in shape.names}
         required = required_of(shape, self.required)
         tests = list(unfit(shape, required, fields))

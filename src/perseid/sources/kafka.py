@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from pyspark.errors import PySparkException
@@ -52,6 +52,8 @@ class SchemaFile(Settings):
 
 class KafkaSource(Source):
     """Records of one topic or several, each with its place: ``topic/partition/offset``."""
+
+    has_positions: ClassVar[bool] = True
 
     kind: Literal["kafka"] = "kafka"
     servers: str = Field(min_length=1, examples=["broker-1:9092,broker-2:9092"])
@@ -101,7 +103,7 @@ class KafkaSource(Source):
             raise ValueError(error.message) from None
         return self
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"Kafka, {self._topics()[1]} at {self.servers}"
 
     def _topics(self) -> tuple[str, str]:
@@ -165,7 +167,7 @@ class KafkaSource(Source):
             return Reading("avro", required=self.required, avro=schema, skip=self.skip)
         if not isinstance(self.columns, str):
             return Reading(self.format, required=self.required)
-        columns = columns_of(session, self.columns, self.told())
+        columns = columns_of(session, self.columns, self.describe())
         return Reading(self.format, columns, self.required, separator=self.separator)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
 from pyspark.sql import types as st
 
 from perseid.settings import SettingsError
@@ -203,8 +204,6 @@ _OF_TEXT = [_ABSENT, (is_blank(_TEXT), literal(EMPTY)), _NO_TEXT]
 
 def _json(taken: DataFrame, reading: Reading) -> _Parsed:
     """Every record stands inside an object of ours: what is behind its end then breaks that, or hides ``end``."""
-    from pyspark.sql import functions as f
-
     wrapped = f.concat(f.lit(f'{{"{_RECORD}":'), f.col(_TEXT), f.lit(f',"{_END}":1}}'))
     end = st.StructField(_END, st.IntegerType())
     whole = st.StructType(
@@ -245,8 +244,6 @@ def _mistyped(columns: st.StructType, there: Mapping[str, str], fields: Mapping[
 
 
 def _csv(taken: DataFrame, reading: Reading) -> _Parsed:
-    from pyspark.sql import functions as f
-
     nested = next((c.name for c in reading.columns.fields if _is_nested(c.dataType)), None)
     if nested is not None:
         raise SettingsError(f"The column {nested!r} has fields or items, which CSV has no words for.")
@@ -271,8 +268,6 @@ def _csv(taken: DataFrame, reading: Reading) -> _Parsed:
 
 def _avro(taken: DataFrame, reading: Reading) -> _Parsed:
     """What cannot be read has null in every field: spark-avro tells no more of it."""
-    from pyspark.sql import functions as f
-
     assert reading.avro is not None
     body = f.expr(f"substring({_VALUE}, {reading.skip + 1})") if reading.skip else f.col(_VALUE)
     options = f.create_map(f.lit("mode"), f.lit("PERMISSIVE"))

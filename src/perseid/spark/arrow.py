@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from perseid.engines.sequence.schema import MOMENT
+from perseid.runtime.arrays import MOMENT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _PAIRS: tuple[tuple[type[st.DataType], pa.DataType], ...] = (
     (st.BooleanType, pa.bool_()),
@@ -43,6 +48,16 @@ def to_arrow(data_type: st.DataType) -> pa.DataType | None:
             unclear = not fields or len(dict(fields)) < len(fields)
             return None if unclear or any(kind is None for _, kind in fields) else pa.struct(fields)
     return next((kind for spark, kind in _PAIRS if isinstance(data_type, spark)), None)
+
+
+def arrow_types(frame: DataFrame) -> dict[str, pa.DataType]:
+    """Arrow's types of the columns of a DataFrame."""
+    return {field.name: to_arrow(field.dataType) for field in frame.schema}
+
+
+def arrow_schema(schema: st.StructType) -> pa.Schema:
+    """The Arrow schema of a Spark schema whose columns can all cross."""
+    return pa.schema([(field.name, to_arrow(field.dataType)) for field in schema])
 
 
 def to_spark(kind: pa.DataType) -> st.DataType:

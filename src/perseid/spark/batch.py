@@ -1,4 +1,4 @@
-"""The batch driver: decide in Catalyst what one event decides, filter, project, shuffle by key, step.
+"""The batch driver: filter, project, shuffle by key, step.
 
 Nothing runs until the caller acts on the DataFrame that comes back. No session is made, nothing is cached, and
 everything is said in DataFrame calls and in SQL printed from our own tree, so Spark Connect works too.
@@ -6,56 +6,55 @@ everything is said in DataFrame calls and in SQL printed from our own tree, so S
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perseid.compile.plan import Plan
-from perseid.local.rows import Events
 from perseid.runtime.counters import OF_A_BATCH
 from perseid.spark.input_counts import remember
 from perseid.spark.inputs import quoted, time_text
-from perseid.spark.projection import project, routed, shielded, spark_schema
+from perseid.spark.projection import Projection, routed, shielded, spark_schema
+from perseid.spark.shards import labels
 from perseid.spark.type_counts import OF_TYPE
-from perseid.spark.worker import HITS
+from perseid.spark.worker import HITS, LABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
 
 
-def detect(
-    plan: Plan,
-    stream: Events,
-    relations: Mapping[str, list[tuple[object, ...]]],
-    observation: Observation | None = None,
-) -> DataFrame:
-    """The DataFrame of matches."""
+def run_batch(projection: Projection, observation: Observation | None) -> DataFrame:
+    """The rows of the step: one for each partition, and rows that agree in the columns of the route are in one partition."""
     from pyspark.sql import functions as f
 
-    projection = project(plan, stream, relations, observation is not None)
-    job = projection.job
-    shaped = None
-    for one, select, wanted in zip(projection.inputs, projection.selects, projection.wanted, strict=True):
+    job, query = projection.job, projection.query
+    rows = None
+    for one, frame, select, needed in zip(
+        query.inputs, projection.frames, projection.selects, projection.needed, strict=True
+    ):
         # Rows without a time are dropped or, where somebody counts, kept whatever they are.
-        untimed = f"({time_text(one)}) is null"
+        untimed = f"({time_text(frame)}) is null"
         if observation is None:
-            conditions = [wanted, f"not {untimed}"]
+            conditions = [needed, f"not {untimed}"]
         else:
-            conditions = [None if wanted is None else f"({wanted}) or {untimed}"]
-        frame = one.frame
+            conditions = [None if needed is None else f"({needed}) or {untimed}"]
         given = " and ".join(f"({shielded(text)})" for text in conditions if text is not None)
-        frame = (frame.where(given) if given else frame).selectExpr(*select)
-        shaped = frame if shaped is None else shaped.unionByName(frame)
-    assert shaped is not None
-    shaped = routed(shaped, job, untimed=job.counted)
-    if projection.keys:
-        shaped = shaped.repartition(*(f.col(quoted(name)) for name in projection.keys))
+        selected = (frame.frame.where(given) if given else frame.frame).selectExpr(*select)
+        selected = projection.of_types(selected, one)
+        rows = selected if rows is None else rows.unionByName(selected)
+    assert rows is not None
+    rows = routed(rows, job, untimed=job.counted)
+    if query.broadcast:
+        shards = ", ".join(map(str, labels(query.state.shards)))
+        copies = rows.selectExpr("*", f"explode(array({shards})) as {LABEL}")
+        rows = copies.repartition(query.state.shards, LABEL)
+    elif projection.route:
+        rows = rows.repartition(*(f.col(quoted(name)) for name in projection.route))
     else:
-        shaped = shaped.repartition(1)
-    matches = shaped.mapInArrow(job, spark_schema(job.schema))
+        rows = rows.repartition(1)
+    results = rows.drop(*projection.dropped).mapInArrow(job, spark_schema(job.schema))
     if observation is None:
-        return projection.shown(matches)
-    remember(observation, plan)
-    return projection.shown(observed(matches, observation, job.types))
+        return results
+    remember(observation, query.required_types)
+    return observed(results, observation, job.types)
 
 
 def observed(matches: DataFrame, observation: Observation, types: Sequence[str] = ()) -> DataFrame:

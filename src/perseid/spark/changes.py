@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.errors import EventDataError, UnsupportedError, type_name
-from perseid.local.rows import is_spark
+from perseid.runtime.changelog import NAMED_BY, OP, REVISION
 from perseid.spark.inputs import quoted
 from perseid.spark.worker import OURS
+from perseid.tables.rows import is_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -69,7 +69,7 @@ def sql_text(
     ``time`` and ``type`` are the columns behind ``time()`` and ``type()``; without a type column, ``type()`` is
     ``event_type``. Moments in the columns are taken to lie in the years 1 to 9999, as they do for the reference.
     """
-    found = _written(expr, columns, time, type, event_type)
+    found = lower_expression(expr, columns, time, type, event_type)
     return None if found is None else found.text
 
 
@@ -82,16 +82,19 @@ def predicate_text(
     event_type: str | None = None,
 ) -> str | None:
     """A condition as Spark SQL that is true or false and never null; None where only Python can say it."""
-    found = _written(expr, columns, time, type, event_type)
-    if found is None:
-        return None
-    # Only true is true: a condition of another kind never holds.
-    return f"coalesce({found.text}, false)" if isinstance(found.type, t.Boolean) else "false"
+    found = lower_expression(expr, columns, time, type, event_type)
+    return None if found is None else condition_text(found)
 
 
-def _written(
+def condition_text(sql: Sql) -> str:
+    """A condition that is true or false and never null; only true is true, so one of another kind is false."""
+    return f"coalesce({sql.text}, false)" if isinstance(sql.type, t.Boolean) else "false"
+
+
+def lower_expression(
     expr: Expr, columns: Mapping[str, st.DataType], time: str, type_: str | None, event_type: str | None
 ) -> Sql | None:
+    """Spark SQL for an expression, with its type; None where only Python can say it."""
     try:
         found = _Writer(columns, time, type_, event_type).write(expr)
     except CannotSayError:

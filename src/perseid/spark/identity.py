@@ -30,11 +30,6 @@ def identity_text(id_columns: Sequence[Column], all_columns: Sequence[Column]) -
     return hash_text(id_columns)
 
 
-def key_word_texts(columns: Sequence[Column]) -> tuple[str, str]:
-    """The two words of a row's key."""
-    return hash_text(columns), hash_text(columns, leading=1)
-
-
 _NULL = f"{hash_values([None])}L"
 
 

@@ -11,10 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from perseid.compile.plan import Plan
 from perseid.errors import InputWarning, warn
-from perseid.lang import ast
-from perseid.semantics import core
+from perseid.runtime.query import Query
 from perseid.spark.type_counts import OF_TYPE
 
 if TYPE_CHECKING:
@@ -25,54 +23,16 @@ BY_TYPE, REQUIRED = "by_type", "required_types"
 Fields: TypeAlias = Mapping[str, Any]
 """What Spark tells by name: parsed JSON, or the fields of a row."""
 
-_REQUIRED: WeakKeyDictionary[Observation, dict[str, list[str]]] = WeakKeyDictionary()
+_REQUIRED: WeakKeyDictionary[Observation, dict[str, Sequence[str]]] = WeakKeyDictionary()
 """By ``Observation``: the types that each pattern requires."""
-
-
-def named_types(plan: Plan) -> tuple[str, ...]:
-    """The event types that steps name, also those that must not occur; matches that feed patterns are none."""
-    patterns = {pattern.name for pattern in plan.patterns}
-    kinds = (step.kind for pattern in plan.patterns for step in pattern.pattern.steps)
-    named = dict.fromkeys(kind.name for kind in kinds if isinstance(kind, ast.EventType))
-    return tuple(name for name in named if name not in patterns)
-
-
-def required_types(plan: Plan) -> dict[str, list[str]]:
-    """By pattern: the event types without which it has no match."""
-    named = named_types(plan)
-    found: dict[str, list[str]] = {}
-    for pattern in plan.patterns:
-        kinds = {step.id: step.kind for step in pattern.pattern.steps}
-        required = _required(pattern.pattern.body, kinds)
-        found[pattern.name] = [name for name in named if name in required]
-    return found
-
-
-def _required(part: core.Core, kinds: Mapping[int, ast.StepKind]) -> set[str]:
-    """The event types that every match of a part has; of an alternation, those that every branch requires."""
-    match part:
-        case core.Take():
-            kind = kinds[part.step]
-            return {kind.name} if isinstance(kind, ast.EventType) else set()
-        case core.Seq():
-            return set[str]().union(*(_required(one, kinds) for one in part.items))
-        case core.All():
-            return set[str]().union(*(_required(one, kinds) for one in part.members))
-        case core.Loop() if part.low:
-            return _required(part.body, kinds)
-        case core.Zone():
-            return _required(part.body, kinds)
-        case core.Alt():
-            return set[str].intersection(*(_required(one, kinds) for one in part.branches))
-    return set()  # an absence has no event
 
 
 # Batch
 
 
-def remember(observation: Observation, plan: Plan) -> None:
+def remember(observation: Observation, required: Mapping[str, Sequence[str]]) -> None:
     """Keep the types that patterns require until the counters of the observation are read."""
-    _REQUIRED[observation] = required_types(plan)
+    _REQUIRED[observation] = dict(required)
 
 
 def read_observation(observation: Observation) -> dict[str, int]:
@@ -88,9 +48,10 @@ def read_observation(observation: Observation) -> dict[str, int]:
 # Stream
 
 
-def types_as_text(plan: Plan, idle: bool = False) -> str:
-    """The types of a plan as JSON, which travels with the metrics of a stream; ``idle``: a clock is a source too."""
-    return json.dumps({"named": named_types(plan), "required": required_types(plan), "idle": idle})
+def types_as_text(query: Query) -> str:
+    """The types of a query as JSON, which travels with the metrics of a stream; ``idle``: a clock is a source too."""
+    required = dict(query.required_types)
+    return json.dumps({"named": query.event_types, "required": required, "idle": query.state.idle is not None})
 
 
 def read_types(counted: Iterable[Fields]) -> tuple[dict[str, int], dict[str, list[str]], bool]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import types as st
 
 from perseid.errors import EventDataError, TypeMismatchError, missing_column
 from perseid.lang import expressions as ex
-from perseid.local.rows import Events
+from perseid.runtime.query import DeclaredTable
 from perseid.semantics import types as t
 from perseid.semantics import values as v
 from perseid.spark.expressions import sql_text
@@ -34,11 +34,10 @@ _DENSE = 2**33
 
 
 @dataclass(frozen=True)
-class Input:
+class InputFrame:
     """One DataFrame of a stream."""
 
     frame: DataFrame
-    place: int
     event_type: str | None
     """The type of all its events, where it is one of several inputs."""
     time: str
@@ -58,23 +57,23 @@ class Input:
         """A column as SQL."""
         return quoted(self.names.get(name, name))
 
-    def record_text(self) -> str:
-        """All columns of the caller as JSON, as SQL; with the time also where it is too far ahead."""
+    def record_text(self, names: Sequence[str] | None = None) -> str:
+        """These columns of the caller, or all, as JSON, as SQL; with the time also where it is too far ahead."""
+        own = {name: here for name, here, _ in self.own}
         texts = []
-        for name, here, _ in self.own:
-            bounded = self.has_ahead and name == self.time
-            texts.append(f"coalesce({quoted(here)}, {AHEAD}) as {quoted(here)}" if bounded else quoted(here))
+        for name in own if names is None else names:
+            bounded, here = self.has_ahead and name == self.time, quoted(own[name])
+            texts.append(f"coalesce({here}, {AHEAD}) as {here}" if bounded else here)
         return f"to_json(struct({', '.join(texts)}))"
 
 
-def inputs_of(stream: Events) -> list[Input]:
+def inputs_of(tables: Sequence[DeclaredTable]) -> list[InputFrame]:
     """Every DataFrame of a declared stream, checked for the columns that were named."""
-    names = stream.key_names()
-    return [_input(one, event_type, i, names) for i, (event_type, one) in enumerate(stream.inputs())]
+    return [_input(table) for table in tables]
 
 
-def _input(stream: Events, event_type: str | None, place: int, key_names: Sequence[str]) -> Input:
-    frame = stream.data
+def _input(table: DeclaredTable) -> InputFrame:
+    frame, event_type, key_names = cast("DataFrame", table.data), table.event_type, table.key_names
     has_ahead = AHEAD in frame.columns
     fields = [(field.name, field.dataType) for field in frame.schema.fields if field.name != AHEAD]
     own = dict(fields)
@@ -84,11 +83,10 @@ def _input(stream: Events, event_type: str | None, place: int, key_names: Sequen
         raise EventDataError(
             f"The DataFrame{where} has several columns named {twice[0]!r}.", hint="Rename or drop all but one."
         )
-    roles: list[tuple[str, str]] = [("time", stream.time)]
-    kind = stream.type if event_type is None else None
-    if kind is not None:
-        roles.append(("type", kind))
-    ids, ranks, keys = (stream.columns(role) for role in ("id", "order_by", "key"))
+    roles: list[tuple[str, str]] = [("time", table.time)]
+    if table.type is not None:
+        roles.append(("type", table.type))
+    ids, ranks, keys = table.id, table.order_by, table.key
     roles += [*(("id", name) for name in ids), *(("order_by", name) for name in ranks)]
     roles += [("key", name.split(".")[0] if name not in own else name) for name in keys]
     for role, name in roles:
@@ -100,8 +98,8 @@ def _input(stream: Events, event_type: str | None, place: int, key_names: Sequen
     columns = {**own, **{there: own[here] for there, here in renamed.items()}}
     for there in renamed:
         names.pop(there, None)  # the key, and no longer the caller's own column of that name
-    return Input(
-        frame, place, event_type, stream.time, kind, ids, ranks, columns, names,
+    return InputFrame(
+        frame, event_type, table.time, table.type, ids, ranks, columns, names,
         tuple((name, here_names[name], data_type) for name, data_type in fields), has_ahead,
     )  # fmt: skip
 
@@ -121,33 +119,42 @@ def _framed(frame: DataFrame, fields: list[str], renamed: Mapping[str, str]) -> 
     return frame, here
 
 
-def ahead_column(one: Input) -> str:
+def ahead_column(one: InputFrame) -> str:
     """The time of a row that is too far ahead, in microseconds, as SQL."""
     return f"{f'unix_micros({AHEAD})' if one.has_ahead else 'cast(null as bigint)'} as {AHEAD}"
 
 
-def types_of(inputs: Sequence[Input]) -> tuple[dict[str, t.Type], dict[str, st.DataType]]:
+def types_of(inputs: Sequence[InputFrame]) -> tuple[dict[str, t.Type], dict[str, st.DataType]]:
     """The columns of all inputs with their types; a name may not have two kinds of values."""
-    types: dict[str, t.Type] = {}
-    spark: dict[str, st.DataType] = {}
+    names = dict.fromkeys(name for one in inputs for name in one.columns)
+    found = {name: shared_type(name, inputs) for name in names}
+    return {name: both[0] for name, both in found.items()}, {name: both[1] for name, both in found.items()}
+
+
+def shared_type(name: str, inputs: Sequence[InputFrame]) -> tuple[t.Type, st.DataType]:
+    """The type that a column has in all inputs that have it."""
+    type_: t.Type = t.Null()
+    spark: st.DataType = st.NullType()
     for one in inputs:
-        for name, data_type in one.columns.items():
-            found = spark_type(data_type)
-            if name not in types or isinstance(spark[name], st.NullType):
-                types[name], spark[name] = found, data_type
-                continue
-            if spark[name] == data_type or isinstance(data_type, st.NullType):
-                continue
-            both = t.wider(types[name], found)
+        data_type = one.columns.get(name, st.NullType())
+        if isinstance(spark, st.NullType):
+            type_, spark = spark_type(data_type), data_type
+        elif spark != data_type and not isinstance(data_type, st.NullType):
+            both = t.wider(type_, spark_type(data_type))
             shared = None if both is None else _spark_of(both)
             if both is None or shared is None:
                 raise EventDataError(
-                    f"The column {name!r} is {spark[name].simpleString()} in one input "
+                    f"The column {name!r} is {spark.simpleString()} in one input "
                     f"and {data_type.simpleString()} in another.",
                     hint="Rename or cast one of them.",
                 )
-            types[name], spark[name] = both, shared
-    return types, spark
+            type_, spark = both, shared
+    return type_, spark
+
+
+def column_types(tables: Sequence[DeclaredTable]) -> dict[str, t.Type]:
+    """The types of the columns of all tables of a stream."""
+    return types_of(inputs_of(tables))[0]
 
 
 def _spark_of(type_: t.Type) -> st.DataType | None:
@@ -213,7 +220,7 @@ def type_text(data_type: st.DataType) -> str:
     return data_type.simpleString()
 
 
-def column_text(one: Input, name: str, target: st.DataType) -> str:
+def column_text(one: InputFrame, name: str, target: st.DataType) -> str:
     """A column of the stream as SQL of the type that all inputs share; null where this one has no such column."""
     kind = one.columns.get(name)
     if kind is None:
@@ -234,20 +241,20 @@ def field_type(parts: Sequence[str], types: Mapping[str, st.DataType]) -> st.Dat
     return kind
 
 
-def key_text(one: Input, parts: Sequence[str], types: Mapping[str, st.DataType]) -> str:
-    """A key as SQL: one value for all NaN and one for both zeros, as keys are compared by value."""
-    kind = field_type(parts, types)
+def key_text(one: InputFrame, parts: Sequence[str], column: st.DataType) -> str:
+    """A key as SQL, of a column of this type: one value for all NaN and one for both zeros, as keys are compared by value."""
+    kind = field_type(parts, {parts[0]: column})
     assert kind is not None
     if parts[0] not in one.columns:
         return f"cast(null as {type_text(st.DoubleType() if isinstance(kind, st.FloatType) else kind)})"
     path = [quoted(part) for part in parts[1:]]
-    text = ".".join([column_text(one, parts[0], types[parts[0]]), *path])
+    text = ".".join([column_text(one, parts[0], column), *path])
     if isinstance(kind, st.DoubleType | st.FloatType):
         return f"if(isnan({text}), double('NaN'), if({text} = 0.0D, 0.0D, cast({text} as double)))"
     return text
 
 
-def time_text(one: Input) -> str:
+def time_text(one: InputFrame) -> str:
     """The time in microseconds; null where there is none, and outside the years 1 to 9999."""
     kind, here = one.columns[one.time], one.text(one.time)
     match kind:
@@ -291,7 +298,7 @@ def _moment(kind: st.DataType, text: str) -> str:
     return f"timestampdiff(MICROSECOND, timestamp_ntz'1970-01-01 00:00:00', {text})"
 
 
-def type_column_text(one: Input) -> str:
+def type_column_text(one: InputFrame) -> str:
     """An event's type as SQL."""
     if one.type is None:
         assert one.event_type is not None
@@ -303,37 +310,34 @@ def type_column_text(one: Input) -> str:
     return f"try_cast({here} as string)"
 
 
-def of_type_text(one: Input, event_type: str) -> str:
+def of_type_text(one: InputFrame, event_type: str) -> str:
     """Is the event of this type?"""
     if one.type is None:
         return "true" if one.event_type == event_type else "false"
     return f"{type_column_text(one)} = {literal(event_type)}"
 
 
-def identity_column_text(one: Input) -> str:
+def identity_column_text(one: InputFrame, ids: Sequence[str]) -> str:
     """What makes an event this event; among several inputs, its type too, since each numbers its own events."""
     here = {name: (alias, data_type) for name, alias, data_type in one.own}
-    if one.id:
-        found = identity_text([here[name] for name in one.id], [])
-    else:
-        # The order is that of the caller's names, whatever we call the columns.
-        found = hash_text([here[name] for name in sorted(here)])
+    # Without ids, the order is that of the caller's names, whatever we call the columns.
+    found = identity_text([here[name] for name in ids], []) if ids else hash_text([here[name] for name in sorted(here)])
     return found if one.event_type is None else f"xxhash64({found}, {literal(one.event_type)}, 0L)"
 
 
-def delay_of(one: Input) -> int | None:
+def delay_of(one: InputFrame) -> int | None:
     """Milliseconds that an input's watermark is behind its newest event; None where it has none."""
     found = time_field(one).metadata.get(DELAY)
     return None if found is None else int(found)
 
 
-def time_field(one: Input) -> st.StructField:
+def time_field(one: InputFrame) -> st.StructField:
     """The field of an input's schema that has its time."""
     name = next(here for there, here, _ in one.own if there == one.time)
     field: st.StructField = one.frame.schema[name]
     return field
 
 
-def longest_delay(inputs: Sequence[Input]) -> int:
+def longest_delay(inputs: Sequence[InputFrame]) -> int:
     """Of all watermarks, in milliseconds."""
     return max(delay_of(one) or 0 for one in inputs)

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
 from perseid._version import __version__
-from perseid.engines.trees.engine import BODY
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import Engine
 from perseid.spark.inputs import DELAY, quoted
@@ -31,40 +30,26 @@ Numbers: TypeAlias = IntArray | Sequence[int]
 
 
 @dataclass(frozen=True)
-class RowsJob(Sent):
-    """Rows that become others."""
+class PrepareJob(Sent):
+    """The ``prepare`` of an engine, as the function that ``mapInArrow`` is given."""
 
     kept: tuple[str, ...]
     """Columns that go on as they are."""
     schema: pa.Schema
-
-    def rows(self, batch: pa.RecordBatch, at: Numbers, columns: Mapping[str, pa.Array]) -> Iterator[pa.RecordBatch]:
-        """Some rows of a batch, with further columns; what is not given is null."""
-        if not len(at):
-            return
-        numbers = pa.array(at, pa.int64())
-        found = {name: batch.column(batch.schema.get_field_index(name)).take(numbers) for name in self.kept}
-        found |= columns
-        whole = [found[c.name].cast(c.type) if c.name in found else pa.nulls(len(at), c.type) for c in self.schema]
-        yield from pa.table(whole, schema=self.schema).to_batches(max_chunksize=65_536)
-
-
-@dataclass(frozen=True)
-class PrepareJob(RowsJob):
-    """What an executor has to know to make rows of rows."""
-
     engine: Engine
     plan: object
     given: Mapping[str, str]
-    """The columns the engine asks for: what it calls them, and their names here."""
-    time: str
-    """The column that is null in rows of which nothing can be made: they are bad rows, and are counted as such."""
-    wrong: str
-    """The column that says why."""
+    """The columns that the engine reads: its names, and their names here."""
+    time: str | None = None
+    """The time column, which is null in bad rows."""
+    wrong: str | None = None
+    """The column with the reason of a bad row."""
     ahead: str | None = None
     """The column with the time of rows that are too far ahead: they go on unread, one row each."""
     payload: str | None = None
     """The column that has the body of such a row, as text; null in all other rows."""
+    body: str | None = None
+    """The column of the input with that body."""
     version: str = __version__
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -79,19 +64,29 @@ class PrepareJob(RowsJob):
             columns = {there: own.column(own.schema.get_field_index(here)) for there, here in self.given.items()}
             for piece in self.engine.prepare(self.plan, columns):
                 yield from self.rows(own, piece.rows, piece.columns)
-                if piece.bad:
+                if piece.bad and self.time is not None and self.wrong is not None:
                     untimed = pa.nulls(len(piece.bad), self.schema.field(self.time).type)
                     said = pa.array([one.message for one in piece.bad], pa.string())
                     columns_of_bad = {self.time: untimed, self.wrong: said}
                     yield from self.rows(own, [one.row for one in piece.bad], columns_of_bad)
         settle()
 
+    def rows(self, batch: pa.RecordBatch, at: Numbers, columns: Mapping[str, pa.Array]) -> Iterator[pa.RecordBatch]:
+        """Some rows of a batch, with further columns; columns of the schema that neither has are null."""
+        if not len(at):
+            return
+        numbers = pa.array(at, pa.int64())
+        found = {name: batch.column(batch.schema.get_field_index(name)).take(numbers) for name in self.kept}
+        found |= columns
+        whole = [found[c.name].cast(c.type) if c.name in found else pa.nulls(len(at), c.type) for c in self.schema]
+        yield from pa.table(whole, schema=self.schema).to_batches(max_chunksize=65_536)
+
     def _unread(self, batch: pa.RecordBatch, at: Numbers) -> Iterator[pa.RecordBatch]:
         """Rows that are too far ahead, as they are."""
-        if self.payload is None or not len(at):
+        if self.payload is None or self.body is None or not len(at):
             yield from self.rows(batch, at, {})
             return
-        body = batch.column(batch.schema.get_field_index(self.given[BODY])).take(pa.array(at, pa.int64()))
+        body = batch.column(batch.schema.get_field_index(self.body)).take(pa.array(at, pa.int64()))
         if pa.types.is_binary(body.type):
             texts = [None if one is None else f"base64:{b64encode(one).decode()}" for one in body.to_pylist()]
             body = pa.array(texts, pa.string())

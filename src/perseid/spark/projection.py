@@ -1,183 +1,183 @@
-"""What every row becomes before the shuffle, for a batch and for a stream: what Catalyst decides, and what crosses."""
+"""The inputs of a query as Spark SQL: what every row becomes before the shuffle, for a batch and for a stream."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from perseid.compile.plan import Plan
-from perseid.engines.disorder.choice import chosen as chosen_strategy
-from perseid.engines.disorder.strategy import BUFFER, Buffer, Conservative, Strategy
-from perseid.engines.sequence.plan import SequencePlan
-from perseid.engines.sequence.schema import conditions_checked, free_name, returned_type
-from perseid.errors import BindingError, TypeMismatchError, UnknownNameError, UnsupportedError, nearest
-from perseid.lang import ast
+from perseid.errors import BindingError
 from perseid.lang import expressions as ex
-from perseid.lang.printer import print_expr
-from perseid.local.rows import Events, read_relation
 from perseid.runtime.counters import OF_A_BATCH
-from perseid.runtime.registry import engines
-from perseid.semantics import types as t
-from perseid.semantics.detection import check_relations, expressions_of
-from perseid.spark.arrow import to_arrow, to_spark
-from perseid.spark.expressions import predicate_text, sql_text
-from perseid.spark.input_counts import named_types
-from perseid.spark.inputs import (
+from perseid.runtime.query import (
+    ColumnIdentity,
+    EventIdentity,
+    HashIdentity,
     Input,
+    Query,
+    RouteColumn,
+    RowPredicate,
+    TableColumn,
+    TableSchema,
+)
+from perseid.runtime.registry import engines
+from perseid.spark.arrow import to_arrow, to_spark
+from perseid.spark.expressions import condition_text, lower_expression
+from perseid.spark.inputs import (
+    InputFrame,
     column_text,
-    field_type,
+    delay_of,
     identity_column_text,
-    inputs_of,
     key_text,
     literal,
-    longest_delay,
     of_type_text,
     quoted,
+    shared_type,
     time_text,
     type_column_text,
+    type_text,
     types_of,
 )
+from perseid.spark.sql.columns import spark_type
+from perseid.spark.sql.pieces import Sql
 from perseid.spark.type_counts import OF_TYPE
-from perseid.spark.worker import HITS, IDENTITY, KIND, OURS, ROUTE, TIME, Job
+from perseid.spark.worker import HITS, IDENTITY, KIND, OURS, ROUTE, TIME, BroadcastTask, Job
+from perseid.tables.rows import read_relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_HITS = 60
-"""Predicates that travel as bits of one BIGINT; further ones are asked on the executors."""
+"""Predicates that travel as bits of one BIGINT; further ones are evaluated on the executors."""
 MAX_NOTED = 200
 """The longest filter, in characters, that Catalyst may take apart and push into the source."""
-ENGINE = "sequence"
+
+
+class SqlEvaluator:
+    """The expressions over rows of these DataFrames that Spark SQL evaluates exactly."""
+
+    max_predicates = MAX_HITS
+
+    def __init__(self, frames: Sequence[InputFrame]) -> None:
+        self.frames = frames
+        self._lowered: dict[tuple[int, int], tuple[ex.Expr, Sql | None]] = {}
+
+    def evaluates(self, expr: ex.Expr, table: int) -> bool:
+        """Whether Spark SQL has exact words for an expression."""
+        return self._lower(expr, table) is not None
+
+    def text(self, expr: ex.Expr, table: int) -> str:
+        """An expression that it evaluates, as SQL."""
+        found = self._lower(expr, table)
+        assert found is not None
+        return found.text
+
+    def condition(self, expr: ex.Expr, table: int) -> str:
+        """A condition that it evaluates, as SQL that is true or false."""
+        found = self._lower(expr, table)
+        assert found is not None
+        return condition_text(found)
+
+    def predicate(self, predicate: RowPredicate, table: int) -> str:
+        """A predicate that it evaluates, as SQL that is true or false."""
+        frame, event_type = self.frames[table], predicate.event_type
+        if frame.event_type is not None and event_type not in (None, frame.event_type):
+            return "false"
+        text = self.condition(predicate.expr, table)
+        return f"({of_type_text(frame, event_type)}) and ({text})" if frame.type is not None and event_type else text
+
+    def _lower(self, expr: ex.Expr, table: int) -> Sql | None:
+        # Equal expressions may differ in the scale of a decimal.
+        known = self._lowered.get((id(expr), table))
+        if known is None:
+            frame = self.frames[table]
+            found = lower_expression(expr, columns_seen(expr, frame), frame.time, frame.type, frame.event_type)
+            known = self._lowered[id(expr), table] = expr, found
+        return known[1]
 
 
 @dataclass(frozen=True)
 class Projection:
-    """What every row becomes before the shuffle, in SQL, and what was decided there."""
+    """What every row becomes before the shuffle, in SQL."""
 
-    inputs: tuple[Input, ...]
-    plan: SequencePlan
+    query: Query
+    frames: Sequence[InputFrame]
     job: Job
     selects: tuple[tuple[str, ...], ...]
     """By input: its columns as SQL."""
-    wanted: tuple[str | None, ...]
-    """By input: the condition under which some step may want a row; None where all rows count."""
-    keys: tuple[str, ...]
+    needed: tuple[str | None, ...]
+    """By input: the condition under which a row crosses; None where all rows do."""
+    route: tuple[str, ...]
     """The columns that rows are shuffled by."""
-    returned: tuple[tuple[str, str], ...]
-    """The columns of the matches: SQL over what the executors give, and their names."""
-    in_catalyst: tuple[int, ...]
-    on_executors: tuple[int, ...]
-    """Predicates one event decides that Spark SQL has no exact words for."""
-    strategy: Strategy
-    """What is told before the watermark has made it final."""
-    why: str
 
-    def shown(self, matches: DataFrame) -> DataFrame:
-        """What the executors gave as the caller asked for it; some names read as more than a name in SQL."""
+    @property
+    def dropped(self) -> list[str]:
+        """Columns that rows are only shuffled by."""
+        crossing = {here for keys in self.job.keys.values() for _, here in keys}
+        return [name for name in self.route if name != ROUTE and name not in crossing]
+
+    def of_types(self, rows: DataFrame, one: Input) -> DataFrame:
+        """The rows of the types that an input has."""
+        return rows if one.types is None else rows.where(f"{KIND} >= 0")
+
+    def shown(self, steps: DataFrame) -> DataFrame:
+        """The rows of the result, of those of the step; some names read as more than a name in SQL."""
         from pyspark.sql import functions as f
 
-        return matches.select(*(f.expr(text).alias(name) for text, name in self.returned))
+        query = self.query
+        carried = dict(zip(query.step_schema.names, self.job.schema.names, strict=False))
+        columns = []
+        for field in query.schema:
+            constant = query.constants.get(field.name)
+            if constant is not None:
+                text = literal(constant) if isinstance(constant, str) else str(constant)
+            elif query.step_schema.field(field.name).type == field.type:
+                text = carried[field.name]
+            else:
+                text = f"lower(hex({carried[field.name]}))"
+            columns.append(f.expr(text).alias(field.name))
+        return steps.select(*columns)
 
 
 def project(
-    plan: Plan, stream: Events, relations: Mapping[str, list[tuple[object, ...]]], counted: bool, rejected: bool = False
+    query: Query,
+    evaluator: SqlEvaluator,
+    relations: Mapping[str, list[tuple[object, ...]]] | None = None,
+    counted: bool = False,
 ) -> Projection:
-    """Decide what Catalyst does and what crosses to Python; no Spark job runs.
-
-    Rows that were ``rejected`` are rows of the output too, with the reason and what they were as JSON.
-    """
-    _refuse(plan, relations)
-    inputs = tuple(inputs_of(stream))
-    types, spark_types = types_of(inputs)
-    _refuse_unknown(plan, inputs, spark_types)
-    chosen, on_executors = _predicates(plan, inputs)
-    crossing = {name: to_arrow(data_type) for name, data_type in spark_types.items()}
-    arrow = {name: kind for name, kind in crossing.items() if kind is not None}
-    undecided = _undecided(plan, chosen)
-    hidden = not inputs[0].frame.isStreaming
-    # What is finished is in order.
-    disorder = BUFFER if hidden else stream.disorder
-    strategy, why = chosen_strategy(disorder, plan, 1000 * longest_delay(inputs))
-    engine = engines()[ENGINE if isinstance(strategy, Buffer) else strategy.name]
-    settings: dict[str, Strategy] = {} if isinstance(strategy, Buffer) else {"strategy": strategy}
-    numbered: SequencePlan = engine.plan(
-        undecided, types, arrow=arrow, strictly_later=stream.strictly_later, **settings
-    )
-    _refuse_mistyped(plan, numbered, types)
-    output = _output(numbered.schema, arrow)
-    if rejected:
-        for name in ("reason", "row"):
-            output = output.append(pa.field(free_name(name, output.names), pa.string()))
-    constants = {} if rejected or strategy.retracts else _constants(plan)
-    numbered = replace(numbered, schema=_crossing(output, constants, hidden), budget=stream.budget)
-    made, asked_for = _columns(undecided, numbered, inputs, on_executors, set(types))
-    asked_for |= _promising(strategy, inputs, plan)
-    paths = dict.fromkeys(path for route in plan.routes for path in route.paths)
-    key_columns = {path: f"{OURS}key{i}" for i, path in enumerate(paths)}
-    wanted = tuple(_wanted(plan, numbered, one, chosen) for one in inputs)
-    kind_names = None if _asks_for_types(plan) else _kind_names(numbered)
-    columns = {name: f"{OURS}column{i}" for i, name in enumerate(spark_types) if name in asked_for & set(arrow)}
-    job = Job(
-        engine=engine,
-        plan=numbered,
-        kind_names=kind_names,
-        keys={
-            route.id: tuple(zip(route.columns, (key_columns[path] for path in route.paths), strict=True))
-            for route in plan.routes
-        },
-        ranks=tuple(f"{OURS}rank{i}" for i in range(max(len(one.order_by) for one in inputs))),
-        predicates=tuple(chosen),
-        made={text: f"{OURS}made{i}" for i, text in enumerate(made)},
+    """Lower the inputs of a query to SQL; no Spark job runs."""
+    frames = evaluator.frames
+    names = query.type_names
+    typed = names is not None and len(names) == 1
+    only = len(frames) == 1 and query.inputs[0].keep_if is not None
+    columns = {name: f"{OURS}column{i}" for i, name in enumerate(query.columns)}
+    route = tuple(f"{OURS}key{i}" for i in range(query.route_columns))
+    job = (BroadcastTask if query.broadcast else Job)(
+        engine=engines()[query.engine],
+        plan=query.plan,
+        kind_names=names,
+        keys={number: tuple((name, route[i]) for name, i in keys) for number, keys in query.keys.items()},
+        ranks=tuple(f"{OURS}rank{i}" for i in range(max(len(one.order_by) for one in query.inputs))),
+        predicates=tuple(one.id for one in query.predicates),
+        made={text: f"{OURS}made{i}" for i, text in enumerate(query.computed)},
         columns=columns,
-        schema=carried_schema(numbered.schema, counted, len(types_named := named_types(plan))),
+        schema=carried_schema(query.step_schema, counted, len(query.event_types)),
         counted=counted,
-        dedupe=stream.dedupe,
-        one_kind=len(inputs) == 1 and wanted[0] is not None and kind_names is not None and len(kind_names) == 1,
-        identity=_identity(inputs, columns),
-        relations=relations,
-        types=types_named,
+        dedupe=query.dedupe,
+        one_kind=typed and (only or all(frame.event_type in (names or ()) for frame in frames)),
+        identity=_identity(query, frames),
+        relations=relations or {},
+        types=query.event_types,
     )
-    lost = sorted(asked_for - set(arrow) - _evidence_only(numbered, asked_for))
-    if lost:
-        raise UnsupportedError(
-            f"The column {lost[0]!r} is {spark_types[lost[0]].simpleString()}, which cannot cross to Python.",
-            hint="Cast it before: df.withColumn(…).",
-        )
-    selects = tuple(tuple(_select(one, job, chosen, made, key_columns, spark_types)) for one in inputs)
-    shuffled = (*([ROUTE] if len(job.keys) > 1 else []), *key_columns.values())
-    carried = dict(zip(numbered.schema.names, job.schema.names, strict=False))
-    shown = constants | ({"match_id": f"lower(hex({carried['match_id']}))"} if hidden else {})
-    returned = tuple((shown.get(name) or carried[name], name) for name in output.names)
     return Projection(
-        inputs, numbered, job, selects, wanted, shuffled, returned, tuple(chosen), tuple(on_executors), strategy, why
-    )
-
-
-def _promising(strategy: Strategy, inputs: Sequence[Input], plan: Plan) -> set[str]:
-    """The columns that say what a promise is about; checked, with those that say what is one."""
-    if not isinstance(strategy, Conservative):
-        return set()
-    if len(plan.routes) > 1:
-        raise UnsupportedError(
-            f"disorder='conservative' knows of each key what was promised, and these patterns are partitioned in "
-            f"{len(plan.routes)} ways.",
-            hint="Give patterns of each way a query of their own.",
-        )
-    for name in (strategy.promise, *([] if strategy.source is None else [strategy.source])):
-        there = [one for one in inputs if name in one.columns]
-        if not there:
-            raise UnknownNameError(
-                f"disorder='conservative' reads promises from a column {name!r}, and there is none.",
-                nearest=nearest(name, inputs[0].columns),
-                hint="It has 'all' or 'key' in rows that are promises and null in events: ps.Conservative(promise=…).",
-            )
-        if not all(isinstance(one.columns[name], st.StringType) for one in there):
-            raise TypeMismatchError(f"The column {name!r} of promises has to be a string.")
-    return set() if strategy.source is None else {strategy.source}
+        query, frames, job,
+        tuple(tuple(_select(query, i, evaluator, job, route)) for i in range(len(frames))),
+        tuple(_needed(query, i, evaluator) for i in range(len(frames))),
+        (*([ROUTE] if len(job.keys) > 1 else []), *route),
+    )  # fmt: skip
 
 
 def shielded(condition: str) -> str:
@@ -212,320 +212,130 @@ def routed(frame: DataFrame, job: Job, untimed: bool) -> DataFrame:
     return copies.where(f"{TIME} is not null or {ROUTE} = {min(job.keys)}") if untimed else copies
 
 
-# What cannot be run
+# What crosses
 
 
-def _refuse(plan: Plan, relations: Mapping[str, list[tuple[object, ...]]]) -> None:
-    for pattern in plan.patterns:
-        keys = {".".join(path.parts) for path in pattern.pattern.partition}
-        about = pattern.pattern.suppress
-        if about is not None and about.by and not keys <= set(about.by):
-            raise UnsupportedError(
-                f"Pattern {pattern.name} suppresses by {', '.join(about.by)}, which matches of different keys have in common; "
-                "on Spark they are found in different places.",
-                hint=f"Suppress by the key too: suppress … by {', '.join([*sorted(keys - set(about.by)), *about.by])}; "
-                "or drop them from the DataFrame of matches.",
-            )
-    check_relations([pattern.pattern for pattern in plan.patterns], dict(relations))
-
-
-def _refuse_unknown(plan: Plan, inputs: Sequence[Input], spark_types: Mapping[str, st.DataType]) -> None:
-    """A DataFrame's columns are known: one that nobody has is a slip of the pen, not null."""
-    told = _told(plan)
-    steps = list(dict.fromkeys(step.name for one in plan.patterns for step in one.pattern.steps if step.name))
-    for column in plan.columns:
-        if column.name not in spark_types and column.name not in told:
-            expressions = [expr for pattern in plan.patterns for expr in expressions_of(pattern.pattern)]
-            span = next((ref.span for ref in _refs(expressions) if column.name in ref.parts[:2] and ref.span), None)
-            raise UnknownNameError(
-                f"No input has a column {column.name!r}." if len(inputs) > 1
-                else f"The DataFrame has no column {column.name!r}.",
-                span=span,
-                nearest=nearest(column.name, [*spark_types, *steps]),
-                hint=f"There is: {', '.join(spark_types)}." + (f" Steps are called {', '.join(steps)}." if steps else ""),
-            )  # fmt: skip
-    for pattern in plan.patterns:
-        kinds = [step.kind for step in pattern.pattern.steps]
-        named = {kind.name for kind in kinds if isinstance(kind, ast.EventType)}
-        for path in pattern.pattern.partition:
-            name = ".".join(path.parts)
-            kind = field_type(path.parts, spark_types)
-            if kind is None:
-                raise UnknownNameError(
-                    f"Pattern {pattern.name} is partitioned by {name!r}, and there is no such field.", span=path.span
-                )
-            if to_arrow(kind) is None or isinstance(kind, st.MapType):
-                raise TypeMismatchError(f"Rows cannot be partitioned by {name!r}: it is {kind.simpleString()}.")
-            for one in inputs:
-                if one.event_type in named and path.parts[0] not in one.columns:
-                    raise UnknownNameError(
-                        f"Pattern {pattern.name} is partitioned by {name!r}, and {one.event_type} has no such column.",
-                        span=path.span,
-                        nearest=nearest(path.parts[0], one.columns),
-                        hint=f"Say what it is called there: key={{{one.event_type!r}: …, …}}.",
-                    )
-    for one in inputs:
-        for name in one.order_by:
-            if to_arrow(one.columns[name]) is None:
-                raise TypeMismatchError(
-                    f"Rows cannot be ordered by {name!r}: it is {one.columns[name].simpleString()}."
-                )
-
-
-def _told(plan: Plan) -> set[str]:
-    """Columns that matches have which feed patterns; not those that patterns ask for which take none."""
-    taken = {name for pattern in plan.patterns for name in pattern.feeds_on}
-    told = {"match_id"} if taken else set()
-    for pattern in plan.patterns:
-        if pattern.name in taken:
-            told |= {name for name, _ in pattern.pattern.returns}
-    plain = [expr for pattern in plan.patterns if not pattern.feeds_on for expr in expressions_of(pattern.pattern)]
-    return told - {part for ref in _refs(plain) for part in ref.parts[:2]}
-
-
-def _refuse_mistyped(plan: Plan, numbered: SequencePlan, types: Mapping[str, t.Type]) -> None:
-    """A DataFrame's types are known: what they leave uncomputable is a slip of the pen too, not null."""
-    for given, pattern in zip(plan.patterns, numbered.patterns, strict=True):
-        core = pattern.pattern.pattern
-        known = {**types, **numbered.types_of_matches(pattern)}
-        conditions_checked(given.pattern, known)
-        for (name, formula, _), (_, expr) in zip(pattern.outputs, core.returns, strict=True):
-            if formula is None and name not in pattern.output_columns:
-                returned_type(expr, core, known)
-
-
-def _refs(expressions: Iterable[ex.Expr]) -> Iterable[ex.Ref]:
-    return (e for expr in expressions for e in ex.walk(expr) if isinstance(e, ex.Ref))
-
-
-# What Catalyst decides
-
-
-def _predicates(plan: Plan, inputs: Sequence[Input]) -> tuple[dict[int, dict[int, str]], list[int]]:
-    """Predicates Catalyst decides: by number, by input, their SQL; and those left to the executors."""
-    chosen: dict[int, dict[int, str]] = {}
-    left = []
-    told = _of_matches(plan)
-    for predicate in plan.predicates:
-        if not predicate.event_local:
-            continue
-        if predicate.id in told:
-            left.append(predicate.id)
-            continue
-        texts: dict[int, str] = {}
-        for i, one in enumerate(inputs):
-            if one.event_type is not None and predicate.event_type not in (None, one.event_type):
-                texts[i] = "false"
-                continue
-            text = predicate_text(
-                predicate.expr,
-                columns_seen(predicate.expr, one),
-                time=one.time,
-                type=one.type,
-                event_type=one.event_type,
-            )
-            if text is None:
-                break
-            guarded = one.type is not None and predicate.event_type is not None
-            texts[i] = f"({of_type_text(one, predicate.event_type or '')}) and ({text})" if guarded else text
-        if len(texts) == len(inputs) and len(chosen) < MAX_HITS:
-            chosen[predicate.id] = texts
-        else:
-            left.append(predicate.id)
-    return chosen, left
-
-
-def _of_matches(plan: Plan) -> set[int]:
-    """Predicates that matches are asked which feed patterns: nobody before the executors knows those."""
-    taken = {name for pattern in plan.patterns for name in pattern.feeds_on}
-    asked = {
-        n
-        for pattern in plan.patterns
-        if pattern.feeds_on
-        for step in pattern.steps
-        for n in (*(k for k, _ in step.choose), *step.must)
-    }
-    return {
-        one.id for one in plan.predicates if one.event_type in taken or (one.event_type is None and one.id in asked)
-    }
-
-
-def _undecided(plan: Plan, chosen: Iterable[int]) -> Plan:
-    """The plan as the engine needs it: what was decided before asks for no columns."""
-    settled = set(chosen)
-    true = ex.Literal("boolean", True)
-    predicates = tuple(replace(p, expr=true) if p.id in settled else p for p in plan.predicates)
-    return replace(plan, predicates=predicates)
-
-
-def columns_seen(expr: ex.Expr, one: Input) -> Mapping[str, st.DataType]:
-    """The input's columns, and null for those that only other inputs have."""
-    missing = {ref.parts[0] for ref in _refs([expr])} - set(one.columns)
-    return {**one.columns, **{name: st.NullType() for name in missing}}
-
-
-def _asks_for_types(plan: Plan) -> bool:
-    """Does any expression ask what type an event is? Codes know only the types that steps name."""
-    asked = [expr for pattern in plan.patterns for expr in expressions_of(pattern.pattern)]
-    return any(isinstance(e, ex.Call) and e.name == "type" for expr in asked for e in ex.walk(expr))
-
-
-def _kind_names(numbered: SequencePlan) -> tuple[str, ...]:
-    bits = (bit for pattern in numbered.patterns for bit in pattern.bits)
-    return tuple(dict.fromkeys(bit.event_type for bit in bits if bit.event_type is not None))
-
-
-def _columns(
-    plan: Plan, numbered: SequencePlan, inputs: Sequence[Input], on_executors: Sequence[int], known: set[str]
-) -> tuple[dict[str, ex.Expr], set[str]]:
-    """Columns computed in Catalyst, by the text of their expression, and columns of the data that come along."""
-    made: dict[str, ex.Expr] = {}
-    base: set[str] = set()
-    for pattern in numbered.patterns:
-        core = pattern.pattern.pattern
-        if core.evidence is not None:
-            base |= known
-        for column in pattern.columns:
-            if isinstance(column.expr, ex.Ref) and len(column.expr.parts) == 1:
-                base.add(column.expr.parts[0])
-            elif column.formula is None:
-                if not pattern.pattern.feeds_on and all(_sql(column.expr, one) is not None for one in inputs):
-                    made[print_expr(column.expr)] = column.expr
-                else:
-                    base |= _named(column.expr)
-        base |= {name for _, name in pattern.output_columns.values()}
-        returned = zip(pattern.outputs, core.returns, strict=True)
-        for expr in (*pattern.questions, *(expr for (_, formula, _), (_, expr) in returned if formula is None)):
-            base |= _named(expr)
-        for path, _ in (pair for step in core.steps for pair in step.unify):
-            base.add(path.parts[0])
-    for n in on_executors:
-        base |= _named(plan.predicates[n].expr)
-    return made, base & known
-
-
-def _evidence_only(numbered: SequencePlan, asked_for: set[str]) -> set[str]:
-    """Columns that may be left out of evidence: nobody else asks for them."""
-    if all(pattern.pattern.pattern.evidence is None for pattern in numbered.patterns):
-        return set()
-    asked = [expr for pattern in numbered.patterns for expr in expressions_of(pattern.pattern.pattern)]
-    return asked_for - {name for expr in asked for name in _named(expr)}
-
-
-def _sql(expr: ex.Expr, one: Input) -> str | None:
-    return sql_text(expr, columns_seen(expr, one), time=one.time, type=one.type, event_type=one.event_type)
-
-
-def _named(expr: ex.Expr) -> set[str]:
-    return {part for ref in _refs([expr]) for part in ref.parts[:2]}
-
-
-def _select(
-    one: Input,
-    job: Job,
-    chosen: Mapping[int, Mapping[int, str]],
-    made: Mapping[str, ex.Expr],
-    keys: Mapping[tuple[str, ...], str],
-    spark_types: Mapping[str, st.DataType],
-) -> Iterable[str]:
+def _select(query: Query, table: int, evaluator: SqlEvaluator, job: Job, route: Sequence[str]) -> Iterator[str]:
     """The columns of one input as SQL, in the shape all inputs share.
 
     What is short comes first: Catalyst notes what each column equals, and notes it again for every column behind it
     that is a part of it. A hash of all columns before the columns themselves took it minutes.
     """
-    for name, here in job.columns.items():
-        yield f"{column_text(one, name, spark_types[name])} as {here}"
+    one, frames = query.inputs[table], evaluator.frames
+    frame = frames[table]
+    for name, kind in query.columns.items():
+        yield f"{_column(query, name, kind, table, frames)} as {job.columns[name]}"
     for i, here in enumerate(job.ranks):
-        yield f"{one.text(one.order_by[i]) if i < len(one.order_by) else 'null'} as {here}"
-    for path, here in keys.items():
-        yield f"{key_text(one, path, spark_types)} as {here}"
+        yield f"{frame.text(one.order_by[i]) if i < len(one.order_by) else 'null'} as {here}"
+    for here, key in zip(route, one.route, strict=True):
+        yield f"{_route_text(key, frame, frames)} as {here}"
     if not job.one_kind:
-        yield f"{_kind(one, job.kind_names)} as {KIND}"
-    yield f"{time_text(one)} as {TIME}"
-    for text, expr in made.items():
-        yield f"{_sql(expr, one)} as {job.made[text]}"
-    if chosen:
-        bits = [f"if({by_input[one.place]}, {1 << bit}L, 0L)" for bit, by_input in enumerate(chosen.values())]
+        yield f"{_type_code(query, one, frame)} as {KIND}"
+    yield f"{time_text(frame)} as {TIME}"
+    for text, expr in query.computed.items():
+        yield f"{evaluator.text(expr, table)} as {job.made[text]}"
+    if query.predicates:
+        bits = [f"if({evaluator.predicate(p, table)}, {1 << bit}L, 0L)" for bit, p in enumerate(query.predicates)]
         yield f"{' | '.join(bits)} as {HITS}"
     if job.identity is None:
-        yield f"{identity_column_text(one)} as {IDENTITY}"
+        yield f"{_identity_text(one, frame)} as {IDENTITY}"
 
 
-def _identity(inputs: Sequence[Input], columns: Collection[str]) -> str | None:
-    """The column that comes along anyway and is what makes an event this event: a single number, where types have no part in it."""
-    if inputs[0].event_type is not None or len(inputs[0].id) != 1:
+def _column(query: Query, name: str, kind: pa.DataType, table: int, frames: Sequence[InputFrame]) -> str:
+    """A column of the engine as SQL, of one type in all inputs."""
+    sources = [one.columns.get(name) for one in query.inputs]
+    given = [frame.columns[source] for frame, source in zip(frames, sources, strict=True) if source is not None]
+    known = [one for one in given if not isinstance(one, st.NullType)]
+    is_one = bool(known) and all(one == known[0] for one in known)
+    is_kind = is_one and to_arrow(known[0]) == kind
+    target = known[0] if is_kind else st.NullType() if pa.types.is_null(kind) else to_spark(kind)
+    source = sources[table]
+    if source is None:
+        return f"cast(null as {type_text(target)})"
+    if is_one and not is_kind:
+        return f"cast({frames[table].text(source)} as {type_text(target)})"  # as declared; otherwise as inputs share it
+    return column_text(frames[table], source, target)
+
+
+def _route_text(key: RouteColumn | None, frame: InputFrame, frames: Sequence[InputFrame]) -> str:
+    if key is None:
+        return "cast(null as string)"
+    if key.as_text:
+        return f"cast({frame.text(key.path[0])} as string)"
+    return key_text(frame, key.path, shared_type(key.path[0], frames)[1])
+
+
+def _type_code(query: Query, one: Input, frame: InputFrame) -> str:
+    """The place of a row's type among the types of the query, as SQL, and -1 for any other; or the type as text."""
+    if query.type_names is None:
+        return type_column_text(frame)
+    codes = {name: i for i, name in enumerate(query.type_names) if one.types is None or name in one.types}
+    if frame.event_type is not None:
+        return str(codes.get(frame.event_type, -1))
+    cases = " ".join(f"when {literal(name)} then {i}" for name, i in codes.items())
+    return f"coalesce(case {type_column_text(frame)} {cases} end, -1)" if cases else "-1"
+
+
+def _identity(query: Query, frames: Sequence[InputFrame]) -> str | None:
+    """The column that crosses anyway and is the identity: a whole number, where types have no part in it."""
+    identity, first = query.inputs[0].identity, frames[0]
+    if not isinstance(identity, EventIdentity) or first.event_type is not None or len(identity.columns) != 1:
         return None
-    (only,) = inputs[0].id
-    return only if only in columns and isinstance(inputs[0].columns[only], st.IntegralType) else None
+    (only,) = identity.columns
+    return only if only in query.columns and isinstance(first.columns[only], st.IntegralType) else None
 
 
-def _kind(one: Input, kind_names: Sequence[str] | None) -> str:
-    if kind_names is None:
-        return type_column_text(one)
-    if one.event_type is not None:
-        return str(kind_names.index(one.event_type) if one.event_type in kind_names else -1)
-    cases = " ".join(f"when {literal(name)} then {i}" for i, name in enumerate(kind_names))
-    return f"coalesce(case {type_column_text(one)} {cases} end, -1)" if cases else "-1"
+def _identity_text(one: Input, frame: InputFrame) -> str:
+    match one.identity:
+        case ColumnIdentity(column):
+            return frame.text(column)
+        case HashIdentity(columns, prefix):
+            first = [] if prefix is None else [literal(prefix) if isinstance(prefix, str) else str(prefix)]
+            return f"xxhash64({', '.join([*first, *map(frame.text, columns)])})"
+        case EventIdentity(columns):
+            return identity_column_text(frame, columns)
 
 
-def _wanted(plan: Plan, numbered: SequencePlan, one: Input, chosen: Mapping[int, Mapping[int, str]]) -> str | None:
-    """The condition under which some step may want a row of this input."""
-    if plan.event_types is None:
+def _needed(query: Query, table: int, evaluator: SqlEvaluator) -> str | None:
+    """The condition under which a row of an input crosses."""
+    conditions, frame = query.inputs[table].keep_if, evaluator.frames[table]
+    if conditions is None:
         return None
+    predicates = {one.id: one for one in query.predicates}
     terms: dict[str, None] = {}
-    for pattern in numbered.patterns:
-        for bit in pattern.bits:
-            if bit.event_type is None:
-                return None
-            if one.event_type is not None and one.event_type != bit.event_type:
-                continue
-            conditions = [] if one.event_type is not None else [of_type_text(one, bit.event_type)]
-            conditions += [f"({chosen[n][one.place]})" for n in bit.predicates if n in chosen]
-            terms[" and ".join(conditions) or "true"] = None
-    if "true" in terms:
-        return None
+    for one in conditions:
+        parts = [] if frame.event_type is not None else [of_type_text(frame, one.event_type)]
+        parts += [f"({evaluator.predicate(predicates[n], table)})" for n in one.predicates]
+        terms[" and ".join(parts)] = None
     # A type that is wanted without conditions makes the longer terms of that type idle, but Catalyst sees that.
     return " or ".join(f"({term})" for term in terms) or "false"
 
 
-# What comes out
+def columns_seen(expr: ex.Expr, one: InputFrame) -> Mapping[str, st.DataType]:
+    """The input's columns, and null for those that only other inputs have."""
+    missing = {e.parts[0] for e in ex.walk(expr) if isinstance(e, ex.Ref)} - set(one.columns)
+    return {**one.columns, **{name: st.NullType() for name in missing}}
 
 
-def _output(schema: pa.Schema, arrow: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The columns of the matches, every one of a type that Spark has."""
-    fields = []
-    for field in schema:
-        kind = field.type
-        if field.name == "evidence":
-            kind = pa.list_(pa.struct(list(arrow.items())))  # of what can cross
-        if pa.types.is_null(kind):
-            raise TypeMismatchError(
-                f"The type of the returned column {field.name!r} cannot be told from the DataFrame's schema.",
-                hint="Cast it: return cast(… as string) as …",
-            )
-        fields.append(pa.field(field.name, kind))
-    return pa.schema(fields)
+# Schemas
 
 
-def _constants(plan: Plan) -> dict[str, str]:
-    """Columns that are the same in every row, as SQL: Catalyst writes them down, and only where somebody asks."""
-    found = {"op": "'+'", "revision": "0"}
-    if len(plan.patterns) == 1:
-        found["pattern"] = literal(plan.patterns[0].name)
-    if not any(pattern.pattern.report_timeouts for pattern in plan.patterns):
-        found["kind"] = "'match'"
-    return found
+def schema_of(frame: InputFrame) -> TableSchema:
+    """The schema of a DataFrame, as streams bind to it."""
+    columns = {name: describe_column(kind) for name, kind in frame.columns.items()}
+    return TableSchema(columns, frame.event_type, frame.id, frame.order_by, 1000 * (delay_of(frame) or 0))
 
 
-def _crossing(output: pa.Schema, constants: Iterable[str], hidden: bool) -> pa.Schema:
-    """What executors give: without constants.
+def shared_columns(frames: Sequence[InputFrame]) -> dict[str, TableColumn]:
+    """The columns of all DataFrames, with the types that they share."""
+    return {name: describe_column(kind) for name, kind in types_of(frames)[1].items()}
 
-    Ids cross as the bytes they are, ``hidden`` until somebody asks for them. A stream's have to cross in any case, and
-    Java is slower at writing their digits.
-    """
-    fields = [field for field in output if field.name not in constants]
-    ids = pa.field("match_id", pa.binary() if hidden else pa.string())
-    return pa.schema([ids if field.name == "match_id" else field for field in fields])
+
+def describe_column(kind: st.DataType) -> TableColumn:
+    """A column of a Spark type."""
+    inner = kind.fields if isinstance(kind, st.StructType) else []
+    fields = {field.name: describe_column(field.dataType) for field in inner}
+    return TableColumn(to_arrow(kind), kind.simpleString(), spark_type(kind), fields)
 
 
 def carried_schema(schema: pa.Schema, counted: bool, types: int = 0) -> pa.Schema:

@@ -7,37 +7,34 @@ time there is empty; the true watermark is the one the caller set below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyspark
 from pyspark.sql import types as st
 
-from perseid.compile.plan import Plan
-from perseid.engines.disorder.strategy import OF_ALL, OF_KEY, Conservative
 from perseid.errors import EventDataError, UnsupportedError, warn
-from perseid.local.rows import Events
 from perseid.runtime.contract import Passes
 from perseid.runtime.counters import COUNTERS
-from perseid.runtime.watermark import ARRIVAL
-from perseid.spark.arrow import to_arrow, to_spark
+from perseid.runtime.event_batch import KEY_PUNCTUATION, QUERY_CHANGE, STREAM_PUNCTUATION
+from perseid.runtime.query import ControlFiles, EventIdentity, Input, PunctuationColumns, Query, RejectedRows
+from perseid.spark.arrow import arrow_schema, to_spark
 from perseid.spark.input_counts import BY_TYPE, REQUIRED, types_as_text
 from perseid.spark.inputs import (
     DELAY,
-    Input,
+    InputFrame,
     ahead_column,
     delay_of,
     literal,
-    longest_delay,
     of_type_text,
     quoted,
     time_field,
     time_text,
 )
 from perseid.spark.inspection import states
-from perseid.spark.projection import Projection, project, routed, shielded, spark_schema
+from perseid.spark.projection import Projection, routed, shielded, spark_schema
 from perseid.spark.shards import labels
 from perseid.spark.sql.times import DAY
 from perseid.spark.stream_worker import (
@@ -46,7 +43,6 @@ from perseid.spark.stream_worker import (
     CLOCK,
     CONTROL,
     COUNTS,
-    LABEL,
     NO_CLOCK,
     NO_PROMISE,
     NULLS,
@@ -59,7 +55,7 @@ from perseid.spark.stream_worker import (
     is_plain,
     is_texts,
 )
-from perseid.spark.worker import KIND, OURS
+from perseid.spark.worker import IDENTITY, KIND, LABEL, OURS, PAYLOAD, TIME, Job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,72 +63,48 @@ if TYPE_CHECKING:
 OBSERVED, COUNTED = "perseid", "counters"
 """What the name of our metrics begins with, and the struct among them that has what was counted."""
 MANY_PARTITIONS = 64
-BAD = "bad"
-"""Of rejected rows: all of bad ones, and of late ones only which they were."""
 MAX_NULLS = 60
 """Columns whose nulls are bits of one BIGINT."""
+_FILES = "path string, modificationTime timestamp, length bigint, content binary"
+"""The schema of Spark's source of whole files; the content is not read."""
 
 
-def detect_stream(
-    plan: Plan,
-    stream: Events,
-    relations: Mapping[str, list[tuple[object, ...]]],
-    rejected: bool | str = False,
-    checkpoint: str | None = None,
-) -> DataFrame:
-    """The streaming DataFrame of matches; where a checkpoint is named, only if it can go on from there."""
-    _refuse(plan, stream)
-    if rejected not in (True, False, BAD):
-        raise EventDataError(f"rejected={rejected!r} is neither True nor False nor {BAD!r}.")
-    projection = project(plan, stream, relations, counted=False, rejected=bool(rejected))
-    if projection.job.engine.passes is not Passes.FORWARD:
+def run_stream(projection: Projection, checkpoint: str | None) -> DataFrame:
+    """The streaming rows of the step; where a checkpoint is named, only if it can go on from there."""
+    query, job = projection.query, projection.job
+    refuse_old()
+    if job.engine.passes is not Passes.FORWARD:
         raise UnsupportedError(
-            f"The engine {projection.job.engine.name!r} also goes against time, so it needs all the data there will be.",
+            f"The engine {job.engine.name!r} also goes against time, so it needs all the data there will be.",
             hint="Ask it of a finished DataFrame.",
         )
-    refuse_untimed(projection.inputs)
-    position = stream.position
-    if rejected != BAD or not all(position in one.columns for one in projection.inputs):
-        position = None  # of documents, what was read of them is here, and not where they stood
-    shaped = _shaped(plan, projection, rejected, replace(stream, position=position))
-    crossing = pa.schema([(c.name, to_arrow(c.dataType)) for c in shaped.schema])
-    about = _about(projection)
-    job = StreamJob(
-        job=replace(
-            projection.job,
-            plan=replace(
-                projection.job.plan,
-                order=stream.order,
-                delay=1000 * longest_delay(projection.inputs),
-                shards=stream.shards,
-                max_state=stream.max_state,
-            ),
-        ),
+    refuse_untimed(projection.frames)
+    rows = _shaped(projection)
+    if query.control_files is not None:
+        rows = _with_control_files(rows, query.control_files, job)
+    crossing = arrow_schema(rows.drop(*projection.dropped).schema)
+    about, rejected, state = _about(projection), query.rejected, query.state
+    is_plain_row = len(crossing) <= MAX_NULLS and all(is_plain(c.type) for c in crossing)
+    stream_job = StreamJob(
+        job=job,
         crossing=crossing,
-        shards=stream.shards,
-        idle=stream.idle,
-        rejected=bool(rejected),
-        max_ahead=stream.max_ahead,
-        position=position,
-        plain=about is None and len(crossing) <= MAX_NULLS and all(is_plain(c.type) for c in crossing),
+        shards=state.shards,
+        idle=state.idle,
+        rejected=rejected is not None,
+        max_ahead=state.max_ahead,
+        position=None if rejected is None else rejected.position,
+        plain=about is None and not query.broadcast and is_plain_row,
         about=about,
-        flat=not any(pa.types.is_nested(c.type) for c in projection.job.schema),
+        everywhere=query.broadcast,
+        flat=not any(pa.types.is_nested(c.type) for c in job.schema),
     )
-    name = ", ".join(pattern.name for pattern in plan.patterns)
-    shard, types = _shard(projection, stream.shards), types_as_text(plan, idle=stream.idle is not None)
-    return projection.shown(operated(job, shaped, shard, stream, name, checkpoint, types))
+    return apply_stateful(stream_job, rows, _shard(projection), query, checkpoint)
 
 
-def operated(
-    job: StreamJob,
-    shaped: DataFrame,
-    shard: str | None,
-    stream: Events,
-    name: str,
-    checkpoint: str | None,
-    types: str = "{}",
+def apply_stateful(
+    job: StreamJob, shaped: DataFrame, shard: str | None, query: Query, checkpoint: str | None
 ) -> DataFrame:
-    """Rows through the one stateful operator, and what it tells as rows; ``shard`` is where a row goes, as SQL."""
+    """Rows through the one stateful operator, and what it emits as rows; ``shard`` is where a row goes, as SQL."""
     from pyspark.sql import functions as f
 
     session, crossing = shaped.sparkSession, job.crossing
@@ -142,11 +114,11 @@ def operated(
             job.check(state)
     named = f"array({', '.join(map(str, labels(job.shards)))})"
     label = f"element_at({named}, {shard} + 1)"
-    if stream.idle is not None:
+    if job.idle is not None:
         # Every shard has to hear the clock. Whoever packs rows sees to that.
         known = [] if job.everywhere else [f"{label} as {LABEL}" if job.plain else f"{shard} as {SHARD}"]
         shaped = shaped.selectExpr("*", *known)
-        ticks = _clock(session, stream.idle).selectExpr("*", *([f"explode({named}) as {LABEL}"] if job.plain else []))
+        ticks = _clock(session, job.idle).selectExpr("*", *([f"explode({named}) as {LABEL}"] if job.plain else []))
         shaped, label, shard = shaped.unionByName(ticks, allowMissingColumns=True), LABEL, SHARD
     # Spark drops rows by the column it knows as event time, before anybody can count them; this one says nothing.
     unknown = f.lit(None).cast("timestamp").alias(f"{OURS}event_time", metadata={DELAY: 0})
@@ -155,12 +127,13 @@ def operated(
         crossed = shaped.select(*map(f.expr, _plain(job)), f.expr(f"{label} as {LABEL}"), unknown)
     else:
         others = [] if job.everywhere else [f"{shard} as {SHARD}"]
-        packed = shaped.selectExpr(*crossing.names, *([CLOCK] if stream.idle is not None else []), *others)
+        packed = shaped.selectExpr(*crossing.names, *([CLOCK] if job.idle is not None else []), *others)
         crossed = packed.mapInArrow(job.pack, _PACKETS).select("*", unknown)
     stepped = crossed.groupBy(LABEL).applyInPandasWithState(
         job.step, _stepped(job), _STATE, "append", "EventTimeTimeout"
     )
-    counted = stepped.observe(f"{OBSERVED} {name}", f.expr(_counted(types)).alias(COUNTED))
+    types = types_as_text(query)
+    counted = stepped.observe(f"{OBSERVED} {query.name}", f.expr(_counted(types)).alias(COUNTED))
     # Taken apart, or filtered, before anything else: what comes out of the operator cannot be shuffled as it is.
     if job.flat:
         # In what Spark zips, columns have their names and all else the number of its place.
@@ -261,69 +234,94 @@ def _restored(kind: pa.DataType, name: str) -> str:
     return f"cast({name} as {to_spark(kind).simpleString()})" if is_.is_floating(kind) else name
 
 
-def _shaped(plan: Plan, projection: Projection, rejected: bool | str, stream: Events) -> DataFrame:
-    shaped, marked = None, any(one.has_ahead for one in projection.inputs)
-    for one, select, wanted in zip(projection.inputs, projection.selects, projection.wanted, strict=True):
-        frame, condition, columns, control = one.frame, wanted, list(select), None
-        if isinstance(projection.strategy, Conservative):
-            control, condition = _promises(plan, one, projection.strategy, wanted)
-            columns.append(control)
+def _shaped(projection: Projection) -> DataFrame:
+    query, shaped = projection.query, None
+    marked = any(frame.has_ahead for frame in projection.frames)
+    for i, (one, frame) in enumerate(zip(query.inputs, projection.frames, strict=True)):
+        rows, condition, columns, control = frame.frame, projection.needed[i], list(projection.selects[i]), None
+        if query.punctuations is not None:
+            control, condition = _punctuation(query.punctuations, frame, condition)
+            columns.append(f"{control} as {CONTROL}")
         if condition is not None:
             # A condition that asks for the time as well is not moved below the watermark: dropped rows must move it too.
-            frame = frame.where(shielded(f"({condition}) or {one.text(one.time)} is null"))
+            rows = rows.where(shielded(f"({condition}) or {frame.text(frame.time)} is null"))
         if marked:
-            columns.append(ahead_column(one))
-        if rejected:
-            whole = one.record_text()
-            columns.append(f"{whole if rejected is True else _little(one, stream, whole, control)} as {ROW}")
-            if stream.wrong is not None:
-                columns.append(f"{quoted(stream.wrong)} as {WRONG}")
-        frame = frame.selectExpr(*columns)
-        shaped = frame if shaped is None else shaped.unionByName(frame)
+            columns.append(ahead_column(frame))
+        if query.rejected is not None:
+            columns += _rejected_columns(query.rejected, one, frame, control)
+        rows = projection.of_types(rows.selectExpr(*columns), one)
+        shaped = rows if shaped is None else shaped.unionByName(rows)
     return routed(cast("DataFrame", shaped), projection.job, untimed=True)
 
 
-def _little(one: Input, stream: Events, whole: str, control: str | None) -> str:
+def _rejected_columns(rejected: RejectedRows, one: Input, frame: InputFrame, control: str | None) -> list[str]:
+    """What a rejected row shows, as SQL: columns as JSON, and the reason if reading it failed."""
+    names = rejected.columns
+    if names is not None and PAYLOAD in frame.columns:
+        names = (*names, PAYLOAD)
+    whole = frame.record_text(names)
+    texts = [f"{_little(rejected, one, frame, whole, control) if rejected.bad_only else whole} as {ROW}"]
+    return texts if rejected.reason is None else [*texts, f"{frame.text(rejected.reason)} as {WRONG}"]
+
+
+def _little(rejected: RejectedRows, one: Input, frame: InputFrame, whole: str, control: str | None) -> str:
     """What crosses with a row that nobody may ask for: all of a bad one, and of any other where it stood or what names it."""
-    bad = [f"{time_text(one)} is null"]
-    if stream.wrong is not None:
-        bad.append(f"{quoted(stream.wrong)} is not null")
+    bad = [f"{time_text(frame)} is null"]
+    if rejected.reason is not None:
+        bad.append(f"{frame.text(rejected.reason)} is not null")
     if control is not None:
-        bad.append(f"{control.removesuffix(f' as {CONTROL}')} = {NO_PROMISE}")
-    if stream.position is not None:
-        other = quoted(stream.position)
-    elif one.id:
-        here = {name: alias for name, alias, _ in one.own}
-        other = f"to_json(struct({', '.join(f'{quoted(here[name])} as {quoted(name)}' for name in one.id)}))"
+        bad.append(f"{control} = {NO_PROMISE}")
+    if rejected.position is not None:
+        other = quoted(rejected.position)
+    elif isinstance(one.identity, EventIdentity) and one.identity.columns:
+        here = {name: alias for name, alias, _ in frame.own}
+        ids = (f"{quoted(here[name])} as {quoted(name)}" for name in one.identity.columns)
+        other = f"to_json(struct({', '.join(ids)}))"
     else:
         other = "cast(null as string)"
     return f"if({' or '.join(bad)}, {whole}, {other})"
 
 
 def _about(projection: Projection) -> str | None:
-    """The column that says what a promise is about; None where rows are no promises."""
-    strategy = projection.strategy
-    if not isinstance(strategy, Conservative):
+    """The column that says what a punctuation is about; None where rows are no punctuations."""
+    columns = projection.query.punctuations
+    if columns is None:
         return None
-    return KIND if strategy.source is None else projection.job.columns[strategy.source]
+    return KIND if columns.source is None else projection.job.columns[columns.source]
 
 
-def _promises(plan: Plan, one: Input, strategy: Conservative, wanted: str | None) -> tuple[str, str]:
-    """What a row is, as a column, and which rows are wanted where some are promises."""
-    promise = one.text(strategy.promise) if strategy.promise in one.columns else "cast(null as string)"
-    known = " ".join(f"when {promise} = '{word}' then {code}" for word, code in (("key", OF_KEY), ("all", OF_ALL)))
-    control = f"cast(case when {promise} is null then 0 {known} else {NO_PROMISE} end as int) as {CONTROL}"
+def _punctuation(columns: PunctuationColumns, one: InputFrame, needed: str | None) -> tuple[str, str]:
+    """What a row is, as SQL, and which rows cross where some are punctuations."""
+    promise = one.text(columns.column) if columns.column in one.columns else "cast(null as string)"
+    codes = (("key", KEY_PUNCTUATION), ("all", STREAM_PUNCTUATION))
+    known = " ".join(f"when {promise} = '{word}' then {code}" for word, code in codes)
+    control = f"cast(case when {promise} is null then 0 {known} else {NO_PROMISE} end as int)"
     about = "true"
-    if strategy.source is None and one.type is not None and plan.event_types is not None:
+    if columns.source is None and one.type is not None and columns.types is not None:
         # Of types that no step names nothing has to be promised; as codes they would be promises about everything.
-        types = " or ".join(of_type_text(one, name) for name in plan.event_types)
+        types = " or ".join(of_type_text(one, name) for name in columns.types)
         about = f"{one.text(one.type)} is null or {types}"
-    return control, f"if({promise} is null, {wanted or 'true'}, {about})"
+    return control, f"if({promise} is null, {needed or 'true'}, {about})"
 
 
-def _shard(projection: Projection, shards: int) -> str:
-    keys = ", ".join(["0", *(quoted(name) for name in projection.keys)])
-    return f"cast(pmod(xxhash64({keys}), {shards}) as int)"
+def _with_control_files(rows: DataFrame, files: ControlFiles, job: Job) -> DataFrame:
+    """The rows, and one for each new file of a folder. Spark's file source decides which files a batch has."""
+    Path(files.folder).mkdir(parents=True, exist_ok=True)
+    source = rows.sparkSession.readStream.format("binaryFile").schema(_FILES)
+    listed = source.option("pathGlobFilter", f"*{files.suffix}").load(Path(files.folder).as_uri())
+    named = listed.selectExpr(
+        f"element_at(split(path, '/'), -1) as {job.columns[files.column]}",
+        f"0L as {TIME}", f"0L as {IDENTITY}", f"{QUERY_CHANGE} as {CONTROL}",
+    )  # fmt: skip
+    return rows.selectExpr("*", f"0 as {CONTROL}").unionByName(named, allowMissingColumns=True)
+
+
+def _shard(projection: Projection) -> str | None:
+    """The shard of a row, as SQL; None where every shard receives all rows."""
+    if projection.query.broadcast:
+        return None
+    keys = ", ".join(["0", *(quoted(name) for name in projection.route)])
+    return f"cast(pmod(xxhash64({keys}), {projection.query.state.shards}) as int)"
 
 
 def _clock(session: SparkSession, idle: int) -> DataFrame:
@@ -357,24 +355,7 @@ def are_streams(frames: Iterable[DataFrame]) -> bool:
     return True in found
 
 
-def _refuse(plan: Plan, stream: Events) -> None:
-    refuse_old()
-    are_streams(one.data for _, one in stream.inputs())
-    fed = next((pattern for pattern in plan.patterns if pattern.feeds_on), None)
-    if stream.order == ARRIVAL and fed is not None:
-        raise UnsupportedError(
-            f"Pattern {fed.name} takes matches of {', '.join(fed.feeds_on)}; a match may be told after later events have "
-            "come, and order='arrival' takes what comes later for later.",
-            hint="Use order='watermark', or two queries: write the matches of the first and read them as the second's input.",
-        )
-    if stream.order == ARRIVAL and len(plan.routes) > 1:
-        raise UnsupportedError(
-            f"order='arrival' trusts the order of one key, and these patterns are partitioned in {len(plan.routes)} ways.",
-            hint="Give patterns of each way a query of their own.",
-        )
-
-
-def refuse_untimed(inputs: Sequence[Input]) -> None:
+def refuse_untimed(inputs: Sequence[InputFrame]) -> None:
     for one in inputs:
         field = time_field(one)
         where = "" if one.event_type is None else f" of {one.event_type}"

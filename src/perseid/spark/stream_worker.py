@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid._version import __version__
-from perseid.engines.disorder.strategy import OF_ALL
-from perseid.engines.sequence.schema import MOMENT
 from perseid.lang.printer import print_duration
+from perseid.runtime.arrays import MOMENT
 from perseid.runtime.contract import StepResult
 from perseid.runtime.counters import COUNTERS, GAUGES
+from perseid.runtime.event_batch import STREAM_PUNCTUATION
 from perseid.runtime.late_rows import LateReason
 from perseid.runtime.state_codec import arrow_stream
 from perseid.runtime.watermark import Watermark
 from perseid.spark.shards import labels
-from perseid.spark.worker import AHEAD, OURS, TIME, Job, Sent, settle
+from perseid.spark.worker import AHEAD, LABEL, OURS, TIME, Job, Sent, settle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 
     from perseid.runtime.arrays import Int8Array
 
-SHARD, LABEL, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL, WRONG = (
-    OURS + name
-    for name in ("shard", "label", "packet", "clock", "row", "reason", "nulls", "counts", "control", "wrong")
+SHARD, PACKET, CLOCK, ROW, REASON, NULLS, COUNTS, CONTROL, WRONG = (
+    OURS + name for name in ("shard", "packet", "clock", "row", "reason", "nulls", "counts", "control", "wrong")
 )
 NO_PROMISE = 3
 """What says that it is a promise, and not of what: a bad row."""
@@ -128,7 +127,7 @@ class StreamJob(Sent):
 
     def _heard(self, table: pa.Table) -> pa.Table:
         """With what is promised about every key once for each shard, and only the newest of its kind: it says all."""
-        everywhere = pc.and_(pc.equal(table[CONTROL], OF_ALL), pc.is_valid(table[TIME]))
+        everywhere = pc.and_(pc.equal(table[CONTROL], STREAM_PUNCTUATION), pc.is_valid(table[TIME]))
         promised = table.filter(everywhere)
         if not promised.num_rows:
             return table

@@ -17,20 +17,25 @@ import pyarrow.compute as pc
 
 from perseid._version import __version__
 from perseid.errors import VersionMismatchError
-from perseid.local.tables import Column, read_table, type_codes
-from perseid.runtime.contract import Engine
+from perseid.runtime.contract import Engine, Plan
 from perseid.runtime.counters import OF_A_BATCH
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.hashing import identities
 from perseid.runtime.watermark import Watermark
 from perseid.semantics.values import Relation
+from perseid.spark.shards import labels
 from perseid.spark.type_counts import OF_TYPE, count_by_type
+from perseid.tables.columns import Column, read_table, type_codes
 
 OURS = "__perseid_"
 """What our own columns begin with, between Catalyst and the executors."""
 TIME, KIND, HITS, IDENTITY, ROUTE = (OURS + name for name in ("time", "kind", "hits", "identity", "route"))
+LABEL = OURS + "label"
+"""The label of a shard."""
 AHEAD = OURS + "ahead"
 """The time of a row that is too far beyond its arrival; null in all other rows. Only streams with ``max_ahead`` have it."""
+PAYLOAD = "_perseid_payload"
+"""The body of a document that is too far ahead, under the name that sources of jobs have for what cannot be read."""
 _HIDDEN = "\0rows"
 """A column that is no column of the data; it says how many rows there are where no other crosses."""
 
@@ -191,6 +196,38 @@ class Job(Sent):
         single[HITS] = extra
         whole = rows.append_column(HITS, pa.nulls(rows.num_rows, extra.type)).cast(self.schema)
         return pa.concat_tables([whole, pa.table([single[f.name] for f in self.schema], schema=self.schema)])
+
+
+@dataclass(frozen=True)
+class BroadcastTask(Job):
+    """A batch task whose partition has the rows of several shards."""
+
+    def shared(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of each shard."""
+        for shard, label in enumerate(labels(self.plan.shards)):
+            own = table.filter(pc.equal(table[LABEL], label))
+            if own.num_rows:
+                yield shard, own
+
+
+@dataclass(frozen=True)
+class FinishTask(Sent):
+    """The ``finish`` of an engine; the function that ``mapInArrow`` is given."""
+
+    engine: Engine
+    plan: Plan
+    received: pa.Schema
+    schema: pa.Schema
+    version: str = __version__
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Finish the rows of one partition."""
+        found = [batch for batch in batches if batch.num_rows]
+        if found:
+            rows = pa.Table.from_batches(found).rename_columns(self.received.names).cast(self.received)
+            assert self.engine.finish is not None
+            finished = self.engine.finish(self.plan, rows)
+            yield from finished.rename_columns(self.schema.names).cast(self.schema).to_batches(max_chunksize=65_536)
 
 
 def _whole(column: Column) -> Column:

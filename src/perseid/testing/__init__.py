@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perseid.api import Pattern
+    from perseid.api.patterns import Pattern
 
 __all__ = ["assert_matches"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from perseid.compile import threads as th
 from perseid.lang.printer import print_kind
+from perseid.reference import threads as th
 from perseid.semantics import core as c
 from perseid.semantics.events import Event
 

@@ -10,7 +10,7 @@ from perseid.compile.plan import OPEN_CAP, PatternPlan, Plan
 from perseid.engines.disorder.plan import DisorderPlan
 from perseid.engines.disorder.slots import slots_in
 from perseid.engines.disorder.strategy import Assemble
-from perseid.engines.sequence.numbered import MATCH_CAP, Numbered
+from perseid.engines.sequence.bytecode import MATCH_CAP, CompiledPattern
 from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr, print_kind
@@ -62,7 +62,7 @@ def describe_max_ahead(max_ahead: int | None) -> str:
 
 def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> str:
     """How a plan runs in this process, over a stream with columns of these types."""
-    numbered = make_plan(plan, types, strictly_later=stream.strictly_later)
+    sequence_plan = make_plan(plan, types, strictly_later=stream.strictly_later)
     dropped = "none: " + all_needed(plan)
     if plan.event_types is not None:
         dropped = f"events of other types than {', '.join(plan.event_types)}"
@@ -73,7 +73,7 @@ def explain_here(plan: Plan, types: Mapping[str, t.Type], stream: Declared) -> s
         *(("partitions", text) for text in routes(plan)),
         ("dropped first", dropped),
         ("columns read", columns(plan, types)),
-        *kernels(numbered, types),
+        *kernels(sequence_plan, types),
         *(("caps", text) for text in caps(plan)),
         ("budget", describe_budget(stream.budget)),
     ]
@@ -130,39 +130,39 @@ def kernels(plan: SequencePlan, types: Mapping[str, t.Type]) -> list[Row]:
     """For each pattern, whether the compiled kernel decides everything or asks the reference evaluator."""
     many = len(plan.patterns) > 1
     rows: list[Row] = []
-    for numbered in plan.patterns:
-        name = f"{numbered.pattern.name}: " if many else ""
-        if numbered.compiled:
+    for bytecode in plan.patterns:
+        name = f"{bytecode.pattern.name}: " if many else ""
+        if bytecode.compiled:
             rows.append(("kernel", f"{name}compiled; every condition is a formula in it"))
         else:
-            asked = len(numbered.questions)
+            asked = len(bytecode.questions)
             rows.append(
                 ("kernel", f"{name}asks the reference evaluator for {asked} condition{'' if asked == 1 else 's'}")
             )
-            rows += [("asked there", f"{print_expr(q)}  ({reason(q, types)})") for q in numbered.questions]
+            rows += [("asked there", f"{print_expr(q)}  ({reason(q, types)})") for q in bytecode.questions]
         assembles = isinstance(plan, DisorderPlan) and isinstance(plan.strategy, Assemble)
-        rows += [("search", name + text) for text in (assembly(numbered) if assembles else searches(numbered))]
-        rows += [("asked there", text) for text in _outputs(numbered)]
+        rows += [("search", name + text) for text in (assembly(bytecode) if assembles else searches(bytecode))]
+        rows += [("asked there", text) for text in _outputs(bytecode)]
     return rows
 
 
-def searches(numbered: Numbered) -> list[str]:
+def searches(bytecode: CompiledPattern) -> list[str]:
     """How the events of steps are found that depend on earlier ones, and what that costs where it is not little."""
     out = []
-    for step in numbered.pattern.pattern.steps:
-        name, posting = step.name or print_kind(step.kind), numbered.posting_of(step.id)
+    for step in bytecode.pattern.pattern.steps:
+        name, posting = step.name or print_kind(step.kind), bytecode.posting_of(step.id)
         if posting is not None:
-            values = ", ".join(print_expr(numbered.columns[column].expr) for column in posting.own)
+            values = ", ".join(print_expr(bytecode.columns[column].expr) for column in posting.own)
             out.append(f"{name} by value: events with the {values} of an earlier one, however many wait")
-        if numbered.looks_back(step.id):
+        if bytecode.looks_back(step.id):
             which = "of its kind" if posting is None else "of that value"
             out.append(f"{name} one by one: each partial match asks every event {which} in the window until one fits")
     return out or ["every step jumps to the next event that fits"]
 
 
-def assembly(numbered: Numbered) -> list[str]:
+def assembly(bytecode: CompiledPattern) -> list[str]:
     """How a row of slots is put together, and whether that says all about a match."""
-    found = "nothing else is asked of them" if slots_in(numbered).plain else "each is followed through the pattern then"
+    found = "nothing else is asked of them" if slots_in(bytecode).plain else "each is followed through the pattern then"
     return [f"from each event that comes, through the events of the other slots that have come; {found}"]
 
 
@@ -178,8 +178,8 @@ def reason(expr: ex.Expr, types: Mapping[str, t.Type]) -> str:
     return f"the kernel has no formula for {', '.join(calls)}(…)" if calls else "the kernel has no formula for it"
 
 
-def _outputs(numbered: Numbered) -> list[str]:
-    made = [name for name, formula, _ in numbered.outputs if formula is None and name not in numbered.output_columns]
+def _outputs(bytecode: CompiledPattern) -> list[str]:
+    made = [name for name, formula, _ in bytecode.outputs if formula is None and name not in bytecode.output_columns]
     return [f"returned: {', '.join(made)}"] if made else []
 
 

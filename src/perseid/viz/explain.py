@@ -6,7 +6,6 @@ from perseid.compile.plan import PatternPlan, Plan
 from perseid.lang.ast import Contiguity, Metadata
 from perseid.lang.printer import print_duration, print_expr, print_kind, print_window
 from perseid.semantics import core as c
-from perseid.semantics.core_text import hop_text
 
 _THEN = {
     Contiguity.NEXT: "the very next event",
@@ -102,6 +101,11 @@ def _names(pattern: c.CorePattern, body: c.Core) -> str:
     return ", ".join(print_kind(pattern.steps[s].kind) for s in c.takes(body))
 
 
+def _bounds(hop: c.Hop) -> str:
+    after = "" if hop.after is None else f" after {print_duration(hop.after)}"
+    return after + ("" if hop.within is None else f" within {print_duration(hop.within)}")
+
+
 def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, str]]:
     match element:
         case c.Take():
@@ -112,12 +116,7 @@ def _walk(pattern: c.CorePattern, element: c.Core, how: str) -> list[tuple[str, 
             rows: list[tuple[str, str]] = []
             for i, item in enumerate(element.items):
                 hop = element.hops[i - 1] if i else None
-                bounds = (
-                    ""
-                    if hop is None
-                    else hop_text(c.Hop(hop.contiguity, hop.after, hop.within)).removeprefix(hop.contiguity.value)
-                )
-                rows += _walk(pattern, item, how if hop is None else _THEN[hop.contiguity] + bounds)
+                rows += _walk(pattern, item, how if hop is None else _THEN[hop.contiguity] + _bounds(hop))
             return rows
         case c.Alt():
             rows = []

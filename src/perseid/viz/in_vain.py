@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from perseid.compile import threads as th
 from perseid.lang import ast
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_kind, print_window
+from perseid.reference import threads as th
 from perseid.semantics.values import clock
 from perseid.viz.attempts import Ending, Refusal, Verdict
 from perseid.viz.refusals import why_not_live, why_unfit

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from perseid.compile import program as p
-from perseid.compile import threads as th
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr, print_kind
+from perseid.reference import threads as th
 from perseid.semantics import core as c
 from perseid.semantics import values as v
 from perseid.semantics.events import Event, is_of_kind

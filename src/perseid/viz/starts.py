@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from perseid.compile import threads as th
+from perseid.reference import threads as th
 from perseid.semantics.contexts import END_OF_TIME, Simulation
 from perseid.semantics.detection import RawMatch
 from perseid.semantics.values import clock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perseid.compile import threads as th
 from perseid.lang.printer import print_kind
+from perseid.reference import threads as th
 from perseid.semantics.events import is_of_kind
 from perseid.viz.attempts import Ending, Reason, Refusal, Verdict, step_label
 from perseid.viz.in_vain import closed_text, waited_in_vain

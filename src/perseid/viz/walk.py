@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from perseid.compile import program as p
-from perseid.compile import threads as th
-from perseid.compile.interpreter import Machine
 from perseid.compile.plan import PatternPlan, Plan
 from perseid.lang import ast
 from perseid.lang.printer import print_duration, print_window
+from perseid.reference import threads as th
+from perseid.reference.interpreter import Machine
 from perseid.semantics import values as v
 from perseid.semantics.contexts import END_OF_TIME
 from perseid.semantics.detection import RawMatch
@@ -60,7 +60,6 @@ class Walk(Machine):
             for program in pattern.programs
         ]
         self.vocabulary = Vocabulary(self.names, self.pattern.unified, columns)
-        self.local = [predicate.event_local for predicate in plan.predicates]
         self.known: dict[tuple[int, int], bool] = {}
         self.work = self.limit = 0
         self.listening = False

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from perseid.compile.plan import PatternPlan, Plan
-from perseid.compile.plan_matcher import plan_matcher
 from perseid.errors import BindingError, EventDataError, did_you_mean
 from perseid.lang.printer import print_kind
+from perseid.reference.plan_matcher import plan_matcher
 from perseid.semantics import core as c
 from perseid.semantics import values as v
 from perseid.semantics.detection import Partition, detect

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perseid.engines.disorder.state import BARS, PARTS, Delays, read_state, write_state
-from perseid.engines.sequence.stream import Shard, newest_before, run
+from perseid.engines.sequence.shard import Shard, newest_before, run
 from perseid.runtime.arrays import Int8Array, IntArray
 from perseid.runtime.contract import StepResult
 from perseid.runtime.event_batch import EventBatch
@@ -25,7 +25,7 @@ from perseid.runtime.watermark import Watermark
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
     from perseid.engines.disorder.strategy import Adaptive
-    from perseid.engines.sequence.stream import Given
+    from perseid.engines.sequence.shard import Given
 
 ENOUGH = 200
 """Events from which on their delays say something."""

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from perseid.engines.disorder.changelog import changes, counted, fitted, horizon_of, is_ahead
 from perseid.engines.disorder.schema import without_changes
-from perseid.engines.disorder.state import Kept, read_state, write_state
+from perseid.engines.disorder.state import DisorderState, read_state, write_state
 from perseid.engines.sequence.engine import step as search
 from perseid.engines.sequence.output import joined
-from perseid.engines.sequence.stream import newest_before, run
+from perseid.engines.sequence.shard import newest_before, run
 from perseid.errors import LimitError, StateError
 from perseid.runtime.contract import StepResult
 from perseid.runtime.event_batch import EventBatch, take_events
@@ -38,7 +38,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Wa
     schema = without_changes(plan.schema)
     inner = plan.searched(schema=schema)
     newest = newest_before(inner, clock)
-    ran = None if plan.links else run(inner, rows, before.searched, clock=clock, newest=newest)
+    ran = None if plan.stages else run(inner, rows, before.searched, clock=clock, newest=newest)
     sure = search(inner, rows, before.searched, clock) if ran is None else ran.step
     horizon = horizon_of(before.horizon, rows, sure.late, clock)
     guessed = schema.empty_table()
@@ -56,7 +56,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, clock: Wa
     except pa.ArrowTypeError as error:
         # Only of columns whose type no plan knows: their values say it, in the state as now.
         raise StateError(f"Matches in the state have other types than those of now: {error}") from error
-    written = write_state(plan, Kept(sure.state, horizon, before.revision + 2, guessed))
+    written = write_state(plan, DisorderState(sure.state, horizon, before.revision + 2, guessed))
     if written is not None and len(written) - len(sure.state or b"") > plan.max_state:
         raise LimitError(
             f"Matches that were told and may be taken back take {len(written) - len(sure.state or b''):,} bytes in one "

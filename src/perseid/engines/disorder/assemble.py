@@ -18,12 +18,12 @@ from perseid.engines.disorder import assembly as a
 from perseid.engines.disorder.slots import slots_in, steps_of, word_of
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.bytecode import CompiledPattern
 from perseid.engines.sequence.columns import Batch, kernel_arrays
-from perseid.engines.sequence.numbered import Numbered
-from perseid.engines.sequence.output import Found
-from perseid.engines.sequence.raw import Raw
+from perseid.engines.sequence.match_buffer import MatchBuffer
+from perseid.engines.sequence.output import PatternMatches
 from perseid.engines.sequence.run import evaluator, gather, make_space, plain
-from perseid.engines.sequence.stream import Placed, Shard, chosen_of, negated_bits, newest_before, run
+from perseid.engines.sequence.shard import PartitionView, Shard, chosen_of, negated_bits, newest_before, run
 from perseid.errors import SearchBudgetError
 from perseid.runtime.arena import allocate
 from perseid.runtime.arrays import BoolArray, IntArray
@@ -34,7 +34,7 @@ from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
-    from perseid.engines.sequence.stream import Given
+    from perseid.engines.sequence.shard import Given
 
 
 def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
@@ -63,16 +63,16 @@ class Assembling(Shard):
     def _ready(self) -> BoolArray:
         return np.ones(len(self.rows), bool)
 
-    def _found(self, numbered: Numbered, name: str, placed: Placed) -> Found:
+    def _found(self, bytecode: CompiledPattern, name: str, placed: PartitionView) -> PatternMatches:
         batch = replace(placed.batch)
         known = name in self.kept.opens
         came_before = placed.order < self.old if known else np.zeros(len(placed.order), bool)
         since = y.NONE if not known or self.kept.horizon is None else self.kept.horizon
         now = y.FOREVER if self.clock.ended else y.NONE if self.clock.current is None else self.clock.current
         times = Times(since, self._told(since) if known else since, self._due(now), now, self.early)
-        found = assembled(numbered, batch, placed, came_before, times, self.plan.budget)
-        raw, self.moments[numbered.pattern.name], arrays = found
-        span = numbered.pattern.facts.bound
+        found = assembled(bytecode, batch, placed, came_before, times, self.plan.budget)
+        raw, self.moments[bytecode.pattern.name], arrays = found
+        span = bytecode.pattern.facts.bound
         assert span is not None
         if raw.wake != y.FOREVER:
             self.wakes.append(raw.wake)
@@ -85,11 +85,11 @@ class Assembling(Shard):
         self.opens[name] = flags
         self.keep |= flags
         # An event to come may begin a match that one of these breaks.
-        negated = negated_bits(numbered)
+        negated = negated_bits(bytecode)
         breaks = (arrays.events[y.E_MASK] & negated != 0) & (batch.time > now)
         # A match that was emitted and may be retracted is found again from its events.
         self.required[placed.order[asked if self.early and negated else breaks]] = True
-        return Found(numbered, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
+        return PatternMatches(bytecode, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
 
     def _told(self, since: int) -> int:
         """Up to when what was due had been told before this call."""
@@ -124,17 +124,22 @@ class Times:
 
 
 def assembled(
-    numbered: Numbered, batch: Batch, placed: Placed, came_before: BoolArray, times: Times, budget: SearchBudget
-) -> tuple[Raw, IntArray, y.Arrays]:
+    bytecode: CompiledPattern,
+    batch: Batch,
+    placed: PartitionView,
+    came_before: BoolArray,
+    times: Times,
+    budget: SearchBudget,
+) -> tuple[MatchBuffer, IntArray, y.Arrays]:
     """What the kernel finds, and of each match when."""
     order = np.argsort(~came_before, kind="stable").astype(np.int64)
     clocks, sure = times.by_arrival(len(order))
-    names = vars(a) if numbered.compiled else plain(a)
+    names = vars(a) if bytecode.compiled else plain(a)
     offsets, keys = placed_keys(placed)
 
     def run_kernel(room: Room) -> int:
-        if not numbered.compiled:
-            names["outside_hook"][0] = evaluator(numbered, batch, room.arrays)
+        if not bytecode.compiled:
+            names["outside_hook"][0] = evaluator(bytecode, batch, room.arrays)
         with np.errstate(all="ignore"):
             answer: int = names["assemble"](
                 room.arrays, room.work, offsets, keys, order, room.masks, room.fitting, int(came_before.sum()), times.since,
@@ -142,11 +147,11 @@ def assembled(
             )  # fmt: skip
         return answer
 
-    room = with_room(numbered, batch, np.diff(offsets), times.early, run_kernel, budget)
-    return *room.said(numbered), room.arrays
+    room = with_room(bytecode, batch, np.diff(offsets), times.early, run_kernel, budget)
+    return *room.said(bytecode), room.arrays
 
 
-def placed_keys(placed: Placed) -> tuple[IntArray, IntArray]:
+def placed_keys(placed: PartitionView) -> tuple[IntArray, IntArray]:
     """Where the events of each key begin, and the key of each event, as the kernel takes them."""
     offsets, keys = (np.ascontiguousarray(x, np.int64) for x in (placed.offsets, placed.partition))
     return offsets, keys
@@ -162,19 +167,19 @@ class Room:
     fitting: IntArray
     """By event: the bits of the slots that it fits by itself."""
 
-    def said(self, numbered: Numbered) -> tuple[Raw, IntArray]:
+    def said(self, bytecode: CompiledPattern) -> tuple[MatchBuffer, IntArray]:
         """The matches that were told or taken back, and of each when; not those that wait."""
         space, work = self.arrays.space, self.work
         waiting = int(work[work[a.H_HEAP]]) if work[a.H_WAITING] else y.FOREVER
         frontiers = np.full(1, y.FOREVER, np.int64)  # nothing that is told here depends on what is open
-        raw = gather(numbered, [space[space[y.A_OUT] : space[y.C_OUT]]], frontiers, 0, waiting, 0)
+        raw = gather(bytecode, [space[space[y.A_OUT] : space[y.C_OUT]]], frontiers, 0, waiting, 0)
         moments = work[work[a.H_MOMENTS] : work[a.H_MOMENTS] + work[a.H_TOLD]]
         said = np.flatnonzero(moments != a.WAITS)
         return raw if len(said) == len(raw) else chosen_of(raw, said), moments[said]
 
 
 def with_room(
-    numbered: Numbered,
+    bytecode: CompiledPattern,
     batch: Batch,
     sizes: IntArray,
     early: bool,
@@ -184,48 +189,48 @@ def with_room(
     """Run a kernel with as much room as it turns out to need: what it ran in. ``sizes`` are the events of each key."""
     # Room that is not written to costs nothing, and a kernel that has too little is asked again from the start.
     matches = max(256, 4 * len(batch))
-    width = y.MATCH_HEAD + 2 * int(numbered.tables[y.S_UNIFIED_COUNT]) + 2 * len(numbered.pattern.pattern.steps)
-    arrays = kernel_arrays(numbered, batch, *make_space(numbered, words=width * matches))
-    masks, fitting = arrays.events[y.E_MASK].copy(), slots_of(numbered, arrays)
+    width = y.MATCH_HEAD + 2 * int(bytecode.tables[y.S_UNIFIED_COUNT]) + 2 * len(bytecode.pattern.pattern.steps)
+    arrays = kernel_arrays(bytecode, batch, *make_space(bytecode, words=width * matches))
+    masks, fitting = arrays.events[y.E_MASK].copy(), slots_of(bytecode, arrays)
     while True:
         arrays.events[y.E_MASK] = 0
-        work = work_space(numbered, fitting, sizes, matches, budget, early=early)
+        work = work_space(bytecode, fitting, sizes, matches, budget, early=early)
         room = Room(arrays, work, masks, fitting)
         if run_kernel(room) == y.GOES_ON:
             return room
         if work[a.H_SPENT]:
-            raise _exceeded(numbered, sizes, work, budget)
+            raise _exceeded(bytecode, sizes, work, budget)
         matches *= 4
-        space, reals = make_space(numbered, words=width * matches)
+        space, reals = make_space(bytecode, words=width * matches)
         arrays = arrays._replace(space=space, reals=reals)
 
 
-def slots_of(numbered: Numbered, arrays: y.Arrays) -> IntArray:
+def slots_of(bytecode: CompiledPattern, arrays: y.Arrays) -> IntArray:
     """By event: the bits of the slots that it fits by itself."""
     found = np.zeros(arrays.events.shape[1], np.int64)
-    for slot, step in enumerate(steps_of(numbered.pattern.programs[0])):
-        fits = (arrays.events[y.E_MASK] >> word_of(numbered, step, y.ST_BIT)) & 1
-        must = word_of(numbered, step, y.ST_MUST_BIT)
+    for slot, step in enumerate(steps_of(bytecode.pattern.programs[0])):
+        fits = (arrays.events[y.E_MASK] >> word_of(bytecode, step, y.ST_BIT)) & 1
+        must = word_of(bytecode, step, y.ST_MUST_BIT)
         found |= (fits if must < 0 else fits & (arrays.events[y.E_MUST] >> must)) << slot
     return found
 
 
-def _exceeded(numbered: Numbered, sizes: IntArray, work: IntArray, budget: SearchBudget) -> SearchBudgetError:
+def _exceeded(bytecode: CompiledPattern, sizes: IntArray, work: IntArray, budget: SearchBudget) -> SearchBudgetError:
     """The error for the key whose budget is used up."""
     key = int(work[a.H_SPENT]) - 1
     main, events = int(work[a.H_MAINS] + key * (a.MAIN_HEAD + 2 * work[a.H_SLOTS])), int(sizes[key])
     if work[main + a.N_MATCHES] > work[main + a.N_MATCHES_END]:
-        return SearchBudgetError(numbered.pattern.name, "matches", budget.matches(events), events)
-    return SearchBudgetError(numbered.pattern.name, "steps", budget.steps(events), events)
+        return SearchBudgetError(bytecode.pattern.name, "matches", budget.matches(events), events)
+    return SearchBudgetError(bytecode.pattern.name, "steps", budget.steps(events), events)
 
 
 def work_space(
-    numbered: Numbered, fitting: IntArray, sizes: Any, matches: int, budget: SearchBudget, *, early: bool
+    bytecode: CompiledPattern, fitting: IntArray, sizes: Any, matches: int, budget: SearchBudget, *, early: bool
 ) -> IntArray:
     """Room for chains, picks, and so many matches that wait or were told."""
     keys = len(sizes)
-    body = numbered.pattern.programs[0]
-    row = slots_in(numbered)
+    body = bytecode.pattern.programs[0]
+    row = slots_in(bytecode)
     slots = len(row.steps)
     parts = (
         (a.H_STEPS, None, slots),
@@ -241,12 +246,12 @@ def work_space(
     work = np.empty(a.ASSEMBLY_HEAD + sum(size for _, _, size in parts), np.int64)
     work[: a.ASSEMBLY_HEAD] = 0
     allocate(work, a.ASSEMBLY_HEAD, parts)
-    bound = numbered.pattern.facts.bound
+    bound = bytecode.pattern.facts.bound
     assert bound is not None
     work[a.H_SLOTS], work[a.H_WINDOW], work[a.H_FREE] = slots, bound, -1
     work[a.H_NEGATES] = any(isinstance(one, p.WatchFor) for one in body.instructions)
     work[a.H_EARLY] = early
-    work[a.H_BREAKS] = negated_bits(numbered)
+    work[a.H_BREAKS] = negated_bits(bytecode)
     work[a.H_PLAIN], work[a.H_DECIDES] = row.plain, row.decides
     work[work[a.H_STEPS] : work[a.H_BETWEEN]], work[work[a.H_BETWEEN] : work[a.H_MAINS]] = row.steps, row.between
     mains = work[work[a.H_MAINS] : work[a.H_LINKS]].reshape(keys, a.MAIN_HEAD + 2 * slots)

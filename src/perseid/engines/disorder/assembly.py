@@ -16,12 +16,12 @@ of the newest event; what was told is listed until it is certain, and taken back
 
 from __future__ import annotations
 
-from perseid.engines.sequence.endings import accepted_end, broken_before, write_match
-from perseid.engines.sequence.frames import bounds, clear_frame, fits, in_time, single_absence, take, window_end
-from perseid.engines.sequence.jumps import first_at, last_event, next_event
+from perseid.engines.sequence.completion import accepted_end, broken_before, write_match
+from perseid.engines.sequence.epsilon_closure import epsilon_closure
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
-from perseid.engines.sequence.options import options
+from perseid.engines.sequence.skip_index import first_at, last_event, next_event
+from perseid.engines.sequence.thread_frame import bounds, clear_frame, fits, in_time, single_absence, take, window_end
 
 # the head of the work space: what a pattern is like, where the parts of the space lie, and counters
 (
@@ -127,7 +127,7 @@ def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
     start = A[picks]
     due = NONE
     for slot in range(A[H_SLOTS]):
-        options(M, root, option)
+        epsilon_closure(M, root, option)
         step, position = w[option + STEP], A[picks + slot]
         if slot:
             bounds(M, option, start, end, False)
@@ -141,7 +141,7 @@ def certain_from(M: Arrays, A: Ints, picks: int, end: int) -> int:
                     return NO_MATCH
         if not fits(M, option, step, position) or take(M, option, step, position, root) != 1:
             return NO_MATCH
-    options(M, root, option)
+    epsilon_closure(M, root, option)
     closes = accepted_end(M, option, start)
     if closes == NONE:
         return NO_MATCH

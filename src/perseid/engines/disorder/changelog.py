@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.disorder.schema import NAMED_BY, OP, REVISION
 from perseid.engines.sequence.output import cast_column, joined
-from perseid.engines.sequence.schema import MOMENT
-from perseid.runtime.arrays import IntArray
+from perseid.runtime.arrays import MOMENT, IntArray
+from perseid.runtime.changelog import NAMED_BY, OP, REVISION
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v

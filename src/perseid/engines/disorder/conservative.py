@@ -16,14 +16,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perseid.engines.disorder.state import read_state, write_state
-from perseid.engines.disorder.strategy import OF_ALL, OF_KEY
 from perseid.engines.sequence import layout as y
 from perseid.engines.sequence import state as events
-from perseid.engines.sequence.arrangement import comparable
-from perseid.engines.sequence.stream import Shard, newest_before, next_wake, run
+from perseid.engines.sequence.partition_sort import comparable
+from perseid.engines.sequence.shard import Shard, newest_before, next_wake, run
 from perseid.runtime.arrays import BoolArray, Int8Array, IntArray
 from perseid.runtime.contract import StepResult
-from perseid.runtime.event_batch import EventBatch, concat_batches, flatten_column, take_events
+from perseid.runtime.event_batch import (
+    KEY_PUNCTUATION,
+    STREAM_PUNCTUATION,
+    EventBatch,
+    concat_batches,
+    flatten_column,
+    take_events,
+)
 from perseid.runtime.event_order import arrange
 from perseid.runtime.late_rows import LateReason
 from perseid.runtime.watermark import Watermark
@@ -84,11 +90,11 @@ class Promises:
         everywhere = {name: time for name, time in self.everywhere.items() if time > now}
         codes, control, rows = self.codes(rows), rows.control, replace(rows, control=None)
         for code, name in enumerate((*self.names, "")):
-            mine = (control == OF_ALL) & (codes == (code if name else -1))
+            mine = (control == STREAM_PUNCTUATION) & (codes == (code if name else -1))
             newest = int(rows.time[mine].max(initial=now))
             if newest > now:
                 everywhere[name] = max(everywhere.get(name, NONE), newest)
-        chosen = np.flatnonzero((control == OF_KEY) & (rows.time > now) & (codes > -2))
+        chosen = np.flatnonzero((control == KEY_PUNCTUATION) & (rows.time > now) & (codes > -2))
         both = concat_batches(
             take_events(self.of_keys, np.flatnonzero(self.of_keys.time > now)), take_events(rows, chosen)
         )
@@ -123,7 +129,7 @@ def advance(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark
     else:
         size, body = len(more.of_keys), None
         if size:
-            few = events.Kept(more.of_keys, np.zeros(size, bool), np.zeros(size, np.int64), {})
+            few = events.SequenceState(more.of_keys, np.zeros(size, bool), np.zeros(size, np.int64), {})
             body = events.write_state(plan.plan, few, plan.shards, inner.order)
         kept = replace(kept, promised=body, everywhere=dict(more.everywhere))
         wakes += [*more.everywhere.values(), *([int(more.of_keys.time.min())] if len(more.of_keys) else [])]
@@ -151,7 +157,7 @@ class Promised(Shard):
     def __init__(
         self,
         plan: SequencePlan,
-        kept: events.Kept,
+        kept: events.SequenceState,
         rows: EventBatch,
         watermark: Watermark,
         fed: EventBatch | None = None,

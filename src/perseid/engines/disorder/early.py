@@ -20,7 +20,7 @@ from perseid.engines.disorder.changelog import counted, horizon_of, is_ahead, ma
 from perseid.engines.disorder.schema import without_changes
 from perseid.engines.disorder.state import read_state, write_state
 from perseid.engines.sequence.output import joined
-from perseid.engines.sequence.stream import newest_before, run
+from perseid.engines.sequence.shard import newest_before, run
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import StepResult
 from perseid.runtime.event_batch import EventBatch
@@ -28,7 +28,7 @@ from perseid.runtime.watermark import Watermark
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
-    from perseid.engines.sequence.stream import Given
+    from perseid.engines.sequence.shard import Given
 
 TOLD, RETRACTED = 1, 2
 """The revisions a match can have."""

@@ -9,9 +9,9 @@ from functools import partial
 from importlib import import_module
 
 from perseid.engines.disorder.plan import DisorderPlan, make_plan
-from perseid.engines.disorder.state import ENGINE
+from perseid.engines.disorder.state import LAYOUT
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Conservative, Early, Strategy
-from perseid.runtime.contract import Engine, StateReport, StepResult
+from perseid.runtime.contract import Capabilities, Engine, StateReport, StepResult
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 
@@ -37,8 +37,8 @@ def _engine(strategy: Strategy) -> Engine:
         plan=partial(make_plan, strategy=strategy),
         step=step,
         report=report,
-        state_format=ENGINE,
-        retracts=strategy.retracts,
+        state_format=LAYOUT.engine,
+        capabilities=Capabilities(retracts=strategy.retracts, waits_for_watermark=not isinstance(strategy, Adaptive)),
         guide="docs/guides/out-of-order.md",
         example="examples/goods_through_gates.py",
     )

@@ -40,9 +40,9 @@ def make_plan(
     if isinstance(strategy, Assemble):
         for pattern in plan.patterns:
             refuse_unassembled(pattern)
-    numbered = make_linked_plan(plan, types, arrow=arrow, strictly_later=strictly_later)
-    schema = with_changes(numbered.schema) if strategy.retracts else numbered.schema
-    return DisorderPlan(**{**_shared(numbered), "schema": schema}, strategy=strategy)
+    searched = make_linked_plan(plan, types, arrow=arrow, strictly_later=strictly_later)
+    schema = with_changes(searched.schema) if strategy.retracts else searched.schema
+    return DisorderPlan(**{**_shared(searched), "schema": schema}, strategy=strategy)
 
 
 def _shared(plan: SequencePlan) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from perseid.runtime.contract import StateReport
 
 def report(state: bytes) -> StateReport:
     """What a state of this engine's holds."""
-    sealed = open_state(state)
-    inner = sealed.tables[0].column(0)[0].as_py()
+    content = open_state(state)
+    inner = content.tables["body"].column(0)[0].as_py()
     if inner is None:
-        facts = sealed.facts
+        facts = content.facts
         return StateReport(facts["shards"], facts["horizon"], 0, 0, None, {}, {}, len(state))
     return replace(searched(inner), bytes=len(state))

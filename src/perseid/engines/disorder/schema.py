@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from perseid.engines.sequence.schema import MOMENT, free_name
+from perseid.engines.sequence.schema import free_name
+from perseid.runtime.arrays import MOMENT
+from perseid.runtime.changelog import OP, REVISION
 
-OP, REVISION, HORIZON = "op", "revision", "horizon"
-NAMED_BY = ("pattern", "kind", "match_id")
-"""What makes a match this one: two patterns, or a match and the attempt that timed out, may share an id."""
+HORIZON = "horizon"
 
 
 def with_changes(schema: pa.Schema) -> pa.Schema:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perseid.compile import program as p
 from perseid.compile.plan import PatternPlan
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.numbered import Numbered
+from perseid.engines.sequence.bytecode import CompiledPattern
 from perseid.errors import UnsupportedError
 from perseid.lang.ast import Contiguity, CountWindow
 
@@ -73,19 +73,19 @@ class Slots:
         return max((i for i, bits in enumerate(self.between) if bits), default=-1) if self.plain else -1
 
 
-def slots_in(numbered: Numbered) -> Slots:
+def slots_in(bytecode: CompiledPattern) -> Slots:
     """The slots of a pattern, and what bits say about them."""
-    table, pattern = numbered.tables, numbered.pattern
+    table, pattern = bytecode.tables, bytecode.pattern
     body = pattern.programs[0]
     steps = steps_of(body)
     none_asked = table[y.S_GUARDS_COUNT] == 0 and table[y.S_UNIFIED_COUNT] == 0 and table[y.S_HOLDS] < 0
     plain = bool(none_asked and not table[y.S_STRICTLY] and table[y.S_WITHIN] == pattern.facts.bound)
-    plain &= all(_by_bits(numbered, step, must=True) for step in steps)
+    plain &= all(_by_bits(bytecode, step, must=True) for step in steps)
     between: list[int] = []
     watches: list[p.WatchFor] = []
     for one in body.instructions:
         if isinstance(one, p.TakeEvent):
-            between.append(_never(numbered, watches) if between else 0)
+            between.append(_never(bytecode, watches) if between else 0)
             plain &= bool(between[-1]) == bool(watches)
             watches = []
         elif isinstance(one, p.WatchFor):
@@ -98,23 +98,23 @@ def slots_in(numbered: Numbered) -> Slots:
     return Slots(steps, [0] * len(steps) if zoned else between, plain and not zoned and not watches)
 
 
-def _never(numbered: Numbered, watches: Sequence[p.WatchFor]) -> int:
+def _never(bytecode: CompiledPattern, watches: Sequence[p.WatchFor]) -> int:
     """The bits of events that absences between two slots rule out; 0 where bits do not say it all."""
     bits = 0
     for watch in watches:
-        (step,) = steps_of(numbered.pattern.programs[watch.program])
+        (step,) = steps_of(bytecode.pattern.programs[watch.program])
         # What is absent for a while says from when on the next has to be.
-        if watch.duration is not None or numbered.tables[y.S_STRICTLY] or not _by_bits(numbered, step, must=False):
+        if watch.duration is not None or bytecode.tables[y.S_STRICTLY] or not _by_bits(bytecode, step, must=False):
             return 0
-        bits |= 1 << word_of(numbered, step, y.ST_BIT)
+        bits |= 1 << word_of(bytecode, step, y.ST_BIT)
     return bits
 
 
-def _by_bits(numbered: Numbered, step: int, *, must: bool) -> bool:
+def _by_bits(bytecode: CompiledPattern, step: int, *, must: bool) -> bool:
     """Do bits of an event say whether a step takes it, those of what must hold of it among them or not?"""
     counts = (y.ST_MUST_COUNT, y.ST_UNIFY_COUNT, y.ST_TOTALS_COUNT)
-    simple = word_of(numbered, step, y.ST_SIMPLE) == 1 and not any(word_of(numbered, step, word) for word in counts)
-    return simple and (must or word_of(numbered, step, y.ST_MUST_BIT) < 0)
+    simple = word_of(bytecode, step, y.ST_SIMPLE) == 1 and not any(word_of(bytecode, step, word) for word in counts)
+    return simple and (must or word_of(bytecode, step, y.ST_MUST_BIT) < 0)
 
 
 def steps_of(program: p.Program) -> list[int]:
@@ -122,6 +122,6 @@ def steps_of(program: p.Program) -> list[int]:
     return [one.step for one in program.instructions if isinstance(one, p.TakeEvent)]
 
 
-def word_of(numbered: Numbered, step: int, word: int) -> int:
+def word_of(bytecode: CompiledPattern, step: int, word: int) -> int:
     """What the table of steps says of one."""
-    return int(numbered.tables[int(numbered.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH + word])
+    return int(bytecode.tables[int(bytecode.tables[y.S_STEP_TABLE]) + step * y.STEP_WIDTH + word])

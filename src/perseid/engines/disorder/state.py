@@ -1,79 +1,121 @@
-"""What a shard keeps beside the events of its search: a frontier, what it told and may take back, how late events come."""
+"""The state of a shard beside that of its search: a frontier, emitted matches that may be retracted, delays, punctuations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from perseid.engines.disorder.schema import NAMED_BY
-from perseid.engines.sequence.state import repeats
-from perseid.errors import StateError
-from perseid.runtime.state_codec import (
-    GO_BACK,
-    DecodedState,
-    check_owner,
-    check_shards,
-    decode_state,
-    encode_state,
-    is_time,
+from perseid.runtime.changelog import NAMED_BY
+from perseid.runtime.fact_values import (
+    TIME,
+    TIME_OR_NONE,
+    IntegerValue,
+    ListValue,
+    MapValue,
+    NumberValue,
+    StateFact,
+    TextValue,
+)
+from perseid.runtime.state_layout import (
+    SHARDS,
+    Facts,
+    StateColumn,
+    StateContent,
+    StateLayout,
+    StateTable,
+    columns_of,
+    decode,
+    encode,
+    single_batch,
 )
 
 if TYPE_CHECKING:
     from perseid.engines.disorder.plan import DisorderPlan
 
-ENGINE = "disorder"
-VERSION = 1
-"""Of what lies in the container; raise it with a migration in :func:`read_state`."""
 PARTS = 4
 """Bars of the histogram of delays for each power of two, so that a delay is known to a quarter."""
 BARS = 1 + 63 * PARTS
-_LAST_REVISION = 2**31 - 3
+_LAST_REVISION = 2**31 - 4
 """A call makes two more, and a column holds no more."""
+
+
+def _check(content: StateContent) -> str | None:
+    """Reject what the strategy of a state never reads, and so never evicts."""
+    facts = content.facts
+    if ("delays" in facts) != ("newest" in facts):
+        return "it has one of delays and newest"
+    parts = {
+        "aggressive": "told" in content.tables,
+        "adaptive": "delays" in facts,
+        "conservative": content.tables["body"].column(0)[1].is_valid or "everywhere" in facts,
+    }
+    others = [strategy for strategy, there in parts.items() if there and strategy != facts["strategy"]]
+    return f"it has parts of the strategy {others[0]!r}" if others else None
+
+
+_MISMATCH = "The checkpoint was made with disorder={found}, and the query now has {now}."
+LAYOUT = StateLayout(
+    "disorder",
+    1,
+    (
+        StateFact("strategy", TextValue(), mismatch=_MISMATCH, hint="Keep the strategy."),
+        SHARDS,
+        StateFact("horizon", TIME_OR_NONE),
+        StateFact("revision", IntegerValue(low=0, high=_LAST_REVISION)),
+        StateFact("owed", NumberValue(limit=2.0**63)),
+        StateFact("delays", ListValue(items=IntegerValue(low=0, high=2**32 - 1), size=BARS), optional=True),
+        StateFact("newest", TIME_OR_NONE, optional=True),
+        StateFact("everywhere", MapValue(items=TIME), optional=True),
+    ),
+    (
+        StateTable("body", (StateColumn("state", pa.large_binary(), nullable=True),), rows=2),
+        StateTable("told", (*columns_of(pa.string(), *NAMED_BY), StateColumn("*", plain=True)), optional=True),
+    ),
+    check=_check,
+)
 
 
 @dataclass(frozen=True)
 class Delays:
-    """How late events come."""
+    """The distribution of delays."""
 
     counts: tuple[int, ...]
-    """How many were how late, by bars of a histogram."""
+    """A histogram: the number of events by the bar of their delay."""
     newest: int | None = None
-    """The newest event there was."""
+    """The time of the newest event so far."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class DisorderState:
     """The state of a shard."""
 
     searched: bytes | None = None
-    """The state of the search: events, and what is open."""
+    """The state of the search."""
     horizon: int | None = None
-    """Up to when was guessed, or taken for complete."""
+    """The time up to which matches were speculated on, or taken for complete."""
     revision: int = 0
-    """How often what was told was looked at again."""
+    """The number of times that emitted matches were revised."""
     told: pa.Table | None = None
-    """Matches that were told and may be taken back."""
+    """Emitted matches that may be retracted."""
     delays: Delays | None = None
     owed: float = 0.0
-    """How many events should have been late by now."""
+    """The number of events that should have been late by now."""
     promised: bytes | None = None
-    """Promises about keys, as events are kept."""
+    """Punctuations of keys, as the state of a search whose events they are."""
     everywhere: Mapping[str, int] = field(default_factory=dict)
-    """Promises about every key, by type or source."""
+    """Punctuations of all keys, by type or source."""
 
 
-def write_state(plan: DisorderPlan, kept: Kept, *, ahead: bool = False) -> bytes | None:
-    """A shard's state as bytes; None where nothing is left to keep, and the horizon is not ``ahead`` of the watermark."""
-    told = kept.told if kept.told is not None and kept.told.num_rows else None
+def write_state(plan: DisorderPlan, kept: DisorderState, *, ahead: bool = False) -> bytes | None:
+    """Encode the state of a shard; None if nothing is left, and the horizon is not ``ahead`` of the watermark."""
+    told = single_batch(kept.told) if kept.told is not None and kept.told.num_rows else None
     parts = (kept.searched, told, kept.delays, kept.promised, kept.everywhere or None)
     if not ahead and all(part is None for part in parts):
         return None
-    facts = {
-        "engine": ENGINE,
-        "version": VERSION,
+    facts: dict[str, object] = {
         "strategy": plan.strategy.name,
         "shards": plan.shards,
         "horizon": kept.horizon,
@@ -85,96 +127,28 @@ def write_state(plan: DisorderPlan, kept: Kept, *, ahead: bool = False) -> bytes
     if kept.everywhere:
         facts["everywhere"] = dict(kept.everywhere)
     body = pa.record_batch([pa.array([kept.searched, kept.promised], pa.large_binary())], names=["state"])
-    return encode_state(facts, (body, *([] if told is None else told.combine_chunks().to_batches())))
+    return encode(LAYOUT, facts, {"body": body, "told": told})
 
 
-def read_state(plan: DisorderPlan, state: bytes | None) -> Kept:
-    """What bytes hold that :func:`write_state` made; a :class:`StateError` for all others."""
+def read_state(plan: DisorderPlan, state: bytes | None) -> DisorderState:
+    """Decode the state of a shard."""
     if state is None:
-        return Kept()
-    sealed = open_state(state)
-    facts = sealed.facts
-    if facts["strategy"] != plan.strategy.name:
-        raise StateError(
-            f"The checkpoint was made with disorder={facts['strategy'][:60]!r}, and the query now has "
-            f"{plan.strategy.name!r}.",
-            hint=f"Keep the strategy. {GO_BACK}",
-        )
-    check_shards(sealed, plan.shards)
-    body, *told = sealed.tables
-    return Kept(
-        body.column(0)[0].as_py(),
+        return DisorderState()
+    content = open_state(state, {"strategy": plan.strategy.name, "shards": plan.shards})
+    facts, told = content.facts, content.tables.get("told")
+    searched, promised = content.tables["body"].column(0).to_pylist()
+    return DisorderState(
+        searched,
         facts["horizon"],
         facts["revision"],
-        pa.Table.from_batches(told) if told else None,
+        None if told is None else pa.Table.from_batches([told]),
         Delays(tuple(facts["delays"]), facts["newest"]) if "delays" in facts else None,
         facts["owed"],
-        body.column(0)[1].as_py(),
+        promised,
         facts.get("everywhere", {}),
     )
 
 
-def open_state(state: bytes) -> DecodedState:
-    """A state of this engine's, whatever strategy it is of."""
-    sealed = decode_state(state)
-    check_owner(sealed, ENGINE, (VERSION,))
-    if not (_facts(sealed.facts) and _tables(sealed.tables) and _parts(sealed.facts, sealed.tables)):
-        raise StateError("The state is not what one of a stream that is out of order should be.")
-    return sealed
-
-
-def _facts(facts: Any) -> bool:
-    owed, revision = facts.get("owed"), facts.get("revision")
-    everywhere = facts.get("everywhere", {})
-    return (
-        isinstance(facts.get("strategy"), str)
-        and type(facts.get("shards")) is int
-        and "horizon" in facts
-        and is_time(facts["horizon"])
-        and ("delays" in facts) == ("newest" in facts)
-        and is_time(facts.get("newest"))
-        and type(revision) is int
-        and 0 <= revision < _LAST_REVISION
-        and type(owed) in (int, float)
-        and abs(owed) < 2**63
-        and isinstance(everywhere, dict)
-        and all(type(time) is int and is_time(time) for time in everywhere.values())
-        and ("delays" not in facts or _histogram(facts["delays"]))
-    )
-
-
-def _histogram(counts: object) -> bool:
-    return (
-        isinstance(counts, list)
-        and len(counts) == BARS
-        and all(type(count) is int and 0 <= count < 2**32 for count in counts)
-    )
-
-
-def _tables(tables: tuple[pa.RecordBatch, ...]) -> bool:
-    if not 1 <= len(tables) <= 2:
-        return False
-    body = tables[0]
-    if body.schema.names != ["state"] or body.schema.types != [pa.large_binary()] or body.num_rows != 2:
-        return False
-    return len(tables) == 1 or _told(tables[1])
-
-
-def _parts(facts: Mapping[str, object], tables: tuple[pa.RecordBatch, ...]) -> bool:
-    """Has it only what its strategy looks at, and lets go?"""
-    there = {
-        "aggressive": len(tables) > 1,
-        "adaptive": "delays" in facts,
-        "conservative": tables[0].column(0)[1].is_valid or "everywhere" in facts,
-    }
-    return not any(has for strategy, has in there.items() if strategy != facts["strategy"])
-
-
-def _told(table: pa.RecordBatch) -> bool:
-    names = table.schema.names
-    if len(set(names)) < len(names) or not set(NAMED_BY) <= set(names):
-        return False
-    if any(map(repeats, table.schema.types)):
-        return False
-    naming = [table.column(name) for name in NAMED_BY]
-    return all(column.type == pa.string() and not column.null_count for column in naming)
+def open_state(state: bytes, expected: Facts | None = None) -> StateContent:
+    """Decode a state, whatever its strategy is."""
+    return decode(LAYOUT, state, expected)

@@ -7,9 +7,6 @@ from typing import ClassVar
 
 from perseid.errors import EventDataError, did_you_mean
 
-OF_KEY, OF_ALL = 1, 2
-"""What a promise is about; as :class:`perseid.runtime.contract.Rows` has it."""
-
 
 @dataclass(frozen=True)
 class Strategy:

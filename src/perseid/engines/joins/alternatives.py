@@ -16,7 +16,6 @@ import numpy as np
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.construction import nodes_by_side
 from perseid.engines.joins.entries import Entries, EntryNumbers
-from perseid.engines.joins.graph import Row
 from perseid.runtime.arrays import BoolArray, IntArray
 
 
@@ -147,11 +146,3 @@ def nodes_of(joined: FoundRows, pair: int) -> list[int]:
     """The nodes that a row of what was found names."""
     end = joined.rows[pair + 1, y.O_AT] if pair + 1 < len(joined.rows) else len(joined.nodes)
     return joined.nodes[joined.rows[pair, y.O_AT] : end].tolist()  # type: ignore[no-any-return]
-
-
-def same_order(rows: Sequence[Row]) -> list[list[int]]:
-    """The places of rows by the order of the documents they ask for; those of one list are alternatives."""
-    by_order: dict[bool, list[int]] = {}
-    for place, row in enumerate(rows):
-        by_order.setdefault(row.swapped, []).append(place)
-    return list(by_order.values())

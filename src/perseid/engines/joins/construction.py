@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from xml.parsers import expat
 
 from perseid.engines.joins.graph import Row
+from perseid.engines.joins.program import Constructions, forms_of
+from perseid.engines.joins.selection import built
+from perseid.engines.joins.subscription_groups import NormalForm, SubscriptionGroups
 from perseid.engines.trees.judge import SEPARATOR, RefusedError, safe_parser
 from perseid.errors import DocumentError
-from perseid.lang.subscriptions import Subscription
-from perseid.lang.xscl import parse_subscription
-from perseid.lang.xscl_parts import Cutter
-from perseid.semantics.construction import built
+from perseid.lang.subscriptions import Construction, Subscription
+from perseid.lang.tree_patterns import Constant
+from perseid.lang.xscl_shapes import fill_marks
 from perseid.semantics.documents import Element, Name
 
 
 def constructed(
-    subscription: Subscription | str,
+    subscription: Subscription,
     left: bytes | str,
     right: bytes | str,
     left_nodes: Sequence[int],
@@ -27,33 +30,39 @@ def constructed(
     """The XML that a subscription makes of two documents; without SELECT, ``<result>`` with what its blocks have found.
 
     Nodes are numbered as the engine tells them, and :func:`nodes_by_side` says whose they are. Nothing but the arguments
-    counts, so this runs anywhere; what was read last is kept.
+    counts, so this runs anywhere; documents that were read last are kept.
     """
-    read = _subscription(subscription) if isinstance(subscription, str) else subscription
-    return built(read, element_of(left), element_of(right), (tuple(left_nodes), tuple(right_nodes)), dict(namespaces))
+    return built(
+        subscription, element_of(left), element_of(right), (tuple(left_nodes), tuple(right_nodes)), dict(namespaces)
+    )
 
 
-class Maker:
-    """What subscriptions make, by whose they are; ``always`` also those that do not say what."""
+class ConstructionIndex:
+    """By owner: the subscription that its result is made by."""
 
-    def __init__(self, always: bool) -> None:
-        self._always, self._cutter = always, Cutter()
-        self._numbers: dict[str, int] = {}
+    def __init__(self) -> None:
+        self._given: dict[str, tuple[Construction | None, NormalForm, tuple[Constant, ...]]] = {}
+        self._made: dict[tuple[Construction | None, int, tuple[Constant, ...]], Subscription] = {}
+        """By SELECT, form and constants; results of equal subscriptions are made once."""
 
-    def source(self, whose: str, text: str) -> str:
-        """What a subscription asks for; what it makes is kept."""
-        parts = self._cutter.parts(text)
-        number = self._cutter.number(parts.source) if parts.built is None and self._always else parts.built
-        if number is not None:
-            self._numbers[whose] = number
-        else:
-            self._numbers.pop(whose, None)
-        return parts.source
+    def replace(self, owners: Iterable[str], groups: SubscriptionGroups[str], selects: Constructions[str]) -> None:
+        """Remove owners, and add those of subscriptions that make a result."""
+        for owner in owners if self._given else ():
+            self._given.pop(owner, None)
+        for owner, form, filling in forms_of(groups) if selects else ():
+            if owner in selects:
+                self._given[owner] = selects[owner], form, filling
 
-    def made(self, whose: str) -> Subscription | None:
-        """The subscription, if it makes anything."""
-        number = self._numbers.get(whose)
-        return None if number is None else self._cutter.made(number)
+    def subscription_of(self, owner: str) -> Subscription | None:
+        """The subscription with the constants of an owner; None if it makes no result."""
+        given = self._given.get(owner)
+        if given is None:
+            return None
+        select, form, filling = given
+        key = select, id(form), filling
+        if key not in self._made:
+            self._made[key] = replace(fill_marks(form.subscription, filling), select=select)
+        return self._made[key]
 
 
 def nodes_by_side(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -63,11 +72,6 @@ def nodes_by_side(row: Row, nodes: Sequence[int]) -> tuple[tuple[int, ...], tupl
         tuple(some[place] for place in order) for some, order in zip((nodes[:own], nodes[own:]), row.order, strict=True)
     )
     return (newer, older) if row.swapped else (older, newer)
-
-
-@lru_cache(maxsize=1 << 10)
-def _subscription(text: str) -> Subscription:
-    return parse_subscription(text)
 
 
 @lru_cache(maxsize=64)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.plan import BODIES, JoinsPlan, make_plan
-from perseid.engines.trees.engine import BODY, STREAM
+from perseid.engines.joins.program import ChainProgram
 from perseid.engines.trees.formats import lots
 from perseid.runtime.arrays import Int32Array, IntArray
-from perseid.runtime.contract import Engine, Prepared, StateReport, StepResult
+from perseid.runtime.contract import Capabilities, Engine, Prepared, StateReport, StepResult
+from perseid.runtime.document_columns import BODY, STREAM
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 
@@ -30,24 +30,22 @@ FILE = "_file"
 
 
 @lru_cache(maxsize=4)
-def _reader(
-    chains: tuple[Chain, ...], namespaces: tuple[tuple[str, str], ...], trusted: bool
-) -> tuple[ChainReader, IntArray]:
+def _reader(program: ChainProgram, trusted: bool) -> tuple[ChainReader, IntArray]:
     """One reader a process: it knows the names of the documents before."""
     from perseid.engines.joins.documents import keys_of
     from perseid.engines.joins.reading import ChainReader
 
-    return ChainReader(chains, namespaces, trusted), keys_of(chains)
+    return ChainReader(program, trusted), keys_of(program.chains)
 
 
 def prepare(plan: JoinsPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepared]:
     """Documents with what is asked for in them; those that have nothing of it do not go on."""
     from perseid.engines.joins.documents import as_columns
 
-    chains = plan.chains()
-    if not chains:
+    program = plan.chain_program()
+    if not program.chains:
         return
-    reader, keys = _reader(chains, plan.namespaces, plan.trusted)
+    reader, keys = _reader(program, plan.trusted)
     streams = columns[STREAM].cast(pa.string()).to_pylist()
     for lot in lots(columns[BODY], plan.format):
         count = len(lot.bodies)
@@ -71,7 +69,7 @@ def step(plan: JoinsPlan, rows: EventBatch, state: bytes | None, watermark: Wate
 
 def _received(plan: JoinsPlan, rows: EventBatch) -> tuple[list[str], pa.Table]:
     """The files that are news, and the documents."""
-    from perseid.engines.joins.state import EPOCH, IDENTITY, TIME, kept_schema
+    from perseid.engines.joins.state import EPOCH, IDENTITY, TIME, document_schema
 
     names: list[str] = []
     columns = {name: rows.columns[name] for name in (*plan.found, *plan.columns.names)}
@@ -79,7 +77,7 @@ def _received(plan: JoinsPlan, rows: EventBatch) -> tuple[list[str], pa.Table]:
     if rows.control is not None:
         own = np.flatnonzero(rows.control == 0)
         names = rows.columns[FILE].take(pa.array(np.flatnonzero(rows.control))).to_pylist()
-    schema = kept_schema(plan)
+    schema = document_schema(plan)
     made: list[IntArray | Int32Array | pa.Array] = [rows.time[own], rows.identity[own], np.zeros(len(own), np.int32)]
     made += [columns[name].take(pa.array(own)).cast(kind) for name, kind in plan.found.items()]
     made += [columns[field.name].take(pa.array(own)).cast(field.type) for field in plan.columns]
@@ -101,7 +99,7 @@ JOINS = Engine(
     prepare=prepare,
     report=report,
     query_kind="subscriptions",
-    row_kinds=("match",),
+    capabilities=Capabilities(row_kinds=("match",), broadcast=True),
     guide="docs/guides/subscriptions.md",
     example="examples/news_watch.py",
 )

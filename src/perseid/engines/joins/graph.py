@@ -23,6 +23,8 @@ from perseid.lang import tree_patterns as tp
 from perseid.lang.subscriptions import MIRRORED, Block, Comparator, Relation
 from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, kept, step_at
 
+ENDLESS = 1 << 62
+"""The window of subscriptions that have none."""
 MAX_ORDERS = 5_040
 """Orders of edges that are tried for the one that equal graphs share; with more, some equal graphs are two templates."""
 
@@ -119,6 +121,14 @@ def rows_of(related: Related) -> Iterator[Row]:
     yield _row(related, LEFT, related.relation is Relation.FOLLOWED_BY)
     if related.relation is Relation.JOIN:
         yield _row(related, RIGHT, False)
+
+
+def same_order(rows: Sequence[Row]) -> list[list[int]]:
+    """The places of rows by the order of the documents they ask for; those of one list are alternatives."""
+    by_order: dict[bool, list[int]] = {}
+    for place, row in enumerate(rows):
+        by_order.setdefault(row.swapped, []).append(place)
+    return list(by_order.values())
 
 
 def _row(related: Related, older: int, strict: bool) -> Row:

@@ -14,16 +14,13 @@ import numpy as np
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Alternatives
 from perseid.engines.joins.entries import Entries
-from perseid.engines.joins.graph import Asked, Chain, Edge, Kind, Row, Template
+from perseid.engines.joins.graph import ENDLESS, Asked, Chain, Edge, Kind, Row, Template
 from perseid.engines.joins.kernel import put_again, put_all, put_paths
 from perseid.engines.joins.layout import Index
 from perseid.engines.joins.values import Values
 from perseid.errors import LimitError
 from perseid.lang.tree_patterns import Constant
 from perseid.runtime.arrays import FloatArray, Int8Array, Int32Array, IntArray
-
-ENDLESS = 1 << 62
-"""The window of those that have none."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from perseid.engines.joins import layout as y
 from perseid.engines.joins.alternatives import Merged, merge_alternatives, nodes_of
-from perseid.engines.joins.construction import Maker, constructed, nodes_by_side
+from perseid.engines.joins.construction import ConstructionIndex, constructed, nodes_by_side
 from perseid.engines.joins.entries import EntryNumbers
 from perseid.engines.joins.graph import Kind, Row
 from perseid.engines.joins.index import Subscriptions
@@ -22,8 +22,10 @@ from perseid.runtime.arrays import IntArray
 class Told:
     """What is told in a call, as it is found."""
 
-    def __init__(self, plan: JoinsPlan, index: Subscriptions, since: IntArray, maker: Maker) -> None:
-        self.plan, self.index, self.since, self.maker = plan, index, since, maker
+    def __init__(
+        self, plan: JoinsPlan, index: Subscriptions, since: IntArray, constructions: ConstructionIndex
+    ) -> None:
+        self.plan, self.index, self.since, self.constructions = plan, index, since, constructions
         self._parts: list[pa.Table] = []
         self.rows = 0
 
@@ -111,7 +113,7 @@ class Told:
         for i, number, whose, a, b in zip(
             pair.tolist(), entry.tolist(), owners, left.tolist(), right.tolist(), strict=True
         ):
-            asked = self.maker.made(whose)
+            asked = self.constructions.subscription_of(whose)
             if asked is None:
                 made.append(None)
                 continue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -10,10 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.graph import Chain
-from perseid.engines.joins.table import SCHEMA, chains_in, chains_of, read_file
+from perseid.engines.joins.program import (
+    ChainProgram,
+    SubscriptionProgram,
+    compile_chains_once,
+    compile_subscriptions,
+)
+from perseid.engines.joins.table import chains_of
 from perseid.engines.trees.formats import XML
-from perseid.runtime.state_codec import arrow_stream
 from perseid.runtime.watermark import WATERMARK
 
 DEFAULT_SHARES = 4
@@ -31,8 +36,10 @@ class JoinsPlan:
 
     columns: pa.Schema
     """Columns of documents that come along: those that ``left`` and ``right`` have."""
-    listed: bytes | None = None
-    """Subscriptions that are given once and for all, as a table; else they lie in a folder."""
+    digest: str = ""
+    """The hash of the subscriptions or their folder, and of what is made of pairs: a state belongs to one digest."""
+    program: SubscriptionProgram | None = field(default=None, compare=False)
+    """Subscriptions that are given once and for all; others lie in a folder."""
     folder: str | None = None
     namespaces: tuple[tuple[str, str], ...] = ()
     trusted: bool = False
@@ -70,43 +77,47 @@ class JoinsPlan:
         """The columns that documents have beside their own."""
         return {**FOUND, **({BODIES: pa.string() if self.texts else pa.binary()} if self.results else {})}
 
-    @cached_property
-    def digest(self) -> str:
-        """What tells sets of subscriptions apart: whose they are and what they ask for, however Arrow writes a table of them."""
-        said = blake2b(repr((self.folder, self.namespaces, self.results, self.always)).encode(), digest_size=16)
-        table = SCHEMA.empty_table() if self.listed is None else self.table(None)
-        for column in (table[name].combine_chunks() for name in ("subscription", "text")):
-            if len(column):
-                _, offsets, texts = pa.concat_arrays([column]).buffers()
-                ends = np.frombuffer(offsets, np.int32, len(column) + 1)
-                said.update(ends - ends[0])
-                said.update(memoryview(texts)[ends[0] : ends[-1]])
-        return said.hexdigest()
-
-    def table(self, name: str | None) -> pa.Table:
-        """The subscriptions that are given, or those of a file of the folder."""
-        if name is None:
-            assert self.listed is not None
-            return pa.ipc.open_stream(self.listed).read_all()
+    def chain_program(self) -> ChainProgram:
+        """What documents are read for: what all subscriptions that there are now need."""
+        if self.program is not None:
+            return self.program.chains
         assert self.folder is not None
-        return read_file(self.folder, name)
-
-    def chains(self) -> tuple[Chain, ...]:
-        """What documents are read for: what all subscriptions that there are now ask for."""
-        if self.folder is not None:
-            return chains_of(self.folder)
-        assert self.listed is not None
-        return chains_in(pa.ipc.open_stream(self.listed).schema, "This")
+        return compile_chains_once(chains_of(self.folder), self.namespaces)
 
     def __getstate__(self) -> dict[str, object]:
         """What can be computed again does not travel."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-def make_plan(table: pa.Table | str, columns: pa.Schema, **settings: Any) -> JoinsPlan:
-    """The plan for subscriptions as a table, or in a folder."""
-    plan = JoinsPlan(columns, **settings)
-    if isinstance(table, str):
-        return replace(plan, folder=table)
-    (whole,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-    return replace(plan, listed=arrow_stream(whole).to_pybytes())
+def make_plan(
+    subscriptions: Mapping[str, str] | str,
+    columns: pa.Schema,
+    *,
+    namespaces: tuple[tuple[str, str], ...] = (),
+    results: bool = False,
+    always: bool = False,
+    **settings: Any,
+) -> JoinsPlan:
+    """The plan for subscriptions as texts by owner, or in a folder."""
+    folder = subscriptions if isinstance(subscriptions, str) else None
+    texts = {} if isinstance(subscriptions, str) else subscriptions
+    return JoinsPlan(
+        columns,
+        _digest((folder, namespaces, results, always), texts),
+        None if folder is not None else compile_subscriptions(texts, namespaces, always),
+        folder,
+        namespaces=namespaces,
+        results=results,
+        always=always,
+        **settings,
+    )
+
+
+def _digest(settings: tuple[object, ...], texts: Mapping[str, str]) -> str:
+    said = blake2b(repr(settings).encode(), digest_size=16)
+    for column in (list(texts), list(texts.values())) if texts else ():
+        _, offsets, body = pa.array(column, pa.string()).buffers()
+        ends = np.frombuffer(offsets, np.int32, len(column) + 1)
+        said.update(ends.tobytes())
+        said.update(memoryview(body)[: ends[-1]])
+    return said.hexdigest()

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.joins.graph import Chain
 from perseid.engines.joins.joiner import Bindings
+from perseid.engines.joins.program import ChainProgram
 from perseid.engines.trees.match_layout import O_LEVEL, O_ORDINAL, O_PATTERN
 from perseid.engines.trees.reader import Findings, Reader
 from perseid.runtime.arrays import IntArray
@@ -19,28 +19,21 @@ from perseid.runtime.contract import BadRecord
 class ChainReader:
     """Reads documents of streams for the chains that are asked for in them."""
 
-    def __init__(
-        self, chains: Sequence[Chain], namespaces: Sequence[tuple[str, str]] = (), trusted: bool = False
-    ) -> None:
-        self.heights = np.array([chain.height for chain in chains] or [0], np.int64)
-        self._numbers: dict[str, IntArray] = {}
-        self._readers: dict[str, Reader] = {}
-        for stream in dict.fromkeys(chain.stream for chain in chains):
-            own = [number for number, chain in enumerate(chains) if chain.stream == stream]
-            self._numbers[stream] = np.array(own, np.int64)
-            self._readers[stream] = Reader(
-                [chains[number].tree for number in own], namespaces, trusted, inner_texts=False
-            )
+    def __init__(self, program: ChainProgram, trusted: bool = False) -> None:
+        self.heights = np.array([chain.height for chain in program.chains] or [0], np.int64)
+        self._readers = {
+            stream: (numbers, Reader(plan, trusted)) for stream, (numbers, plan) in program.streams.items()
+        }
 
     def read(self, bodies: pa.Array, streams: Sequence[str]) -> tuple[Bindings, tuple[BadRecord, ...]]:
         """A column of documents, each of a stream; and those that cannot be read."""
         parts, refused = [], []
-        for stream, reader in self._readers.items():
+        for stream, (numbers, reader) in self._readers.items():
             own = np.flatnonzero([one == stream for one in streams])
             if not len(own):
                 continue
             findings = reader.read(bodies if len(own) == len(streams) else bodies.take(pa.array(own)))
-            parts.append(self._chains(findings, self._numbers[stream], own))
+            parts.append(self._chains(findings, numbers, own))
             refused += [replace(one, row=int(own[one.row])) for one in findings.refused]
         return _together(parts), tuple(refused)
 

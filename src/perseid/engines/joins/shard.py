@@ -14,16 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.joins import layout as y
-from perseid.engines.joins.construction import Maker
+from perseid.engines.joins.construction import ConstructionIndex
 from perseid.engines.joins.documents import as_bindings, keys_of, known_only
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner
 from perseid.engines.joins.output import Told
 from perseid.engines.joins.plan import FOUND, JoinsPlan
-from perseid.engines.joins.register import Register, Share
-from perseid.engines.joins.state import EPOCH, TIME, Kept, nothing, read_state, write_state
+from perseid.engines.joins.program import Constructions, QueryPartition, cut_texts
+from perseid.engines.joins.register import IndexBuilder
+from perseid.engines.joins.state import EPOCH, TIME, RetainedDocuments, no_documents, read_state, write_state
+from perseid.engines.joins.subscription_groups import NormalForm, SubscriptionGroups, group_by_shape
+from perseid.engines.joins.table import read_file
 from perseid.engines.joins.values import Values
 from perseid.errors import LimitError
+from perseid.lang.xscl_parts import Cutter
 from perseid.runtime.arrays import BoolArray, Int8Array, IntArray
 from perseid.runtime.contract import StepResult
 from perseid.runtime.late_rows import LateReason
@@ -36,54 +40,65 @@ PART = 4_096
 class Held:
     """Subscriptions of a share, as they stand after some files."""
 
-    def __init__(self, plan: JoinsPlan, share: Share) -> None:
-        self.plan, self.share = plan, share
+    def __init__(self, plan: JoinsPlan, partition: QueryPartition) -> None:
+        self.plan, self.partition = plan, partition
         self.index = Subscriptions(Values())
-        self.register = Register(self.index, share)
-        self.maker = Maker(plan.always)
+        self.builder = IndexBuilder(self.index, partition)
+        self.constructions = ConstructionIndex()
+        self._cutter = Cutter()
+        self._shapes: dict[str, NormalForm] = {}
         self.files: list[str] = []
         self.keys: dict[int, int] = {}
         """Chains, by their keys."""
         self.since = np.zeros(0, np.int64)
         """By entry: the file it came with; it is told of documents that came then or later."""
-        if plan.listed is not None:
-            self._take(plan.table(None), 0)
+        if plan.program is not None:
+            self._add((), *plan.program.select(partition), 0)
 
     def take(self, names: Sequence[str]) -> bool:
         """Go on with further files; whether there are any."""
         new = [name for name in names if name not in self.files]
         for name in new:
             self.files.append(name)
-            self._take(self.plan.table(name), len(self.files))
+            self._take(read_file(self.plan.folder or "", name), len(self.files))
         return bool(new)
 
     def _take(self, table: pa.Table, since: int) -> None:
+        """Parse the subscriptions of a file: a folder has texts, and files come while the query runs."""
+        owners = table["subscription"].to_pylist()
         if since > 1:
-            self.index.remove(set(table["subscription"].to_pylist()))
+            self.index.remove(set(owners))
         table = table.filter(pc.is_valid(table["text"]))
-        if self.share.of > 1:
-            table = table.filter(pa.array(_own(table["parts"].combine_chunks(), self.share)))
-        given = zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True)
-        texts = {whose: self.maker.source(whose, text) for whose, text in given}
+        if self.partition.of > 1:
+            table = table.filter(pa.array(_own(table["parts"].combine_chunks(), self.partition)))
+        texts = dict(zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True))
+        sources, selects = cut_texts(texts, self._cutter, self.plan.always)
+        self._add(owners, group_by_shape(sources, self._shapes), selects, since)
+
+    def _add(
+        self, owners: Sequence[str], groups: SubscriptionGroups[str], selects: Constructions[str], since: int
+    ) -> None:
+        """Add subscriptions; ``owners`` have no others any more."""
         before = len(self.index.numbers)
-        self.register.add(texts)
+        self.builder.add_groups(groups)
+        self.constructions.replace(owners, groups, selects if self.plan.results else {})
         many = len(self.index.numbers) - before
         self.since = np.concatenate([self.since, np.full(many, since, np.int64)])
         self.keys = {key: number for number, key in enumerate(keys_of(self.index.chains).tolist())}
 
 
-def _own(parts: pa.ListArray, share: Share) -> BoolArray:
-    """Which subscriptions have a part in a share."""
+def _own(parts: pa.ListArray, partition: QueryPartition) -> BoolArray:
+    """Which subscriptions have a part in a partition."""
     own = np.zeros(len(parts), np.bool_)
     values = np.asarray(parts.flatten())
-    own[np.asarray(pc.list_parent_indices(parts))[values % share.of == share.number]] = True
+    own[np.asarray(pc.list_parent_indices(parts))[partition.owns(values)]] = True
     return own
 
 
 class Shard:
     """Subscriptions and documents."""
 
-    def __init__(self, held: Held, kept: Kept) -> None:
+    def __init__(self, held: Held, kept: RetainedDocuments) -> None:
         self.held, self.plan = held, held.plan
         self.horizon, self.newest = kept.horizon, kept.newest
         held.take(kept.files)
@@ -111,7 +126,7 @@ class Shard:
         if self.plan.order == ARRIVAL:
             come = [*times[why == LateReason.NOT].tolist(), *([] if self.newest is None else [self.newest])]
             self.newest = max(come, default=None)
-        told = Told(self.plan, self.held.index, self.held.since, self.held.maker)
+        told = Told(self.plan, self.held.index, self.held.since, self.held.constructions)
         for part in self._ready(now, clock.ended):
             joined = self._join(part)
             told.add(joined, self.joined, self.base, self.joiner)
@@ -173,7 +188,7 @@ class Shard:
         self._drop(int(np.searchsorted(times, self._reached(), "left")))
         capped = 0
         while True:
-            kept = Kept(self.horizon, tuple(self.held.files), self.joined, self.waiting, self.newest)
+            kept = RetainedDocuments(self.horizon, tuple(self.held.files), self.joined, self.waiting, self.newest)
             self.written = write_state(self.plan, kept)
             if self.written is None or len(self.written) <= self.plan.max_state:
                 return capped
@@ -243,10 +258,10 @@ def shard_of(plan: JoinsPlan, number: int, state: bytes | None) -> Shard:
     kept = _SHARDS.pop((plan, number), None)
     if kept is not None and kept.written is not None and kept.written == state:
         return kept
-    told = read_state(plan, state) if state is not None else nothing(plan)
+    told = read_state(plan, state) if state is not None else no_documents(plan)
     held = None if kept is None else kept.held
     if held is None or tuple(held.files) != told.files[: len(held.files)]:
-        held = Held(plan, Share(number, plan.shards))
+        held = Held(plan, QueryPartition(number, plan.shards))
     return Shard(held, told)
 
 

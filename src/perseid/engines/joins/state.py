@@ -1,14 +1,13 @@
-"""What a share of subscriptions keeps: documents that may still be joined, those that wait, and which files it has taken.
+"""The state of a share of subscriptions: documents that may still be joined, those that wait, and the files that were loaded.
 
-Documents are kept as they came from the reader, so a state says nothing of templates or numbers: the lists that they are
-joined by are made anew from them.
+Documents are retained as the reader returned them, so a state has no template and no number: the lists that they are
+joined by are made again from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,36 +15,90 @@ import pyarrow.compute as pc
 
 from perseid.engines.joins.documents import heights_of
 from perseid.engines.joins.plan import BODIES, CHAINS, FOUND, NODES, TEXTS, JoinsPlan
-from perseid.engines.joins.register import have_alternatives
-from perseid.errors import LimitError, StateError
-from perseid.runtime.arrays import IntArray
+from perseid.engines.joins.subscription_groups import have_alternatives
+from perseid.engines.joins.table import read_file
+from perseid.errors import StateError
 from perseid.runtime.contract import StateReport
-from perseid.runtime.state_codec import (
-    GO_BACK,
-    DecodedState,
-    check_owner,
-    check_shards,
-    decode_state,
-    encode_state,
-    format_fact,
-    is_time,
+from perseid.runtime.fact_values import TIME_OR_NONE, IntegerValue, ListValue, StateFact, TextValue
+from perseid.runtime.state_layout import (
+    SHARDS,
+    Facts,
+    StateColumn,
+    StateContent,
+    StateLayout,
+    StateTable,
+    decode,
+    encode,
+    fit_column,
+    malformed,
+    single_batch,
 )
 from perseid.runtime.watermark import ARRIVAL
 from perseid.semantics import values as v
 
-NAME, VERSION = "joins", 2
+TIME, IDENTITY, EPOCH = "_time", "_identity", "_epoch"
+DOCUMENTS = StateTable(
+    "documents",
+    (
+        StateColumn(TIME, pa.int64(), low=v.EARLIEST, high=v.LATEST),
+        StateColumn(IDENTITY, pa.int64()),
+        StateColumn(EPOCH, pa.int32(), low=0),
+        *(StateColumn(name, kind, items=StateColumn("item", kind.value_type)) for name, kind in FOUND.items()),
+        StateColumn(BODIES, optional=True),
+        StateColumn("column *"),
+    ),
+    same_sizes=(CHAINS, TEXTS),
+)
+"""Documents in order: first those that were joined and may be again, then those whose time has not come. The epoch of a
+document is the number of files that had been loaded when it came."""
+
+
+def _check(content: StateContent) -> str | None:
+    facts, table = content.facts, content.tables["documents"]
+    joined, horizon = facts["joined"], facts["horizon"]
+    if joined > table.num_rows:
+        return f"it has {joined} joined documents, and {table.num_rows} documents"
+    heights = heights_of(np.asarray(table.column(CHAINS).flatten()))
+    sizes, nodes = (np.asarray(pc.list_value_length(table.column(name))) for name in (CHAINS, NODES))
+    sums, ends = np.concatenate([[0], np.cumsum(heights)]), np.concatenate([[0], np.cumsum(sizes)])
+    if (heights <= 0).any() or (sums[ends[1:]] - sums[ends[:-1]] != nodes).any():
+        return f"column {NODES!r} does not have the nodes of the chains"
+    times = np.asarray(table.column(TIME))
+    waiting, last = times[joined:], times[joined - 1] if joined else v.EARLIEST
+    if joined and facts["order"] != ARRIVAL and (horizon is None or last > horizon):
+        return "it has joined documents after its horizon"
+    if (np.diff(times[:joined]) < 0).any() or (waiting < last).any():
+        return f"its documents are not in the order of {TIME!r}"
+    return "it has waiting documents up to its horizon" if horizon is not None and (waiting <= horizon).any() else None
+
+
 SPLIT_ALTERNATIVES_VERSION = 1
 """A state in which each alternative of an OR has its bindings in a share of its own; all else is as in version 2."""
-TIME, IDENTITY, EPOCH = "_time", "_identity", "_epoch"
-OWN = pa.schema([(TIME, pa.int64()), (IDENTITY, pa.int64()), (EPOCH, pa.int32()), *FOUND.items()])
-"""The columns of a kept document that are ours; its epoch is how many files had been taken when it came."""
+_OTHER = "The {} of the checkpoint's query is not that of this one: {{found}}, and here {{now}}."
+_TABLES = "Subscriptions that come and go are kept in ps.subscription_table(…)."
+LAYOUT = StateLayout(
+    "joins",
+    2,
+    (
+        SHARDS,
+        StateFact("order", TextValue(), mismatch=_OTHER.format("order"), hint=_TABLES),
+        StateFact("subscriptions", TextValue(), mismatch=_OTHER.format("subscriptions"), hint=_TABLES),
+        StateFact("horizon", TIME_OR_NONE),
+        StateFact("files", ListValue(items=TextValue())),
+        StateFact("joined", IntegerValue(low=0)),
+        StateFact("newest", TIME_OR_NONE, optional=True),
+    ),
+    (DOCUMENTS,),
+    {SPLIT_ALTERNATIVES_VERSION: lambda facts, tables: (facts, tables)},
+    _check,
+)
 _GIVEN = "column "
-"""What the names of the others begin with."""
+"""The prefix of columns that the user's documents have."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What there was after the last call."""
+class RetainedDocuments:
+    """The state of a share after a call."""
 
     horizon: int | None
     files: tuple[str, ...]
@@ -54,31 +107,32 @@ class Kept:
     waiting: pa.Table
     """Documents whose time has not come."""
     newest: int | None = None
-    """Where documents come in turn: the time of the last one that came to any share; none comes before it."""
+    """If documents come in order: the time of the last one that came to any share; none comes before it."""
 
 
-def kept_schema(plan: JoinsPlan) -> pa.Schema:
-    more = [(name, kind) for name, kind in plan.found.items() if name not in FOUND]
-    return pa.schema([*OWN, *more, *(field.with_name(_GIVEN + field.name) for field in plan.columns)])
+def document_schema(plan: JoinsPlan) -> pa.Schema:
+    """The columns of retained documents."""
+    own = [(name, kind) for name, kind in ((TIME, pa.int64()), (IDENTITY, pa.int64()), (EPOCH, pa.int32()))]
+    return pa.schema([*own, *plan.found.items(), *(field.with_name(_GIVEN + field.name) for field in plan.columns)])
 
 
 def given_columns(kept: pa.Table, columns: pa.Schema) -> list[pa.ChunkedArray]:
-    """Of kept documents, the columns that are the user's."""
+    """Return the user's columns of retained documents."""
     return [kept[_GIVEN + field.name] for field in columns]
 
 
-def nothing(plan: JoinsPlan) -> Kept:
-    none = kept_schema(plan).empty_table()
-    return Kept(None, (), none, none)
+def no_documents(plan: JoinsPlan) -> RetainedDocuments:
+    """Return the state of a new share."""
+    none = document_schema(plan).empty_table()
+    return RetainedDocuments(None, (), none, none)
 
 
-def write_state(plan: JoinsPlan, kept: Kept) -> bytes | None:
+def write_state(plan: JoinsPlan, kept: RetainedDocuments) -> bytes | None:
+    """Encode the state of a share; None if nothing is left."""
     passed = kept.newest is None or (kept.horizon is not None and kept.horizon >= kept.newest)
     if not kept.joined.num_rows and not kept.waiting.num_rows and not kept.files and passed:
         return None
     facts = {
-        "engine": NAME,
-        "version": VERSION,
         "shards": plan.shards,
         "order": plan.order,
         "subscriptions": plan.digest,
@@ -87,114 +141,49 @@ def write_state(plan: JoinsPlan, kept: Kept) -> bytes | None:
         "joined": kept.joined.num_rows,
         **({} if kept.newest is None else {"newest": kept.newest}),
     }
-    whole = pa.concat_tables([kept.joined, kept.waiting]).combine_chunks()
-    batches = whole.to_batches() or [pa.RecordBatch.from_pylist([], whole.schema)]
-    if len(batches) > 1:
-        raise LimitError(
-            "The texts of documents that are kept have more than two gigabytes in one share.",
-            hint="Use more shares of what is asked, shorter windows, or a smaller max_state.",
-        )
-    return encode_state(facts, (batches[0],))
+    return encode(LAYOUT, facts, {"documents": single_batch(pa.concat_tables([kept.joined, kept.waiting]))})
 
 
-def open_state(state: bytes) -> DecodedState:
-    """Whatever is not what this engine writes is a StateError: a checkpoint may be anybody's."""
-    sealed = decode_state(state)
-    check_owner(sealed, NAME, (SPLIT_ALTERNATIVES_VERSION, VERSION))
-    if not _is_sound(sealed):
-        raise StateError("The state is not what one of subscriptions should be.")
-    return sealed
+def open_state(state: bytes, expected: Facts | None = None) -> StateContent:
+    """Decode a state, whatever its subscriptions are."""
+    return decode(LAYOUT, state, expected)
 
 
-def _is_sound(sealed: DecodedState) -> bool:
-    facts, tables = sealed.facts, sealed.tables
-    files, joined = facts.get("files"), facts.get("joined")
-    if not (isinstance(files, list) and all(isinstance(one, str) for one in files) and type(joined) is int):
-        return False
-    if "horizon" not in facts or not all(is_time(facts.get(one)) for one in ("horizon", "newest")) or len(tables) != 1:
-        return False
-    (table,) = tables
-    names = table.schema.names
-    if names[: len(OWN)] != OWN.names or len({*names}) < len(names) or not 0 <= joined <= table.num_rows:
-        return False
-    if any(table.schema.field(name).type != OWN.field(name).type for name in OWN.names):
-        return False
-    if any(table.column(name).null_count or table.column(name).offset for name in OWN.names):
-        return False
-    return _fit(table, joined) and _in_order(np.asarray(table.column(TIME)), joined, facts)
-
-
-def _fit(table: pa.RecordBatch, joined: int) -> bool:
-    """Do the lists of a document belong together?"""
-    lists = {name: table.column(name) for name in FOUND}
-    if any(one.flatten().null_count for one in lists.values()):
-        return False
-    rows, texts, nodes = (np.asarray(pc.list_value_length(lists[name])) for name in (CHAINS, TEXTS, NODES))
-    heights = heights_of(np.asarray(lists[CHAINS].flatten()))
-    ends = np.concatenate([[0], np.cumsum(rows)])
-    sums = np.concatenate([[0], np.cumsum(heights)])
-    times = np.asarray(table.column(TIME))
-    return bool(
-        (rows == texts).all()
-        and (heights > 0).all()
-        and (sums[ends[1:]] - sums[ends[:-1]] == nodes).all()
-        and ((times >= v.EARLIEST) & (times <= v.LATEST)).all()
-        and (np.asarray(table.column(EPOCH)) >= 0).all()
-    )
-
-
-def _in_order(times: IntArray, joined: int, facts: Mapping[str, Any]) -> bool:
-    """Do documents that were joined lie in order, and those that wait behind all that has passed?"""
-    horizon, last = facts["horizon"], times[joined - 1] if joined else v.EARLIEST
-    passed = facts.get("order") == ARRIVAL or not joined or (horizon is not None and last <= horizon)
-    waiting = times[joined:]
-    return bool(
-        passed
-        and (np.diff(times[:joined]) >= 0).all()
-        and (waiting >= last).all()
-        and (horizon is None or (waiting > horizon).all())
-    )
-
-
-def read_state(plan: JoinsPlan, state: bytes | None) -> Kept:
+def read_state(plan: JoinsPlan, state: bytes | None) -> RetainedDocuments:
+    """Decode the state of a share, with the columns that documents have now."""
     if state is None:
-        return nothing(plan)
-    sealed = open_state(state)
-    check_shards(sealed, plan.shards)
-    for what, there, here in (
-        ("order", sealed.facts.get("order"), plan.order),
-        ("subscriptions", sealed.facts.get("subscriptions"), plan.digest),
-    ):
-        if there != here:
-            raise StateError(
-                f"The {what} of the checkpoint's query is not that of this one: {format_fact(there)}, and here {format_fact(here)}.",
-                hint=f"Subscriptions that come and go are kept in ps.subscription_table(…). {GO_BACK}",
-            )
-    _check_alternatives(plan, sealed)
-    (table,) = sealed.tables
-    whole = _fitted(pa.Table.from_batches([table]), plan)
-    facts, joined = sealed.facts, sealed.facts["joined"]
+        return no_documents(plan)
+    content = open_state(state, {"shards": plan.shards, "order": plan.order, "subscriptions": plan.digest})
+    _check_alternatives(plan, content)
+    table, facts = content.tables["documents"], content.facts
+    if plan.results and (BODIES not in table.schema.names or table.column(BODIES).null_count):
+        raise malformed(LAYOUT.engine, f"column {BODIES!r} is missing or has nulls")
+    wanted = document_schema(plan)
+    columns = [
+        fit_column(table, field.name, field.type, f"column {field.name.removeprefix(_GIVEN)!r}") for field in wanted
+    ]
+    whole, joined = pa.table(columns, schema=wanted), facts["joined"]
     parts = whole.slice(0, joined), whole.slice(joined)
     newest: int | None = None
     if plan.order == ARRIVAL:  # the first states did not say it
         last = [facts.get("newest"), *parts[0][TIME].slice(max(joined - 1, 0)).to_pylist()]
         newest = max((one for one in last if one is not None), default=None)
-    return Kept(facts["horizon"], tuple(facts["files"]), *parts, newest)
+    return RetainedDocuments(facts["horizon"], tuple(facts["files"]), *parts, newest)
 
 
-def _check_alternatives(plan: JoinsPlan, sealed: DecodedState) -> None:
+def _check_alternatives(plan: JoinsPlan, content: StateContent) -> None:
     """Reject a state without the bindings of alternatives that now run in the share of the first one.
 
     Every share rejects it, also one without OR: the share of the first alternative may have no state at all.
     """
-    if sealed.facts["version"] != SPLIT_ALTERNATIVES_VERSION or plan.shards == 1:
+    if content.version != SPLIT_ALTERNATIVES_VERSION or plan.shards == 1:
         return
     texts: dict[str, str | None] = {}
-    given: list[str | None] = [] if plan.listed is None else [None]
-    for name in [*given, *sealed.facts["files"]]:
-        table = plan.table(name)
+    for name in content.facts["files"]:
+        table = read_file(plan.folder or "", name)
         texts |= dict(zip(table["subscription"].to_pylist(), table["text"].to_pylist(), strict=True))
-    if have_alternatives(text for text in texts.values() if text is not None):
+    given = plan.program is not None and plan.program.has_alternatives()
+    if given or have_alternatives(text for text in texts.values() if text is not None):
         raise StateError(
             f"The state is of version {SPLIT_ALTERNATIVES_VERSION}, which kept alternatives of an OR in different shares. "
             "This version evaluates them in one share and would miss pairs with documents of this state.",
@@ -202,34 +191,13 @@ def _check_alternatives(plan: JoinsPlan, sealed: DecodedState) -> None:
         )
 
 
-def _fitted(table: pa.Table, plan: JoinsPlan) -> pa.Table:
-    """With the columns that documents have now: what they had not is null, what they have no more is gone."""
-    made: list[pa.Array | pa.ChunkedArray] = []
-    for field in (wanted := kept_schema(plan)):
-        if field.name == BODIES and (field.name not in table.column_names or table[field.name].null_count):
-            raise StateError("The state is not what one of subscriptions should be.")
-        if field.name not in table.column_names:
-            made.append(pa.nulls(table.num_rows, field.type))
-        elif table.schema.field(field.name).type != field.type:
-            raise StateError(
-                f"The column {field.name.removeprefix(_GIVEN)!r} of documents was {table.schema.field(field.name).type}, "
-                f"and is {field.type}.",
-                hint=f"Cast it to what it was. {GO_BACK}",
-            )
-        else:
-            made.append(table[field.name])
-    return pa.table(made, schema=wanted)
-
-
 def report(state: bytes) -> StateReport:
-    """What a state holds, for people."""
-    sealed = open_state(state)
-    (table,) = sealed.tables
-    facts = sealed.facts
+    """Summarize a state."""
+    content = open_state(state)
+    table, facts = content.tables["documents"], content.facts
     times: Sequence[int] = table.column(TIME).to_pylist()
-    shards = facts.get("shards")
     return StateReport(
-        shards=shards if type(shards) is int else 0,
+        shards=facts["shards"],
         horizon=facts["horizon"],
         events=table.num_rows,
         buffered=table.num_rows - facts["joined"],

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perseid.engines.joins.graph import Chain
+from perseid.engines.joins.subscription_groups import parts_of
 from perseid.errors import EventDataError, UnsupportedError
 from perseid.lang.xscl_parts import Cutter
 
@@ -29,8 +30,6 @@ SUFFIX = ".subscriptions.parquet"
 
 def listed(texts: Mapping[str, str | None]) -> pa.Table:
     """Subscriptions as a table; those without a text go."""
-    from perseid.engines.joins.register import parts_of  # what is compiled is loaded where it runs
-
     cutter = Cutter()
     there = {whose: cutter.parts(text).source for whose, text in texts.items() if text is not None}
     parts, chains = parts_of(there)

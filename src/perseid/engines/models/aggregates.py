@@ -11,7 +11,7 @@ from perseid.engines.models.ranks import Sortable, rank
 from perseid.semantics import values as v
 from perseid.semantics.exact_sums import ExactSum
 from perseid.semantics.graphs import canonical
-from perseid.semantics.model_oracle import aggregate
+from perseid.semantics.model_values import aggregate
 from perseid.semantics.values import Value
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from perseid.engines.models.plan import ModelsPlan, make_plan
-from perseid.runtime.contract import Engine, StateReport, StepResult
+from perseid.runtime.contract import Capabilities, Engine, StateReport, StepResult
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 from perseid.semantics.rules import Rules
@@ -14,7 +14,7 @@ from perseid.semantics.rules import Rules
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from perseid.engines.models.reacting import ReactingPlan
+    from perseid.engines.models.rule_engine import ReactingPlan
 
 
 def step(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
@@ -26,14 +26,14 @@ def step(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: Wat
 
 def rules_plan(rules: Rules, types: Mapping[str, pa.DataType], **words: Any) -> ReactingPlan:
     """What the step of rules is given."""
-    from perseid.engines.models.reacting import make_rules_plan
+    from perseid.engines.models.rule_engine import make_rules_plan
 
     return make_rules_plan(rules, types, **words)
 
 
 def rules_step(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """What rules do about the changes of a shard."""
-    from perseid.engines.models.reacting import react
+    from perseid.engines.models.rule_engine import react
 
     return react(plan, rows, state, watermark)
 
@@ -51,6 +51,7 @@ MODELS = Engine(
     step=step,
     report=report,
     query_kind="models",
+    capabilities=Capabilities(state_expires=False),
     guide="docs/guides/models.md",
     example="examples/cyber_physical.py",
 )
@@ -61,7 +62,10 @@ RULES = Engine(
     report=report,
     query_kind="rules",
     state_format="models",
-    row_kinds=("appeared", "updated", "disappeared", "fired", "changed", "refused", "asked", "emitted"),
+    capabilities=Capabilities(
+        row_kinds=("appeared", "updated", "disappeared", "fired", "changed", "refused", "asked", "emitted"),
+        state_expires=False,
+    ),
     guide="docs/guides/models.md",
     example="examples/cyber_physical.py",
 )

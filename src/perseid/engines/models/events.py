@@ -11,7 +11,7 @@ from perseid.engines.sequence.schema import arrow_of
 from perseid.errors import EventDataError
 from perseid.semantics import types as t
 from perseid.semantics.graphs import Done
-from perseid.semantics.model_oracle import Told
+from perseid.semantics.model_changes import Told
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import CHANGE_COLUMNS, Watched, change_event, event_columns, query_event
 from perseid.semantics.values import Value

@@ -11,7 +11,7 @@ from perseid.lang import expressions as ex
 from perseid.semantics import values as v
 from perseid.semantics.evaluate import conjunction, disjunction, evaluate, literal_value, negation, ordering
 from perseid.semantics.graphs import canonical
-from perseid.semantics.model_oracle import RowScope
+from perseid.semantics.model_values import RowScope
 from perseid.semantics.values import Value
 
 Function = Callable[[Row], Value]

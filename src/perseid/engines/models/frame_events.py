@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.models.column_program import Block, FrameColumns, Slot
 from perseid.engines.models.events import PLACE, TIME, TYPE, arrow_of_column
 from perseid.engines.models.frames import FrameQueries
-from perseid.engines.models.sheets import Block, FrameColumns, Slot
 from perseid.engines.models.vectors import Vector
 from perseid.runtime.arrays import BoolArray, IntArray
 from perseid.semantics.model_queries import Match, Queries
@@ -70,7 +70,7 @@ def _block(
 ) -> tuple[IntArray, IntArray]:
     # The row before is computed too: what held there is what an event is told against.
     begin = max(start - 1, 0)
-    values = asked.sheet.run(Block(frames, begin, stop))
+    values = asked.program.run(Block(frames, begin, stop))
     rows = stop - begin
     fresh = frames.first[begin:stop] == np.arange(begin, stop)
     told = np.empty((rows, len(ranks)), np.bool_)

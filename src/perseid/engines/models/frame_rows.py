@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.models.column_program import Column, NotVectorizable
 from perseid.engines.models.frames import FrameQueries
-from perseid.engines.models.sheets import Column, NoArrays
 from perseid.engines.models.vectors import BOOLEAN, DOUBLE, INTEGER, KINDS, Vector
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.event_order import arrange
@@ -45,7 +45,7 @@ class FrameShape:
     def asked(self, queries: Queries, watched: Watched) -> FrameQueries:
         """What is watched, ready to be answered for arrays of frames."""
         if watched.changes:
-            raise NoArrays("elementary changes, which patterns ask for")
+            raise NotVectorizable("elementary changes, which patterns ask for")
         types = {change.element: str(change.kind) for change in self.each if change.action == "create"}
         columns: dict[tuple[Element, str], Column] = {}
         for name, (element, attribute) in self.sets.items():
@@ -66,10 +66,10 @@ class FrameShape:
         try:
             for one in watched:
                 asked = self.asked(queries, one)
-                for column in asked.sheet.columns.values():
+                for column in asked.program.columns.values():
                     require_fitting(column, types[column.name])
-                found |= dict.fromkeys(asked.sheet.columns)
-        except NoArrays:
+                found |= dict.fromkeys(asked.program.columns)
+        except NotVectorizable:
             return tuple(self.sets)
         return tuple(name for name in self.sets if name in found)
 
@@ -137,7 +137,7 @@ def require_fitting(column: Column, kind: pa.DataType) -> None:
         DOUBLE: is_.is_floating(kind) or is_.is_integer(kind),
     }
     if not is_.is_null(kind) and not fits.get(column.family, False):
-        raise NoArrays(f"the column {column.name}, which has {kind} where the attribute is {column.family}")
+        raise NotVectorizable(f"the column {column.name}, which has {kind} where the attribute is {column.family}")
 
 
 def vector_of(values: pa.Array | pa.ChunkedArray, column: Column) -> Vector:

@@ -11,14 +11,14 @@ from collections import Counter, OrderedDict
 import numpy as np
 import pyarrow as pa
 
+from perseid.engines.models.column_program import FrameColumns, NotVectorizable
 from perseid.engines.models.events import EventRows
 from perseid.engines.models.frame_events import event_table, happened, ranks_of
 from perseid.engines.models.frame_rows import ArrangedFrames, require_fitting
 from perseid.engines.models.frames import FrameQueries
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import Asked, ModelsPlan
-from perseid.engines.models.sheets import FrameColumns, NoArrays
-from perseid.engines.models.state import Kept, frame_schema
+from perseid.engines.models.state import ModelsState, frame_schema
 from perseid.runtime.arrays import BoolArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.key_encoding import one_chunk
@@ -26,7 +26,7 @@ from perseid.runtime.watermark import Watermark
 
 
 def brought_by_frames(
-    plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Kept, watermark: Watermark, counted: Counter[str]
+    plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState, watermark: Watermark, counted: Counter[str]
 ) -> list[pa.Table]:
     """The events of frames whose time has come, for each group of patterns."""
     frames = _with_new(plan, rows, timely, kept)
@@ -51,7 +51,7 @@ def brought_by_frames(
     return [next(rest) if table is None else table for table in told]
 
 
-def _with_new(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Kept) -> pa.Table:
+def _with_new(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState) -> pa.Table:
     """Frames that are kept, and those of a call after them."""
     assert plan.frames is not None
     schema = frame_schema(plan)
@@ -83,7 +83,7 @@ class _Work:
         ranks = ranks_of(asked, group.watched)
         columns = {
             column.name: self.rows.vector(one_chunk(self.frames[self.places[column.name]]), column)
-            for column in asked.sheet.columns.values()
+            for column in asked.program.columns.values()
         }
         rows, of = happened(asked, ranks, FrameColumns(self.time, self.first, columns))
         if self.seen.any():
@@ -92,7 +92,7 @@ class _Work:
         keys = {name: self.rows.key(column) for name, column in self.keys.items()}
         return event_table(self.plan.queries, group.watched, ranks, (rows, of), self.time, keys, self.plan.element)
 
-    def one_by_one(self, groups: list[Asked], kept: Kept, counted: Counter[str]) -> list[pa.Table]:
+    def one_by_one(self, groups: list[Asked], kept: ModelsState, counted: Counter[str]) -> list[pa.Table]:
         """The events of new frames where queries have no form for arrays: each frame is a transaction."""
         gathered = [EventRows(self.plan.queries, one.watched, self.plan.key) for one in groups]
         if not groups:
@@ -155,8 +155,8 @@ def _ready(plan: ModelsPlan, group: Asked) -> FrameQueries | None:
     assert plan.frames is not None
     try:
         asked = plan.frames.asked(plan.queries, group.watched)
-        for column in asked.sheet.columns.values():
+        for column in asked.program.columns.values():
             require_fitting(column, plan.types[column.name])
-    except NoArrays:
+    except NotVectorizable:
         return None
     return asked

@@ -3,7 +3,7 @@
 A frame sets attributes of a model that a snapshot began. Nodes and edges stay, so which elements can match is known from the
 snapshot; whether they do is a condition over the columns of a frame, computed for all frames of all models at once. A match
 is found and lost where its condition begins and ends to hold. What cannot be told so, and why, is said by
-:class:`~perseid.engines.models.sheets.NoArrays`; then :class:`~perseid.engines.models.live.LiveModel` goes frame by frame.
+:class:`~perseid.engines.models.column_program.NotVectorizable`; then :class:`~perseid.engines.models.live.LiveModel` goes frame by frame.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
+from perseid.engines.models.column_program import Column, ColumnProgram, Constant, Formulas, NotVectorizable, Slot, Term
 from perseid.engines.models.live import LiveModel
-from perseid.engines.models.sheets import Column, Constant, Formulas, NoArrays, Sheet, Slot, Term
 from perseid.engines.models.vectors import BOOLEAN, INTEGER, Values, Vector
 from perseid.lang import expressions as ex
 from perseid.lang import models as m
 from perseid.semantics.graphs import Change, Element, canonical
-from perseid.semantics.model_oracle import ordered, related
 from perseid.semantics.model_queries import Match, Queries
+from perseid.semantics.model_values import ordered
 from perseid.semantics.values import Value
 
 MOST_MATCHES = 4_096
@@ -54,10 +54,10 @@ class FrameQueries:
     ) -> None:
         self.queries = queries
         self.columns = columns
-        self.sheet = Sheet()
+        self.program = ColumnProgram()
         self.model = LiveModel(queries)
         self.model.transact(0, snapshot)
-        self.formulas = Formulas(self.sheet, self.model.graph, columns, queries.moving)
+        self.formulas = Formulas(self.program, self.model.graph, columns, queries.moving)
         self.changing = {attribute for _, attribute in columns}
         self.found: dict[str, dict[Match, list[Guard]]] = {}
         self.standing = {name: self._standing(name) for name in wanted}
@@ -74,8 +74,10 @@ class FrameQueries:
         columns = [column for (element, _), column in self.columns.items() if element in nodes]
         for column in columns:
             if column.family not in (BOOLEAN, INTEGER, "double"):
-                raise NoArrays(f"{column.name}, which is no number and no truth value, of a node that a match names")
-        return self.sheet.changed(columns) if columns else None
+                raise NotVectorizable(
+                    f"{column.name}, which is no number and no truth value, of a node that a match names"
+                )
+        return self.program.changed(columns) if columns else None
 
     # queries
 
@@ -88,7 +90,7 @@ class FrameQueries:
             else:
                 self.found[name] = self._moving_matches(query)
             if len(self.found[name]) > MOST_MATCHES:
-                raise NoArrays(f"the {len(self.found[name]):,} matches that {name} could have")
+                raise NotVectorizable(f"the {len(self.found[name]):,} matches that {name} could have")
         return self.found[name]
 
     def _is_still(self, query: m.Query) -> bool:
@@ -100,9 +102,9 @@ class FrameQueries:
 
     def _moving_matches(self, query: m.Query) -> dict[Match, list[Guard]]:
         if isinstance(query.ways, m.Components):
-            raise NoArrays(f"{query.name}, components of what changes")
+            raise NotVectorizable(f"{query.name}, components of what changes")
         if query.top is not None:
-            raise NoArrays(f"{query.name}, a top of values that change")
+            raise NotVectorizable(f"{query.name}, a top of values that change")
         found: dict[Match, list[Guard]] = {}
         for way in query.ways:
             for env, guard in self._way(way):
@@ -112,7 +114,7 @@ class FrameQueries:
 
     def _fixed(self, query: m.Query, name: str, term: Term) -> Value:
         if isinstance(term, Slot):
-            raise NoArrays(f"{name} of {query.name}, a value that changes")
+            raise NotVectorizable(f"{name} of {query.name}, a value that changes")
         return term.value
 
     def _way(self, way: m.Find) -> Iterator[Row]:
@@ -148,7 +150,7 @@ class FrameQueries:
             waiting.remove(chosen)
             rows = self._join(rows, chosen)
             if len(rows) > MOST_MATCHES:
-                raise NoArrays(f"more than {MOST_MATCHES:,} matches that the structure could have")
+                raise NotVectorizable(f"more than {MOST_MATCHES:,} matches that the structure could have")
         for no in constraints:
             if isinstance(no, m.No):
                 rows = [row for row in (self._without(row, no) for row in rows) if row is not None]
@@ -172,7 +174,7 @@ class FrameQueries:
 
     def _bound(self, term: Term) -> Value:
         if isinstance(term, Slot):
-            raise NoArrays("a call with a value that changes")
+            raise NotVectorizable("a call with a value that changes")
         return term.value
 
     def _without(self, row: Row, no: m.No) -> Row | None:
@@ -185,7 +187,7 @@ class FrameQueries:
         if not inside:
             return row
         there = self._any(inside)
-        return None if there is None else (env, (*guard, self.sheet.made("absent", BOOLEAN, _absent, there)))
+        return None if there is None else (env, (*guard, self.program.made("absent", BOOLEAN, _absent, there)))
 
     def _relation(self, constraint: m.IsNode | m.Walk | m.Call) -> tuple[tuple[str, ...], dict[Match, list[Guard]]]:
         variables = m.variables_of(constraint)
@@ -193,10 +195,21 @@ class FrameQueries:
             if (constraint.low, constraint.high) == (1, 1):
                 return variables, self._matches(constraint.query)
             if not self._is_still(self.queries.queries[constraint.query]):
-                raise NoArrays(f"a closure of {constraint.query}, which changes")
-        standing = {name: held.standing for name, held in self.model.matches.items()}
-        there = related(self.queries, self.model.graph, constraint, standing)
-        return variables, {match: [()] for match in there}
+                raise NotVectorizable(f"a closure of {constraint.query}, which changes")
+        return variables, {match: [()] for match in self._standing_tuples(constraint)}
+
+    def _standing_tuples(self, constraint: m.IsNode | m.Walk | m.Call) -> Iterable[Match]:
+        """Tuples that fulfill a constraint on the structure of the model as it stands."""
+        graph = self.model.graph
+        if isinstance(constraint, m.IsNode):
+            return [(node,) for node, kind in graph.nodes.items() if graph.kinds.is_a(kind, constraint.type)]
+        if isinstance(constraint, m.Call):
+            edges: Iterable[Match] = self.model.matches[constraint.query].standing
+        else:
+            edges = graph.edges(constraint.edge)
+        if (constraint.low, constraint.high) == (1, 1):
+            return edges
+        return _walk_pairs(graph.nodes, edges, constraint.low, constraint.high)
 
     # values and guards
 
@@ -205,7 +218,7 @@ class FrameQueries:
             term = self.formulas.term(definition.value, env)
             return Constant(canonical(term.value)) if isinstance(term, Constant) else term
         if definition.function != "count" or definition.value is not None:
-            raise NoArrays(f"{definition.function} of matches that change")
+            raise NotVectorizable(f"{definition.function} of matches that change")
         always, at_times = 0, []
         for _, guards in self._join([(dict(env), ())], definition.call):
             if guards:
@@ -214,7 +227,7 @@ class FrameQueries:
                 always += 1
         if not at_times:
             return Constant(always)
-        return self.sheet.made(f"count beyond {always}", INTEGER, lambda *parts: _count(always, parts), *at_times)
+        return self.program.made(f"count beyond {always}", INTEGER, lambda *parts: _count(always, parts), *at_times)
 
     def _all(self, guard: Guard, guards: list[Guard]) -> Guard:
         """A guard and one of several others."""
@@ -226,14 +239,35 @@ class FrameQueries:
     def _all_slot(self, guard: Guard) -> Slot:
         if len(guard) == 1:
             return guard[0]
-        return self.sheet.made("all", BOOLEAN, _all_of, *sorted(set(guard), key=lambda slot: slot.number))
+        return self.program.made("all", BOOLEAN, _all_of, *sorted(set(guard), key=lambda slot: slot.number))
 
     def _any(self, guards: list[Guard]) -> Slot | None:
         """Where one of several guards holds; None where one of them always does."""
         if () in guards:
             return None
         slots = sorted({self._all_slot(guard) for guard in guards}, key=lambda slot: slot.number)
-        return slots[0] if len(slots) == 1 else self.sheet.made("any", BOOLEAN, _any_of, *slots)
+        return slots[0] if len(slots) == 1 else self.program.made("any", BOOLEAN, _any_of, *slots)
+
+
+def _walk_pairs(nodes: Iterable[Element], edges: Iterable[Match], low: int, high: int | None) -> Iterator[Match]:
+    """Pairs that a walk of ``low`` to ``high`` edges joins."""
+    after: dict[Value, set[Value]] = {}
+    for source, target in edges:
+        after.setdefault(source, set()).add(target)
+
+    def successors(some: set[Value]) -> set[Value]:
+        return {target for one in some for target in after.get(one, ())}
+
+    for start in nodes:
+        at: set[Value] = {start}
+        for _ in range(low):
+            at = successors(at)
+        reached, steps = set(at), low
+        while at and (high is None or steps < high):
+            at = successors(at) - reached
+            reached |= at
+            steps += 1
+        yield from ((start, end) for end in reached)
 
 
 def _absent(there: Vector) -> Vector:

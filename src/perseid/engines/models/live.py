@@ -10,13 +10,13 @@ from perseid.engines.models.ranks import in_order
 from perseid.engines.models.sources import MovingWindows
 from perseid.semantics.graphs import Change, Element, Graph, Happening
 from perseid.semantics.metamodels import unknown as unknown_name
-from perseid.semantics.model_oracle import QueryChange, Told, applied, told_apart, touched
+from perseid.semantics.model_changes import QueryChange, Told, applied, told_apart, touched
 from perseid.semantics.model_queries import Match, Queries
 from perseid.semantics.values import Value
 
 
 class LiveModel:
-    """Answers as :class:`perseid.semantics.model_oracle.Recomputed` does, at the cost of what changed."""
+    """Answers as :class:`perseid.reference.models.Recomputed` does, at the cost of what changed."""
 
     def __init__(self, queries: Queries, tell: Iterable[str] | None = None) -> None:
         """``tell`` names the queries whose matches are wanted, all of them if nothing is said.

@@ -11,7 +11,7 @@ from perseid.engines.models.closure import Closure
 from perseid.engines.models.components import Components
 from perseid.engines.models.deltas import Changed, Delta, columns, row_of
 from perseid.engines.models.expressions import condition, value
-from perseid.engines.models.operators import Distinct, Join, Keep, Lookup, Operator, Product, Project, Union, Without
+from perseid.engines.models.operators import AntiJoin, Distinct, Filter, Join, Lookup, Operator, Product, Project, Union
 from perseid.engines.models.ranks import downwards, rank
 from perseid.engines.models.sources import Attributes, ChangeSource, Edges, MovingWindows, Nodes, Place, place_of
 from perseid.engines.models.top import Top
@@ -246,7 +246,7 @@ class _Compiled:
         if len(first) == len(variables):
             return _Relation(number, tuple((name,) for name in variables))
         pairs = [(place, first[name]) for place, name in enumerate(variables) if first[name] != place]
-        kept = self.network.add(Keep(number, lambda row: all(same(row[a], row[b]) for a, b in pairs)))
+        kept = self.network.add(Filter(number, lambda row: all(same(row[a], row[b]) for a, b in pairs)))
         projected = self.network.add(Project(kept, row_of(tuple(first.values()))))
         return _Relation(projected, tuple((name,) for name in first))
 
@@ -274,7 +274,7 @@ class _Compiled:
             shared = list(relation.names)
         here, there = relation.places(), right.places()
         keys = [columns(tuple(places[name] for name in shared)) for places in (here, there)]
-        return _Relation(self.network.add(Without(relation.number, right.number, keys[0], keys[1])), relation.names)
+        return _Relation(self.network.add(AntiJoin(relation.number, right.number, keys[0], keys[1])), relation.names)
 
     # values
 
@@ -285,7 +285,7 @@ class _Compiled:
                 pending.remove(expr)
                 relation = self._with_attributes(relation, expr)
                 holds = condition(expr, relation.places())
-                relation = _Relation(self.network.add(Keep(relation.number, holds)), relation.names)
+                relation = _Relation(self.network.add(Filter(relation.number, holds)), relation.names)
         return relation
 
     def _with_attributes(self, relation: _Relation, expr: ex.Expr | None) -> _Relation:

@@ -42,8 +42,8 @@ class Project:
         return out
 
 
-class Keep:
-    """The rows of which a condition holds."""
+class Filter:
+    """Rows for which a condition holds."""
 
     def __init__(self, source: int, holds: Callable[[Row], bool]) -> None:
         self.inputs = (source,)
@@ -86,8 +86,8 @@ class Join:
         return out
 
 
-class Without:
-    """Rows of the left relation with whose key there is no row of the right one."""
+class AntiJoin:
+    """Rows of the left relation whose key no row of the right one has."""
 
     def __init__(self, left: int, right: int, left_key: Key, right_key: Key) -> None:
         self.inputs = (left, right)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import TypeAlias
 
-from perseid.semantics.model_oracle import ordered
 from perseid.semantics.model_queries import Match
-from perseid.semantics.values import EPOCH, Value, midnight
+from perseid.semantics.model_values import ordered
+from perseid.semantics.values import EPOCH, MICROSECOND, Value, midnight
 
 Sortable: TypeAlias = "tuple[object, ...]"
 """Its parts are compared only with those that stand in the same place and are of their type."""
@@ -22,7 +22,7 @@ def rank(value: Value) -> Sortable:
     if isinstance(value, float) and math.isnan(value):
         return (2,)
     if isinstance(value, date):
-        return (1, (midnight(value) - EPOCH) // _MICRO)
+        return (1, (midnight(value) - EPOCH) // MICROSECOND)
     return (1, value)
 
 
@@ -59,7 +59,7 @@ def downwards(value: Value) -> Sortable:
     if type(value) is int:
         return (-1, -value)
     if isinstance(value, datetime):
-        return (-1, -((value - EPOCH) // _MICRO))
+        return (-1, -((value - EPOCH) // MICROSECOND))
     if value is None:
         return (0,)
     if isinstance(value, float):
@@ -67,5 +67,4 @@ def downwards(value: Value) -> Sortable:
     return (-1, Backwards(rank(value)))
 
 
-_MICRO = timedelta(microseconds=1)
 _PLAIN = frozenset({int, str})

@@ -21,9 +21,9 @@ from perseid.lang import models as m
 from perseid.lang import rules as r
 from perseid.semantics import types as t
 from perseid.semantics.graphs import RANK, Change, Done, Element, Graph
-from perseid.semantics.model_oracle import ordered
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_repair import Aims, Fact, Fix, Step, asked_by, facts, said
+from perseid.semantics.model_values import ordered
 
 State: TypeAlias = "frozenset[Fact]"
 START: State = frozenset()

@@ -17,9 +17,9 @@ from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_
 from perseid.engines.models.frame_shard import brought_by_frames
 from perseid.engines.models.live import LiveModel
 from perseid.engines.models.plan import ROLES, Asked, ModelsPlan
-from perseid.engines.models.state import Kept, read_state, write_state
+from perseid.engines.models.state import ModelsState, read_state, write_state
 from perseid.engines.models.transactions import Key, Waiting, transactions
-from perseid.engines.sequence.stream import Shard, run
+from perseid.engines.sequence.shard import Shard, run
 from perseid.errors import LimitError
 from perseid.runtime.arrays import Int8Array, IntArray
 from perseid.runtime.contract import StepResult
@@ -34,7 +34,7 @@ from perseid.semantics.graphs import Change, Happening
 def advance(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """One call of a shard."""
     kept = taken(plan, state)
-    late, why, timely = by_time(rows, kept)
+    late, why, timely = by_time(rows, kept, watermark)
     counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0)
     bring = brought_by_changes if plan.frames is None else brought_by_frames
     events = bring(plan, rows, timely, kept, watermark, counted)
@@ -48,15 +48,19 @@ def advance(plan: ModelsPlan, rows: EventBatch, state: bytes | None, watermark: 
     return StepResult(whole.combine_chunks(), written, min(wakes, default=None), dict(counted), late, why)
 
 
-def by_time(rows: EventBatch, kept: Kept) -> tuple[IntArray, Int8Array, IntArray]:
-    """The rows that came too late, why each did, and those that came in time."""
-    behind = np.zeros(len(rows), bool) if kept.done is None else np.asarray(rows.time) <= kept.done
+def by_time(rows: EventBatch, kept: ModelsState, watermark: Watermark) -> tuple[IntArray, Int8Array, IntArray]:
+    """The rows that came too late, why each did, and those that came in time.
+
+    The watermark of this call decides, too: whether a row is late must not depend on which shards were called before.
+    """
+    passed = [time for time in (kept.done, None if watermark.ended else watermark.current) if time is not None]
+    behind = np.asarray(rows.time) <= max(passed) if passed else np.zeros(len(rows), bool)
     late = np.flatnonzero(behind)
     return late, np.full(len(late), LateReason.BEHIND_WATERMARK, np.int8), np.flatnonzero(~behind)
 
 
 def brought_by_changes(
-    plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Kept, watermark: Watermark, counted: Counter[str]
+    plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState, watermark: Watermark, counted: Counter[str]
 ) -> list[pa.Table]:
     """The events of transactions whose time has come, for each group of patterns."""
     accept(plan, rows, timely, kept)
@@ -74,7 +78,7 @@ def brought_by_changes(
     return [one.table(plan.element, [plan.types[name] for name in plan.key]) for one in gathered]
 
 
-def accept(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Kept) -> None:
+def accept(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: ModelsState) -> None:
     """New changes, and events beside models, among those that wait."""
     times = np.asarray(rows.time)
     columns = [_values(rows.columns[role]) for role in ROLES]
@@ -93,7 +97,7 @@ def accept(plan: ModelsPlan, rows: EventBatch, timely: IntArray, kept: Kept) -> 
         kept.waiting.append(Waiting(key, int(times[row]), rank, waits))
 
 
-def ready(kept: Kept, watermark: Watermark) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
+def ready(kept: ModelsState, watermark: Watermark) -> Iterator[tuple[Key, int, list[Change | Happening]]]:
     """Every transaction that is complete, in the order of models and time; it waits no more."""
     if watermark.ended:
         ready, kept.waiting = kept.waiting, []
@@ -106,7 +110,12 @@ def ready(kept: Kept, watermark: Watermark) -> Iterator[tuple[Key, int, list[Cha
 
 
 def _searched(
-    plan: ModelsPlan, kept: Kept, brought: list[pa.Table], rows: EventBatch, watermark: Watermark, counted: Counter[str]
+    plan: ModelsPlan,
+    kept: ModelsState,
+    brought: list[pa.Table],
+    rows: EventBatch,
+    watermark: Watermark,
+    counted: Counter[str],
 ) -> tuple[list[pa.Table], list[int]]:
     """What the patterns of each group find in the events they are asked of."""
     if not kept.sequences:
@@ -171,7 +180,7 @@ def _values(column: pa.Array | pa.ChunkedArray | list[Any]) -> list[Any]:
     return column if isinstance(column, list) else column.to_pylist()
 
 
-def keep(plan: ModelsPlan, kept: Kept) -> bytes:
+def keep(plan: ModelsPlan, kept: ModelsState) -> bytes:
     """What is known, as bytes; this process remembers what they mean."""
     state = write_state(plan, kept)
     if len(state) > plan.max_state:
@@ -185,14 +194,14 @@ def keep(plan: ModelsPlan, kept: Kept) -> bytes:
     return state
 
 
-_KEPT: OrderedDict[tuple[str, bytes], Kept] = OrderedDict()
+_KEPT: OrderedDict[tuple[str, bytes], ModelsState] = OrderedDict()
 """Shards that this process was asked for lately, by the state that was written of them."""
 MOST = 16
 
 
-def taken(plan: ModelsPlan, state: bytes | None) -> Kept:
+def taken(plan: ModelsPlan, state: bytes | None) -> ModelsState:
     """A shard as a state says it is; what was kept of it is taken out, so that a call that fails leaves nothing half done."""
     if state is None:
-        return Kept()
+        return ModelsState()
     kept = _KEPT.pop((plan.digest, state), None)
     return read_state(plan, state) if kept is None else kept

@@ -10,8 +10,8 @@ from typing import Protocol, TypeAlias
 from perseid.engines.models.deltas import Changed, Delta, add
 from perseid.semantics.graphs import Done, Element
 from perseid.semantics.metamodels import Kinds
-from perseid.semantics.model_oracle import moving_value
 from perseid.semantics.model_queries import Moving
+from perseid.semantics.model_values import moving_value
 from perseid.semantics.values import Value
 
 Place: TypeAlias = "tuple[str, str | None]"

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.conditions import ask
-from perseid.engines.sequence.formulas import Column
-from perseid.engines.sequence.jumps import index_blocks
+from perseid.engines.sequence.bytecode import CompiledPattern, Posting
+from perseid.engines.sequence.conditions import evaluate as evaluate_bytecode
+from perseid.engines.sequence.expression_compiler import Column
 from perseid.engines.sequence.layout import Arrays, Codes, Ints
-from perseid.engines.sequence.numbered import Numbered, Posting
+from perseid.engines.sequence.skip_index import index_blocks
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_expr
 from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, Int32Array, IntArray
@@ -158,21 +158,21 @@ def arrow_type(type_: pa.DataType) -> t.Type:
 
 
 def kernel_arrays(
-    numbered: Numbered, batch: Batch, space: IntArray, reals: FloatArray, *, posted: bool = False
+    bytecode: CompiledPattern, batch: Batch, space: IntArray, reals: FloatArray, *, posted: bool = False
 ) -> Arrays:
     """Everything the search reads, made from a batch; the codes of texts are filled into a copy of the tables.
 
     Where events are ``posted``, steps that must equal an earlier event are found by its values.
     """
     n = len(batch)
-    events = np.zeros((y.E_COLUMNS + len(numbered.columns), n), np.int64)
-    last_double = max((i for i, c in enumerate(numbered.columns) if c.family == y.DOUBLE), default=-1)
+    events = np.zeros((y.E_COLUMNS + len(bytecode.columns), n), np.int64)
+    last_double = max((i for i, c in enumerate(bytecode.columns) if c.family == y.DOUBLE), default=-1)
     doubles = np.zeros((last_double + 1, n) if last_double >= 0 else (1, 1), np.float64)
     nulls = events[y.E_NULLS]
     events[y.E_TIME] = batch.time
     texts: dict[int, Loaded] = {}
     opaque: dict[object, int] = {}
-    for i, column in enumerate(numbered.columns):
+    for i, column in enumerate(bytecode.columns):
         if column.formula is not None:
             continue
         found = _load(column, batch, opaque)
@@ -187,8 +187,8 @@ def kernel_arrays(
     blocks = np.zeros((n >> 6) + (n >> 12) + 4, np.int64)
     blocks[0] = (n >> 6) + 2
     arrays = Arrays(
-        tables=_encode_texts(numbered, texts, events, batch),
-        constants=numbered.constants,
+        tables=_encode_texts(bytecode, texts, events, batch),
+        constants=bytecode.constants,
         events=events,
         doubles=doubles,
         blocks=blocks,
@@ -196,12 +196,12 @@ def kernel_arrays(
         space=space,
         reals=reals,
     )
-    for i, column in enumerate(numbered.columns):
+    for i, column in enumerate(bytecode.columns):
         if column.formula is not None:
             compute_column(arrays, column.formula, i, column.family == y.DOUBLE)
-    _mark(numbered, batch, arrays)
+    _mark(bytecode, batch, arrays)
     index_blocks(arrays)
-    return arrays._replace(postings=_post(numbered.postings, arrays.events)) if posted else arrays
+    return arrays._replace(postings=_post(bytecode.postings, arrays.events)) if posted else arrays
 
 
 def _post(postings: Sequence[Posting], events: IntArray) -> IntArray:
@@ -375,14 +375,14 @@ def _array(values: Sequence[int | float | str | None], family: int) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _encode_texts(numbered: Numbered, texts: Mapping[int, Loaded], events: IntArray, batch: Batch) -> IntArray:
+def _encode_texts(bytecode: CompiledPattern, texts: Mapping[int, Loaded], events: IntArray, batch: Batch) -> IntArray:
     """Give every text a number, the same in all columns; in the order of the texts where conditions compare by it."""
-    if not texts and not numbered.texts:
-        return numbered.tables
+    if not texts and not bytecode.texts:
+        return bytecode.tables
     dictionaries = [column.texts for column in texts.values()]
-    constants = pa.array(list(numbered.texts.values()), pa.large_string())
+    constants = pa.array(list(bytecode.texts.values()), pa.large_string())
     everything = pa.concat_arrays([*dictionaries, constants])
-    if numbered.sorted_texts:
+    if bytecode.sorted_texts:
         unique = pc.unique(everything)
         unique = unique.take(pc.array_sort_indices(unique))
     else:
@@ -395,8 +395,8 @@ def _encode_texts(numbered: Numbered, texts: Mapping[int, Loaded], events: IntAr
         if size:
             np.take(codes[at : at + size], column.values, out=events[y.E_COLUMNS + i])
         at += size
-    tables = numbered.tables.copy()
-    for place, code in zip(numbered.texts, codes[at:], strict=True):
+    tables = bytecode.tables.copy()
+    for place, code in zip(bytecode.texts, codes[at:], strict=True):
         tables[place] = code
     return tables
 
@@ -406,7 +406,7 @@ def compute_column(M: Arrays, formula: int, column: int, double: bool) -> None:
     """Fill a column that is computed from others."""
     e, w = M.events, M.space
     for i in range(e.shape[1]):
-        ask(M, formula, w[y.A_BIND], i)
+        evaluate_bytecode(M, formula, w[y.A_BIND], i)
         if w[w[y.A_NULLS]]:
             e[y.E_NULLS, i] |= 1 << column
         elif double:
@@ -424,20 +424,20 @@ def mark_bit(M: Arrays, kinds: Codes, kind: int, formulas: Ints, bit: int, row: 
             continue
         fits = True
         for f in formulas:
-            if ask(M, f, w[y.A_BIND], i) != 1:
+            if evaluate_bytecode(M, f, w[y.A_BIND], i) != 1:
                 fits = False
                 break
         if fits:
             e[row, i] |= 1 << bit
 
 
-def _mark(numbered: Numbered, batch: Batch, arrays: Arrays) -> None:
+def _mark(bytecode: CompiledPattern, batch: Batch, arrays: Arrays) -> None:
     mask, must = arrays.events[y.E_MASK], arrays.events[y.E_MUST]
     kinds = np.ascontiguousarray(batch.kinds, np.int32)
     codes = {name: i for i, name in enumerate(batch.kind_names)}
     plain = np.zeros(len(batch.kind_names) + 1, np.int64)  # the last place is for null
     asked = []
-    for bit, about in enumerate(numbered.bits):
+    for bit, about in enumerate(bytecode.bits):
         if about.predicates:
             asked.append((bit, about))
         elif about.event_type is None:
@@ -451,7 +451,7 @@ def _mark(numbered: Numbered, batch: Batch, arrays: Arrays) -> None:
             continue
         kind = codes[about.event_type] if about.event_type is not None else -1
         given = [n for n in about.predicates if n in batch.decided]
-        formulas = np.array([numbered.alone[n] for n in about.predicates if n not in batch.decided], np.int64)
+        formulas = np.array([bytecode.alone[n] for n in about.predicates if n not in batch.decided], np.int64)
         if given:
             holds = np.ones(len(batch), bool) if about.event_type is None else kinds == kind
             for n in given:
@@ -462,8 +462,8 @@ def _mark(numbered: Numbered, batch: Batch, arrays: Arrays) -> None:
         mark_bit(arrays, kinds, kind, formulas, bit, y.E_MASK, about.event_type is None)
         if given:
             mask[~holds] &= ~(1 << bit)
-    for bit, predicates in enumerate(numbered.musts):
-        formulas = np.array([numbered.alone[n] for n in predicates if n not in batch.decided], np.int64)
+    for bit, predicates in enumerate(bytecode.musts):
+        formulas = np.array([bytecode.alone[n] for n in predicates if n not in batch.decided], np.int64)
         mark_bit(arrays, kinds, -1, formulas, bit, y.E_MUST, True)
         for n in predicates:
             if n in batch.decided:

@@ -1,4 +1,4 @@
-"""Formulas: expressions over what a path has bound, run on a small stack of numbers.
+"""Formulas: expressions over what a thread has bound, run on a small stack of numbers.
 
 Every value is an int64 or a double beside a null flag; the compiler knows which, so each opcode is for one of them.
 Nothing raises: overflow, a zero divisor and what is not bound are null, as in :mod:`perseid.semantics.values`.
@@ -134,7 +134,7 @@ def total(M: Arrays, at: int, slot: int, sp: int) -> None:
 
 @compiled
 def add_to_totals(M: Arrays, slots: int, step: int, position: int) -> None:
-    """Let the totals of a step see one more event."""
+    """Add one more event to the totals of a step."""
     t, e, w, r = M.tables, M.events, M.space, M.reals
     row = t[S_STEP_TABLE] + step * STEP_WIDTH
     first = t[row + ST_TOTALS]
@@ -186,8 +186,8 @@ def add_to_totals(M: Arrays, slots: int, step: int, position: int) -> None:
 
 
 @compiled
-def ask(M: Arrays, formula: int, at: int, own: int) -> int:
-    """1, 0, or -1 for null; the value itself is left in the stack's first place."""
+def evaluate(M: Arrays, formula: int, at: int, own: int) -> int:
+    """Evaluate a formula: 1, 0, or -1 for null; its value is left in the first place of the stack."""
     t, e, w, sd = M.tables, M.events, M.space, M.reals
     si, sn = w[A_STACK], w[A_NULLS]
     i = formula

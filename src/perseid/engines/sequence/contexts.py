@@ -7,25 +7,11 @@ the next call. Under chronicle, immediate and recent that would need the events 
 
 from __future__ import annotations
 
+from perseid.engines.sequence.completion import accepted_end, begin_key, broken_before, stopped_by, write_match
 from perseid.engines.sequence.conditions import add_to_totals
-from perseid.engines.sequence.endings import accepted_end, begin_key, broken_before, stopped_by, write_match
-from perseid.engines.sequence.frames import (
-    bounds,
-    clear_frame,
-    copy_totals,
-    fits,
-    high_of,
-    in_time,
-    lone_must,
-    single_absence,
-    stop_since,
-    take,
-    window_end,
-)
-from perseid.engines.sequence.jumps import first_at
+from perseid.engines.sequence.epsilon_closure import epsilon_closure
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, compiled, entry
-from perseid.engines.sequence.options import options
 from perseid.engines.sequence.partial_pool import (
     L_BEFORE,
     L_POSITION,
@@ -40,19 +26,34 @@ from perseid.engines.sequence.partial_pool import (
     totals_beyond,
     totals_place,
 )
-from perseid.engines.sequence.search import led, search
+from perseid.engines.sequence.search import search, violates_leading_negation
+from perseid.engines.sequence.search_record import push_negation
+from perseid.engines.sequence.skip_index import first_at
+from perseid.engines.sequence.thread_frame import (
+    bounds,
+    clear_frame,
+    copy_totals,
+    fits,
+    high_of,
+    in_time,
+    lone_must,
+    single_absence,
+    stop_since,
+    take,
+    window_end,
+)
 
 KEEP, DROP, COMPLETE, TIMED_OUT = 0, 1, 2, 3
 
 
 @compiled
 def occurs(M: Arrays, outer: int, low: int, high: int, program: int, since: int, horizon: int) -> int:
-    """Does something negated match among these events? What the search notes on the way is forgotten after it."""
+    """DECIDED if something negated occurs among these events, GOES_ON, or FULL; the memo of its search is dropped."""
     w = M.space
     kept = w[C_KEYS]
     w[C_STARTED] += 1
     w[C_TOTALS] = totals_beyond(M)
-    answer = search(M, OCCURS, outer, low, high, program, since, horizon)
+    answer = search(M, push_negation(M, -1, outer, program, low, high, since, horizon))
     w[C_KEYS] = kept
     w[C_STARTED] += 1
     return answer
@@ -130,7 +131,7 @@ def verdict(M: Arrays, at: int, start: int, seen: int, end: int, now: int, horiz
     if not recall(M, at):
         return FULL
     top = w[C_TOP]
-    count = options(M, at, top)
+    count = epsilon_closure(M, at, top)
     if count < 0:
         return FULL
     w[C_TOP] = top + count * width
@@ -206,7 +207,7 @@ def usable(M: Arrays, at: int, position: int, horizon: int) -> int:
     if not recall(M, at):
         return FULL
     top, start, moment = w[C_TOP], w[at + STARTED_AT], e[E_TIME, position]
-    count = options(M, at, top)
+    count = epsilon_closure(M, at, top)
     if count < 0:
         return FULL
     w[C_TOP] = top + count * width
@@ -247,7 +248,7 @@ def begin(M: Arrays, seed: int, ways: int, low: int, position: int, target: int,
             kept = w[C_KEYS]
             w[C_STARTED] += 1
             w[C_TOTALS] = totals_beyond(M)
-            answer = led(M, target, low, position, horizon)
+            answer = violates_leading_negation(M, target, low, position, horizon)
             w[C_KEYS] = kept
             w[C_STARTED] += 1
             if answer < 0:
@@ -468,7 +469,7 @@ def held_until(M: Arrays, partials: int, count: int) -> int:
         at = w[partials + k]
         if not recall(M, at):
             return FULL
-        ways = options(M, at, w[C_TOP])
+        ways = epsilon_closure(M, at, w[C_TOP])
         if ways < 0:
             return FULL
         for n in range(ways):
@@ -488,7 +489,9 @@ def carries(M: Arrays) -> bool:
 
 
 @compiled
-def take_up(M: Arrays, partials: int, seed: int, ways: int, begins: int, carried: Ints, first: int, last: int) -> int:
+def restore_run(
+    M: Arrays, partials: int, seed: int, ways: int, begins: int, carried: Ints, first: int, last: int
+) -> int:
     """Restore the partial matches from ``first`` to before ``last``; those that cannot come about are dropped. Or FULL."""
     t, w = M.tables, M.space
     width, size = t[S_FRAME], pool_size(M)
@@ -510,7 +513,7 @@ def take_up(M: Arrays, partials: int, seed: int, ways: int, begins: int, carried
             w[C_TOP] = seed + (1 + ways) * width
             if k > link:
                 # What it has taken lies on the stack: it was put there by taking it.
-                there = options(M, at, w[C_TOP])
+                there = epsilon_closure(M, at, w[C_TOP])
                 if there < 0:
                     return FULL
                 o = w[C_TOP] + way * width
@@ -537,7 +540,7 @@ def take_up(M: Arrays, partials: int, seed: int, ways: int, begins: int, carried
 
 
 @compiled
-def put_down(M: Arrays, at: int) -> bool:
+def save_run(M: Arrays, at: int) -> bool:
     """Append a partial match to the output, with whether it went on and its ways; False where there is no room."""
     t, w = M.tables, M.space
     count, unified, to = w[at + COUNT], t[S_UNIFIED_COUNT], w[C_OUT]
@@ -578,7 +581,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
     w[seed + PC] = t[S_CODE]
     w[seed + TOTALS] = 1
     w[C_NODES] = w[A_NODES] + size
-    ways = options(M, seed, seed + width)
+    ways = epsilon_closure(M, seed, seed + width)
     if ways < 0:
         return FULL
     while w[C_PARTITION] < len(offsets) - 1:
@@ -597,7 +600,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
             w[partials + k] = pool + k * width
         count = 0
         if len(carried):
-            count = take_up(M, partials, seed, ways, begins, carried, carried[partition], carried[partition + 1])
+            count = restore_run(M, partials, seed, ways, begins, carried, carried[partition], carried[partition + 1])
         for position in range(begins, end + 1):
             if w[C_STEPS] > w[C_STEPS_END]:
                 count = FULL
@@ -635,7 +638,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 frontiers[partition] = horizon if held == FOREVER else min(horizon, held - 1)
             if len(opens) and carries(M):
                 for k in range(count):
-                    if not put_down(M, w[partials + k]):
+                    if not save_run(M, w[partials + k]):
                         count = FULL
                         break
         if count < 0:
@@ -657,7 +660,7 @@ def simulate(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
 
 
 @entry
-def put_down_at(flat: Ints, unified: int, starts: Ints) -> int:
+def saved_run_starts(flat: Ints, unified: int, starts: Ints) -> int:
     """How many partial matches were put down, and where each begins as far as ``starts`` has room."""
     count, at = 0, 0
     while at < len(flat):

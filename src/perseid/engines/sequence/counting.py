@@ -16,7 +16,7 @@ import numpy as np
 
 from perseid.compile import program as p
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.numbered import Numbered
+from perseid.engines.sequence.bytecode import CompiledPattern
 from perseid.lang.ast import Contiguity
 from perseid.lang.expressions import Ref
 from perseid.runtime.arrays import IntArray
@@ -36,13 +36,13 @@ class Chain:
     """The column all steps are unified by, where there is one: then each of its values is a stream of its own."""
 
 
-def chain_of(numbered: Numbered) -> Chain | str:
+def chain_of(bytecode: CompiledPattern) -> Chain | str:
     """The chain a pattern is, or in words why it has to be enumerated."""
-    core, programs = numbered.pattern.pattern, numbered.pattern.programs
-    head = numbered.tables
+    core, programs = bytecode.pattern.pattern, bytecode.pattern.programs
+    head = bytecode.tables
     if core.context is not None or core.skip.mode != "none":
         return "a context or skip mode decides which matches count"
-    if core.lead or core.holds_for is not None or numbered.pattern.guards or core.report_timeouts:
+    if core.lead or core.holds_for is not None or bytecode.pattern.guards or core.report_timeouts:
         return "more than the steps' own events decides"
     if head[y.S_WITHIN_COUNT] >= 0:
         return "the window counts events"
@@ -90,29 +90,29 @@ def chain_of(numbered: Numbered) -> Chain | str:
             case _:
                 return "the steps are no plain chain"
         at += 1
-    variable = _variable(numbered, steps)
+    variable = _variable(bytecode, steps)
     if isinstance(variable, str):
         return variable
     micros = int(head[y.S_WITHIN])
     return Chain(tuple(steps), tuple(repeated), None if micros < 0 else micros, variable)
 
 
-def _variable(numbered: Numbered, steps: list[int]) -> int | str | None:
+def _variable(bytecode: CompiledPattern, steps: list[int]) -> int | str | None:
     """The one column that all steps are equal in, because they are unified by it or each equals an earlier one."""
-    head = numbered.tables
+    head = bytecode.tables
     found: list[tuple[int, int] | None] = []
     for step in steps:
         row = int(head[y.S_STEP_TABLE]) + step * y.STEP_WIDTH
-        posting = numbered.posting_of(step)
+        posting = bytecode.posting_of(step)
         if head[row + y.ST_MUST_COUNT] or head[row + y.ST_MUST_BIT] >= 0:
             return "a condition looks at more than its own event"
         count, first = int(head[row + y.ST_UNIFY_COUNT]), int(head[row + y.ST_UNIFY])
         if head[row + y.ST_CHOOSE_COUNT]:
-            if posting is None or numbered.looks_back(step) or count or posting.own != posting.held:
+            if posting is None or bytecode.looks_back(step) or count or posting.own != posting.held:
                 return "a condition looks at more than its own event"
             if len(posting.own) > 1:
                 return "several values are equal"
-            if not isinstance(numbered.columns[posting.own[0]].expr, Ref):
+            if not isinstance(bytecode.columns[posting.own[0]].expr, Ref):
                 return "a value is computed"
             found.append((-1, posting.own[0]))
             continue

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.sequence.arrangement import arranged, wanted_rows
+from perseid.engines.sequence.partition_sort import arranged, wanted_rows
 from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import Engine, StateReport, StepResult
@@ -22,7 +22,7 @@ from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 
 if TYPE_CHECKING:
-    from perseid.engines.sequence.output import Found
+    from perseid.engines.sequence.output import PatternMatches
 
 
 def make_linked_plan(
@@ -35,10 +35,10 @@ def make_linked_plan(
     """The same, with links where patterns take matches of others."""
     if not any(pattern.feeds_on for pattern in plan.patterns):
         return make_plan(plan, types, arrow=arrow, strictly_later=strictly_later)
-    from perseid.engines.sequence.chain import make_chain
+    from perseid.engines.sequence.pattern_dag import compile_stages
 
-    numbered, schema, links = make_chain(plan, types, arrow or {}, strictly_later)
-    return SequencePlan(plan, numbered, schema, strictly_later, links=links)
+    patterns, schema, stages = compile_stages(plan, types, arrow or {}, strictly_later)
+    return SequencePlan(plan, patterns, schema, strictly_later, stages=stages)
 
 
 def find_all(
@@ -48,38 +48,38 @@ def find_all(
     horizon: int | None = None,
     threads: int = 1,
     compiled: bool = True,
-) -> list[Found]:
+) -> list[PatternMatches]:
     """The matches of every pattern in numbers, with what is needed to make rows of them."""
     from perseid.engines.sequence.columns import Batch, batch_in
-    from perseid.engines.sequence.output import Found
+    from perseid.engines.sequence.output import PatternMatches
     from perseid.engines.sequence.run import find
 
     wanted = wanted_rows(plan, rows)
     chosen = None if wanted is None else np.flatnonzero(wanted)
     places: dict[int, tuple[Batch, IntArray, IntArray | None, int]] = {}
     out = []
-    for numbered in plan.patterns:
-        route = numbered.pattern.route
+    for bytecode in plan.patterns:
+        route = bytecode.pattern.route
         if route not in places:
             order, offsets, occurrence, duplicates = arranged(rows, route, chosen)
             places[route] = batch_in(rows, order), offsets, occurrence, duplicates
         shared, offsets, occurrence, duplicates = places[route]
         batch = replace(shared)  # what was loaded serves all patterns; the codes of texts are each pattern's own
         raw, arrays = find(
-            numbered, batch, offsets, horizon=horizon, threads=threads, compiled=compiled, budget=plan.budget
+            bytecode, batch, offsets, horizon=horizon, threads=threads, compiled=compiled, budget=plan.budget
         )
-        out.append(Found(numbered, raw, batch, offsets, occurrence, arrays, duplicates))
+        out.append(PatternMatches(bytecode, raw, batch, offsets, occurrence, arrays, duplicates))
     return out
 
 
 def step(plan: SequencePlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
     """The matches of a shard: of all its rows where they have all come, else what is decided by now."""
-    if plan.links:
-        from perseid.engines.sequence.chain import advance_chain
+    if plan.stages:
+        from perseid.engines.sequence.pattern_dag import advance_stages
 
-        return advance_chain(plan, rows, state, watermark)
+        return advance_stages(plan, rows, state, watermark)
     if not watermark.ended or state is not None:
-        from perseid.engines.sequence.stream import advance
+        from perseid.engines.sequence.shard import advance
 
         return advance(plan, rows, state, watermark)
     from perseid.engines.sequence.output import match_table
@@ -87,7 +87,7 @@ def step(plan: SequencePlan, rows: EventBatch, state: bytes | None, watermark: W
     found = find_all(plan, rows)
     table, counters = match_table(found, rows, plan.schema)
     # A row that goes several ways is one event: it is counted on the first.
-    duplicates = next((one.duplicates for one in found if one.numbered.pattern.route == min(rows.keys)), 0)
+    duplicates = next((one.duplicates for one in found if one.bytecode.pattern.route == min(rows.keys)), 0)
     return StepResult(table, None, None, {"events": len(rows), "duplicates": duplicates, **counters})
 
 

@@ -1,14 +1,23 @@
-"""Every attempt of every partition, and reading what was written."""
+"""Searches every start of every partition, and unpacks the matches that were written."""
 
 from __future__ import annotations
 
-from perseid.engines.sequence.endings import accepted_end, append_match, begin_attempt, begin_key, stopped_by, waited
-from perseid.engines.sequence.frames import bounds, clear_frame, fits, in_time, take, window_end
-from perseid.engines.sequence.jumps import bit_of, next_event, next_for, next_until
+from perseid.engines.sequence.completion import (
+    accepted_end,
+    append_match,
+    begin_attempt,
+    begin_key,
+    stopped_by,
+    timeout_time,
+)
+from perseid.engines.sequence.epsilon_closure import epsilon_closure, wanted_by
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Ints, Ints2, compiled, entry
-from perseid.engines.sequence.options import options, wanted_by
-from perseid.engines.sequence.search import needed, search
+from perseid.engines.sequence.lookahead import required_steps
+from perseid.engines.sequence.search import search, violates_leading_negation
+from perseid.engines.sequence.search_record import push_search
+from perseid.engines.sequence.skip_index import bit_of, next_event, next_for, next_until
+from perseid.engines.sequence.thread_frame import bounds, clear_frame, fits, in_time, take, window_end
 
 
 @compiled
@@ -20,7 +29,7 @@ def count_tries(M: Arrays, tried: int) -> None:
 
 @compiled
 def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
-    """The one path of a pattern that leaves nothing to choose; its frame ``at`` goes along, nothing is gone back to."""
+    """Follow the only thread of a pattern without alternatives, in its own frame ``at`` and without nodes."""
     t, e, w = M.tables, M.events, M.space
     i, tried = w[at + PC], 0
     while t[i] != ACCEPT:
@@ -37,7 +46,7 @@ def follow(M: Arrays, at: int, start: int, end: int, horizon: int) -> int:
                 position = next_for(M, at, step, position + 1, high, closing)
                 if position >= high or e[E_TIME, position] > closing:
                     count_tries(M, tried)
-                    if horizon != NONE and waited(M, at, start, end, horizon) == FOREVER:
+                    if horizon != NONE and timeout_time(M, at, start, end, horizon) == FOREVER:
                         w[C_OPEN] = 1
                         w[C_WAKE] = min(w[C_WAKE], closing)
                     return GOES_ON
@@ -130,7 +139,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
     clear_frame(M, seed)
     w[seed + PC] = t[S_CODE]
     w[seed + TOTALS] = 1  # place 1: nothing seen yet
-    ways = options(M, seed, seed + width)
+    ways = epsilon_closure(M, seed, seed + width)
     if ways < 0:
         return FULL
     root = seed + (1 + ways) * width
@@ -140,7 +149,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
     ahead = 0
     if ways == 1 and wanted and not t[S_TIMEOUTS]:
         # Most attempts end where the events that they need do not follow: a look at their kinds spares those.
-        ahead = needed(M, seed + width, seed, HEAD // 2)
+        ahead = required_steps(M, seed + width, seed, HEAD // 2)
         for k in range(seed, seed + 2 * ahead, 2):
             w[k] = bit_of(M, w[k])
     straight = t[S_STRAIGHT] == 1 and not t[S_TIMEOUTS]
@@ -219,7 +228,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                     continue
                 w[C_TOP] = root + width
                 if answer > 0 and t[S_LEADS_COUNT]:
-                    answer = search(M, LED, root, low, start, 0, 0, horizon)
+                    answer = violates_leading_negation(M, root, low, start, horizon)
                     if answer > 0:
                         answer = 0
                         continue
@@ -228,7 +237,7 @@ def attempts(M: Arrays, offsets: Ints, ends: Ints, frontiers: Ints, horizons: In
                 if answer > 0 and straight:
                     answer = follow(M, root, start, end, horizon)
                 elif answer > 0:
-                    answer = search(M, OUTER, root, start, end, 0, 0, horizon)
+                    answer = search(M, push_search(M, -1, root, start, end, horizon))
                 if answer != GOES_ON:
                     break
             if answer < 0:

@@ -36,13 +36,13 @@ OP_WIDTH = 16
 # how a step follows the event before it
 FIRST, STRICT, SKIP, ANY = -1, 0, 1, 2
 
-# words of a frame: one path through the pattern, at a point between two events
+# words of a frame: one thread through the pattern, at a point between two events
 (
     PC, COUNT, LAST, CONTIGUITY, AFTER, WITHIN, TOGETHER, CLOCK, BARRIER, SPARE, WATCHES, ZONES, UNTILS, TOTALS,
-    # where on the stack of taken events its own begin, and the path around it, which took those before
+    # where on the stack of taken events its own begin, and the thread around it, which took those before
     BEGUN, AROUND,
-    # of an option only: its step (-1: acceptance), the event it found, where a search goes on, its bounds
-    STEP, FOUND, SCAN, HIGH, CLOSING, BROKEN,
+    # of a branch only: its step (-1: acceptance), the event it found, where its scan goes on, its bounds
+    STEP, FOUND, SCAN_FROM, HIGH, CLOSING, BROKEN,
 ) = range(22)  # fmt: skip
 HEAD = 22
 WATCH_WIDTH = 6
@@ -136,7 +136,7 @@ STACK = 64
 TAKEN_WIDTH = 3
 K_STEP, K_POSITION, K_ANY = range(3)
 
-# what a search answers
+# the result of a search
 GOES_ON, DECIDED = 0, 1
 FULL = -1
 """Some array was too small: the driver makes them larger and asks again."""
@@ -146,8 +146,6 @@ SPENT = -2
 """The budget of the key is used up."""
 PAUSED = -3
 """The call did as many steps as it may do at once; the driver calls again, and the start is searched again."""
-# how a search is asked
-OUTER, INNER, OCCURS, LED = range(4)
 
 MATCH_HEAD = 4
 """Partition, kind, end, number of events; then unified (position, column) pairs; then (step, position) pairs."""
@@ -161,7 +159,7 @@ class Arrays(NamedTuple):
     """Everything the kernel sees. Few arrays with many parts each: Numba passes every array as seven arguments."""
 
     tables: Ints
-    """A pattern in numbers; the same for every event ever seen."""
+    """The bytecode of a pattern."""
     constants: Doubles
     events: Ints2
     """Events in order: times, masks, and the columns that conditions ask for."""

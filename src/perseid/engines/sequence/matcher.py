@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
+from perseid.engines.sequence.bytecode import compile_pattern
 from perseid.engines.sequence.columns import AnyColumn, Batch, unified_values
-from perseid.engines.sequence.numbered import number
 from perseid.engines.sequence.run import find
-from perseid.engines.sequence.schema import MOMENT
+from perseid.runtime.arrays import MOMENT
 from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import Matcher, Partition, RawMatch
@@ -43,15 +43,15 @@ def kernel_matcher(plan: Plan, *, compiled: bool = True, budget: SearchBudget = 
         relations: Mapping[str, Relation],
     ) -> Partition:
         batch = batch_of(events, relations)
-        numbered = number(plan, by_name[pattern.name], batch.types(), strictly_later)
+        bytecode = compile_pattern(plan, by_name[pattern.name], batch.types(), strictly_later)
         offsets = np.array([0, len(events)], np.int64)
-        raw, _ = find(numbered, batch, offsets, horizon=horizon, compiled=compiled, budget=budget)
+        raw, _ = find(bytecode, batch, offsets, horizon=horizon, compiled=compiled, budget=budget)
         found = [
             RawMatch(
                 tuple(raw.taken(i)),
                 raw.ends(i),
                 raw.kind(i),
-                unified_values(pattern, numbered.columns, batch, raw.unified[i]),
+                unified_values(pattern, bytecode.columns, batch, raw.unified[i]),
             )
             for i in range(len(raw))
         ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from perseid.engines.sequence.conditions import add_to_totals, ask
-from perseid.engines.sequence.frames import clear_frame
+from perseid.engines.sequence.conditions import add_to_totals, evaluate
 from perseid.engines.sequence.layout import *
 from perseid.engines.sequence.layout import Arrays, Doubles, Ints, Ints2, entry
+from perseid.engines.sequence.thread_frame import clear_frame
 
 
 @entry
@@ -36,7 +36,7 @@ def measure(
             w[at + t[S_CURRENT] + step] = position
             if t[t[S_STEP_TABLE] + step * STEP_WIDTH + ST_TOTALS_COUNT]:
                 add_to_totals(M, w[at + TOTALS], step, position)
-        ask(M, formula, at, positions[first] if own else -1)
+        evaluate(M, formula, at, positions[first] if own else -1)
         nulls[i] = w[w[A_NULLS]]
         if double:
             doubles[i] = r[0]

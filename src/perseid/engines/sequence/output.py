@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.bytecode import CompiledPattern
 from perseid.engines.sequence.columns import AnyColumn, Batch, Loose, unified_values, value_at
+from perseid.engines.sequence.match_buffer import MatchBuffer
 from perseid.engines.sequence.measures import last_of_step, measure
-from perseid.engines.sequence.numbered import Numbered
-from perseid.engines.sequence.raw import Raw
 from perseid.engines.sequence.run import make_space
-from perseid.engines.sequence.schema import ARROW, MOMENT, STANDARD, key_name, returned_name
-from perseid.runtime.arrays import ArrowColumn, BoolArray, IntArray
+from perseid.engines.sequence.schema import ARROW, STANDARD, key_name, returned_name
+from perseid.runtime.arrays import MOMENT, ArrowColumn, BoolArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.hashing import hex_ids, id_bytes, key_words, match_words
 from perseid.semantics import values as v
@@ -34,11 +34,11 @@ STANDARD_SCHEMA = pa.schema(STANDARD)
 
 
 @dataclass(frozen=True)
-class Found:
+class PatternMatches:
     """One pattern's matches, and the events they are made of."""
 
-    numbered: Numbered
-    raw: Raw
+    bytecode: CompiledPattern
+    raw: MatchBuffer
     batch: Batch
     offsets: IntArray
     occurrence: IntArray | None
@@ -47,11 +47,11 @@ class Found:
 
     @property
     def pattern(self) -> CorePattern:
-        return self.numbered.pattern.pattern
+        return self.bytecode.pattern.pattern
 
 
 def match_table(
-    found: Sequence[Found],
+    found: Sequence[PatternMatches],
     rows: EventBatch,
     schema: pa.Schema,
     told: Mapping[str, dict[tuple[int, int], int]] | None = None,
@@ -70,7 +70,7 @@ def joined(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def match_tables(
-    found: Sequence[Found],
+    found: Sequence[PatternMatches],
     rows: EventBatch,
     schema: pa.Schema,
     told: Mapping[str, dict[tuple[int, int], int]] | None = None,
@@ -84,7 +84,7 @@ def match_tables(
     for one in found:
         # A frame has no order of its own: rows stay as they were found.
         last = None if told is None else told[one.pattern.name]
-        listing, kept = listed(one, rows, counted, wanted=schema, last=last)
+        listing, kept = materialize(one, rows, counted, wanted=schema, last=last)
         counted["timed_out"] += int(one.raw.timed_out[kept].sum())
         whole = len(kept) == len(one.raw)
         tables[one.pattern.name] = _fitted(listing.table if whole else listing.table.take(pa.array(kept)), schema)
@@ -92,17 +92,17 @@ def match_tables(
     return tables, counted
 
 
-def listed(
-    one: Found,
+def materialize(
+    one: PatternMatches,
     rows: EventBatch,
     counted: Counter[str],
     horizon: int | None = None,
     wanted: pa.Schema | None = None,
     last: dict[tuple[int, int], int] | None = None,
-) -> tuple[Listing, IntArray]:
-    """One pattern's matches, and which of them stay, by end, start and id; what is left out is counted.
+) -> tuple[MatchRows, IntArray]:
+    """Materialize the matches of one pattern; returns also which of them remain, by end, start and id, and counts the rest.
 
-    Where only some columns are ``wanted``, those are made, in no order unless matches depend on it.
+    If only some columns are ``wanted``, those are materialized, in no order unless matches depend on it.
     """
     listing = rows_of(one, rows, STANDARD_SCHEMA if wanted is None else wanted)
     ordered = wanted is None or one.pattern.suppress is not None
@@ -132,7 +132,7 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Listing:
+class MatchRows:
     """One pattern's matches as a table, their ids as numbers, and columns an array cannot hold as they are."""
 
     table: pa.Table
@@ -158,12 +158,12 @@ def cast_column(column: ArrowColumn, kind: pa.DataType) -> ArrowColumn:
         )
 
 
-def rows_of(one: Found, rows: EventBatch, wanted: pa.Schema) -> Listing:
+def rows_of(one: PatternMatches, rows: EventBatch, wanted: pa.Schema) -> MatchRows:
     """One pattern's matches, with those columns that every match has which are wanted."""
     raw, batch, core = one.raw, one.batch, one.pattern
     count = len(raw)
     first_rows = _rows_at(batch, raw.starts)
-    keys = rows.keys[one.numbered.pattern.route]
+    keys = rows.keys[one.bytecode.pattern.route]
     names = list(keys)
     key_columns = [take(keys[name], first_rows) for name in names]
     lanes = match_lanes(one, rows, _key_words([keys[name] for name in names], key_columns, first_rows))
@@ -192,10 +192,10 @@ def rows_of(one: Found, rows: EventBatch, wanted: pa.Schema) -> Listing:
             loose[shown] = values
     if core.evidence is not None:
         columns["evidence"], columns["evidence_dropped"] = evidence(one, core.evidence.limit)
-    return Listing(pa.table(columns), lanes, loose)
+    return MatchRows(pa.table(columns), lanes, loose)
 
 
-def _order(one: Found, lanes: IntArray) -> IntArray:
+def _order(one: PatternMatches, lanes: IntArray) -> IntArray:
     """Matches by end, start and id. Few end together, and only those need more than one comparison."""
     end = one.raw.end
     order = np.argsort(end)
@@ -209,7 +209,7 @@ def _order(one: Found, lanes: IntArray) -> IntArray:
     return order
 
 
-def _kinds(raw: Raw) -> pa.Array:
+def _kinds(raw: MatchBuffer) -> pa.Array:
     if raw.timed_out.any():
         return pa.array(np.where(raw.timed_out, "timed out", "match"))
     return _constant("match", len(raw))
@@ -246,7 +246,7 @@ def loose_array(values: Sequence[object]) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
-def match_lanes(one: Found, rows: EventBatch, words: IntArray) -> IntArray:
+def match_lanes(one: PatternMatches, rows: EventBatch, words: IntArray) -> IntArray:
     """Both halves of every match's id."""
     raw, batch = one.raw, one.batch
     at = _rows_at(batch, raw.positions)
@@ -258,13 +258,13 @@ def match_lanes(one: Found, rows: EventBatch, words: IntArray) -> IntArray:
     )  # fmt: skip
 
 
-def returned(one: Found) -> dict[str, AnyColumn]:
+def returned(one: PatternMatches) -> dict[str, AnyColumn]:
     """The returned columns: gathered, computed by the kernel, or asked of the evaluator."""
     raw, core = one.raw, one.pattern
     out: dict[str, AnyColumn] = {}
     asked = []
-    for (name, formula, family), (_, expr) in zip(one.numbered.outputs, core.returns, strict=True):
-        gathered = one.numbered.output_columns.get(name)
+    for (name, formula, family), (_, expr) in zip(one.bytecode.outputs, core.returns, strict=True):
+        gathered = one.bytecode.output_columns.get(name)
         if gathered is not None:
             out[name] = _gathered(one, gathered[0], one.batch.columns[gathered[1]])
         elif formula is not None:
@@ -279,7 +279,7 @@ def returned(one: Found) -> dict[str, AnyColumn]:
     return out
 
 
-def _gathered(one: Found, step: int, column: AnyColumn) -> AnyColumn:
+def _gathered(one: PatternMatches, step: int, column: AnyColumn) -> AnyColumn:
     """A column of the last event of a step."""
     raw = one.raw
     last = np.empty(len(raw), np.int64)
@@ -291,7 +291,7 @@ def _gathered(one: Found, step: int, column: AnyColumn) -> AnyColumn:
     return take(column, at, missing if missing.any() else None)
 
 
-def _measured(one: Found, formula: int, family: int) -> pa.Array:
+def _measured(one: PatternMatches, formula: int, family: int) -> pa.Array:
     raw = one.raw
     count = len(raw)
     ints, nulls = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -301,7 +301,7 @@ def _measured(one: Found, formula: int, family: int) -> pa.Array:
     scale = 1
     while 256 * scale < longest + 2:
         scale *= 2
-    space, reals = make_space(one.numbered, scale)
+    space, reals = make_space(one.bytecode, scale)
     assert one.arrays is not None
     arrays = one.arrays._replace(space=space, reals=reals)
     with np.errstate(all="ignore"):
@@ -321,18 +321,18 @@ def _measured(one: Found, formula: int, family: int) -> pa.Array:
     return whole.cast(pa.int32()).cast(pa.date32()) if family == y.DATE else whole.cast(ARROW[family])
 
 
-def events_of(one: Found, i: int) -> list[tuple[int, Event]]:
+def events_of(one: PatternMatches, i: int) -> list[tuple[int, Event]]:
     """The contributing events of a match, by step."""
     return [(step, one.batch.event(position)) for step, position in one.raw.taken(i)]
 
 
-def scope_of(one: Found, i: int) -> MatchScope:
+def scope_of(one: PatternMatches, i: int) -> MatchScope:
     """What the evaluator sees of a match."""
-    unified = unified_values(one.pattern, one.numbered.columns, one.batch, one.raw.unified[i])
+    unified = unified_values(one.pattern, one.bytecode.columns, one.batch, one.raw.unified[i])
     return match_scope(one.pattern, events_of(one, i), unified, one.batch.relations)
 
 
-def evidence(one: Found, limit: int) -> tuple[pa.ListArray, pa.Array]:
+def evidence(one: PatternMatches, limit: int) -> tuple[pa.ListArray, pa.Array]:
     """The contributing events of each match as structs, up to the limit, and how many were left out."""
     raw = one.raw
     counts = np.diff(raw.offsets)
@@ -348,7 +348,9 @@ def evidence(one: Found, limit: int) -> tuple[pa.ListArray, pa.Array]:
     return lists, pa.array(counts - shown)
 
 
-def suppress(one: Found, listing: Listing, order: IntArray, last: dict[tuple[int, int], int] | None = None) -> IntArray:
+def suppress(
+    one: PatternMatches, listing: MatchRows, order: IntArray, last: dict[tuple[int, int], int] | None = None
+) -> IntArray:
     """Rows in order without matches that come too soon after one with equal values; timed-out ones stay.
 
     ``last`` has, by those values, when the last match ended that was told before; what is told now is added.

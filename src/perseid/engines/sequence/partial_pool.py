@@ -10,7 +10,7 @@ L_BEFORE, L_STEP, L_POSITION, L_WAY = range(4)
 """The way is the number of the option that was taken, in order of preference: a step may be reached in several."""
 WENT_ON = FOUND
 """In a partial match: another grew from it (recent), so it did not wait in vain."""
-TAKEN_LIST = SCAN
+TAKEN_LIST = SCAN_FROM
 """In a partial match: its last link."""
 STARTED_AT = BROKEN
 """In a partial match: its first event."""

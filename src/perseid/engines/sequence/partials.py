@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.numbered import Numbered
-from perseid.errors import StateError
+from perseid.engines.sequence.bytecode import CompiledPattern
 from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.runtime.state_layout import StateColumn, StateTable
 from perseid.semantics import values as v
 
 
@@ -97,18 +97,18 @@ def all_partials(*some: Partials) -> Partials:
     )
 
 
-def carries(numbered: Numbered) -> bool:
+def carries(bytecode: CompiledPattern) -> bool:
     """Are the pattern's partial matches kept? Else they are made again, each from its first event."""
-    return int(numbered.tables[y.S_CONTEXT]) in (y.CHRONICLE, y.IMMEDIATE, y.RECENT)
+    return int(bytecode.tables[y.S_CONTEXT]) in (y.CHRONICLE, y.IMMEDIATE, y.RECENT)
 
 
 # to the kernel and back
 
 
-def placed_partials(numbered: Numbered, partials: Partials, places: IntArray, partition: IntArray) -> Partials:
+def placed_partials(bytecode: CompiledPattern, partials: Partials, places: IntArray, partition: IntArray) -> Partials:
     """With positions in place of rows; without those that cannot be, which no state that we wrote has."""
     found = partials.renumbered(places)
-    steps = int(numbered.tables[y.S_STEPS])
+    steps = int(bytecode.tables[y.S_STEPS])
     later = np.ones(len(found.events), bool)
     later[1:] = (found.events[1:] > found.events[:-1]) & (partition[found.events[1:]] == partition[found.events[:-1]])
     later[found.offsets[:-1]] = True
@@ -134,9 +134,11 @@ def carried_words(partials: Partials, partition: IntArray, count: int) -> IntArr
     return np.concatenate([begins, flat]).astype(np.int64)
 
 
-def put_down(numbered: Numbered, counts: IntArray, steps: IntArray, positions: IntArray, went_on: IntArray) -> Partials:
+def unpack_runs(
+    bytecode: CompiledPattern, counts: IntArray, steps: IntArray, positions: IntArray, went_on: IntArray
+) -> Partials:
     """Partial matches as the kernel put them down: a step's word says the way too."""
-    every = int(numbered.tables[y.S_STEPS])
+    every = int(bytecode.tables[y.S_STEPS])
     return Partials(
         offsets=_ends_of(counts),
         events=positions,
@@ -149,47 +151,42 @@ def put_down(numbered: Numbered, counts: IntArray, steps: IntArray, positions: I
 
 # in a state
 
-PARTIAL_NAMES = ["pattern", "taken", "went on", "end"]
-_TAKEN = pa.struct(
-    [
-        pa.field(name, kind, nullable=False)
-        for name, kind in (("event", pa.int64()), ("step", pa.int32()), ("way", pa.int32()))
-    ]
+_TAKEN = (
+    StateColumn("event", pa.int64(), into="events"),
+    StateColumn("step", pa.int32()),
+    StateColumn("way", pa.int32()),
 )
-_TYPES = [pa.int32(), pa.list_(pa.field("item", _TAKEN, nullable=False)), pa.bool_(), pa.int64()]
+_TAKEN_TYPE = pa.struct([pa.field(field.name, field.type, nullable=False) for field in _TAKEN])
+_LISTS = pa.list_(pa.field("item", _TAKEN_TYPE, nullable=False))
+PARTIALS = StateTable(
+    "partials",
+    (
+        StateColumn("pattern", pa.int32(), into="partials"),
+        StateColumn("taken", _LISTS, min_size=1, items=StateColumn("item", _TAKEN_TYPE, fields=_TAKEN)),
+        StateColumn("went on", pa.bool_()),
+        StateColumn("end", pa.int64(), nullable=True, low=v.EARLIEST, high=v.LATEST),
+    ),
+    optional=True,
+)
+"""One row for each partial match, with the number of its pattern."""
 
 
 def partials_table(partials: Sequence[Partials]) -> pa.RecordBatch | None:
-    """All partial matches, one row for each, with the number of their pattern; None where there are none."""
+    """Make the table of all partial matches; None if there are none."""
     if not partials:
         return None
     every = all_partials(*partials)
     numbers = np.repeat(np.arange(len(partials), dtype=np.int32), list(map(len, partials)))
     parts = (every.events, every.steps.astype(np.int32), every.ways.astype(np.int32))
-    taken = pa.StructArray.from_arrays(list(map(pa.array, parts)), fields=list(_TAKEN))
-    lists = pa.ListArray.from_arrays(pa.array(every.offsets.astype(np.int32)), taken, type=_TYPES[1])
-    ends = pa.array(every.ends, mask=every.ends == y.NONE)
-    return pa.record_batch([pa.array(numbers), lists, pa.array(every.went_on), ends], names=PARTIAL_NAMES)
+    taken = pa.StructArray.from_arrays(list(map(pa.array, parts)), fields=list(_TAKEN_TYPE))
+    lists = pa.ListArray.from_arrays(pa.array(every.offsets.astype(np.int32)), taken, type=_LISTS)
+    return PARTIALS.batch([numbers, lists, every.went_on, pa.array(every.ends, mask=every.ends == y.NONE)])
 
 
-def check_partials(table: pa.RecordBatch, patterns: int, rows: int) -> None:
-    """A :class:`StateError` where the table is not one that :func:`partials_table` makes."""
-    if table.schema.types != _TYPES or any(table.column(name).null_count for name in PARTIAL_NAMES[:3]):
-        raise StateError("The state's partial matches are not what they should be.")
-    numbers, lists = np.asarray(table.column("pattern")), table.column("taken")
-    taken = lists.flatten()
-    nulls = taken.null_count + sum(part.null_count for part in taken.flatten())
-    events = np.asarray(taken.field("event")) if not nulls else np.zeros(0)
-    outside = ((numbers < 0) | (numbers >= patterns)).any() or ((events < 0) | (events >= rows)).any()
-    if nulls or outside or (np.asarray(lists.value_lengths()) < 1).any():
-        raise StateError("The state has a partial match of events that it does not have.")
-    ends = np.asarray(table.column("end").drop_null())
-    if ((ends < v.EARLIEST) | (ends > v.LATEST)).any():
-        raise StateError("The state has a match that ended at no time that can be.")
-
-
-def read_partials(table: pa.RecordBatch, patterns: Sequence[str]) -> Mapping[str, Partials]:
-    """By pattern, from a table that was checked."""
+def read_partials(table: pa.RecordBatch | None, patterns: Sequence[str]) -> Mapping[str, Partials]:
+    """Read partial matches from their table, by pattern."""
+    if table is None:
+        return {}
     lists, ends = table.column("taken"), table.column("end")
     event, step, way = (np.asarray(part).astype(np.int64) for part in lists.flatten().flatten())
     every = Partials(
@@ -197,7 +194,7 @@ def read_partials(table: pa.RecordBatch, patterns: Sequence[str]) -> Mapping[str
         events=event,
         steps=step,
         ways=way,
-        went_on=np.asarray(table.column("went on").cast(pa.int8())).astype(bool),
+        went_on=table.column("went on").to_numpy(zero_copy_only=False),
         ends=np.asarray(ends.fill_null(y.NONE)),
     )
     numbers = np.asarray(table.column("pattern"))

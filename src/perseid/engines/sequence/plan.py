@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from perseid.compile.plan import Plan
-from perseid.engines.sequence.numbered import Numbered, number
+from perseid.engines.sequence.bytecode import CompiledPattern, compile_pattern
 from perseid.engines.sequence.schema import output_schema
 from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
 from perseid.runtime.watermark import WATERMARK
@@ -20,7 +20,7 @@ class SequencePlan:
     """A compiled set in the numbers of its kernels, for columns of known types."""
 
     plan: Plan
-    patterns: tuple[Numbered, ...]
+    patterns: tuple[CompiledPattern, ...]
     schema: pa.Schema
     """The Arrow schema of the rows that come out."""
     strictly_later: bool = False
@@ -33,23 +33,23 @@ class SequencePlan:
     """Bytes of state that one shard may have."""
     budget: SearchBudget = DEFAULT_BUDGET
     """Steps and matches of one key in one call."""
-    links: tuple[Link, ...] = ()
-    """Where patterns take matches of others: what is searched after what."""
+    stages: tuple[Stage, ...] = ()
+    """Stages, in the order in which they are searched, if patterns take matches of others."""
 
-    def types_of_matches(self, pattern: Numbered) -> dict[str, t.Type]:
+    def types_of_matches(self, pattern: CompiledPattern) -> dict[str, t.Type]:
         """The types of the columns that matches have which a pattern takes."""
         from perseid.engines.sequence.columns import arrow_type
 
-        columns = next((link.columns for link in self.links if pattern in link.patterns), {})
+        columns = next((stage.columns for stage in self.stages if pattern in stage.patterns), {})
         return {name: arrow_type(kind) for name, kind in columns.items()}
 
 
 @dataclass(frozen=True)
-class Link:
+class Stage:
     """Patterns that take matches of the same patterns."""
 
     plan: Plan
-    patterns: tuple[Numbered, ...]
+    patterns: tuple[CompiledPattern, ...]
     takes: tuple[str, ...]
     columns: Mapping[str, pa.DataType]
     """What matches have as events, with their types."""
@@ -65,5 +65,5 @@ def make_plan(
     strictly_later: bool = False,
 ) -> SequencePlan:
     """Number every pattern, each on its own; ``arrow`` has the exact types of columns that are returned as they are."""
-    numbered = tuple(number(plan, pattern, types, strictly_later) for pattern in plan.patterns)
-    return SequencePlan(plan, numbered, output_schema(numbered, types, arrow or {}), strictly_later)
+    patterns = tuple(compile_pattern(plan, pattern, types, strictly_later) for pattern in plan.patterns)
+    return SequencePlan(plan, patterns, output_schema(patterns, types, arrow or {}), strictly_later)

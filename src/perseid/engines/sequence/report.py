@@ -34,13 +34,13 @@ def report(state: bytes) -> StateReport:
 
 
 def _report(state: bytes) -> StateReport:
-    sealed = open_state(state)
-    if sealed is None:
+    content = open_state(state)
+    if content is None:
         raise StateError("A part of the state is made of parts.")
-    facts, table = sealed.facts, sealed.tables[0]
+    facts, table = content.facts, content.tables["events"]
     names = table.schema.names
     time = np.asarray(table.column("time"))
-    searched = np.asarray(table.column("searched").to_numpy(zero_copy_only=False)).astype(bool)
+    searched = table.column("searched").to_numpy(zero_copy_only=False)
     keys = [name for name in names if name.startswith("key ")]
     shown: dict[tuple[tuple[str, object], ...], int] = {}
     columns = [table.column(name).to_pylist() for name in keys]

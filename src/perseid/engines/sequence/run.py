@@ -15,10 +15,10 @@ import numpy as np
 
 from perseid.engines.sequence import kernel
 from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.bytecode import CompiledPattern
 from perseid.engines.sequence.columns import Batch, kernel_arrays, unified_values
-from perseid.engines.sequence.numbered import Numbered
-from perseid.engines.sequence.partials import put_down
-from perseid.engines.sequence.raw import Raw
+from perseid.engines.sequence.match_buffer import MatchBuffer
+from perseid.engines.sequence.partials import unpack_runs
 from perseid.errors import SearchBudgetError
 from perseid.runtime.arena import allocate
 from perseid.runtime.arrays import FloatArray, IntArray
@@ -55,7 +55,7 @@ STOP_POLL_S = 0.01
 
 
 def make_space(
-    numbered: Numbered,
+    bytecode: CompiledPattern,
     scale: int = 1,
     words: int = 0,
     *,
@@ -70,7 +70,7 @@ def make_space(
     :class:`MemoryError`.
     """
     output_scale, taken_scale = output_scale or scale, taken_scale or scale
-    head = numbered.tables
+    head = bytecode.tables
     width, totals = int(head[y.S_FRAME]), max(int(head[y.S_TOTALS]), 1)
     keyed = head[y.S_MEMO] or head[y.S_MERGES] or head[y.S_COMBINES] or head[y.S_CONTEXT] >= 0
     slots = 256 * scale
@@ -107,7 +107,7 @@ def make_space(
 
 
 def find(
-    numbered: Numbered,
+    bytecode: CompiledPattern,
     batch: Batch,
     offsets: IntArray,
     *,
@@ -117,7 +117,7 @@ def find(
     compiled: bool = True,
     threads: int = 1,
     budget: SearchBudget = DEFAULT_BUDGET,
-) -> tuple[Raw, y.Arrays]:
+) -> tuple[MatchBuffer, y.Arrays]:
     """All matches of a pattern in every partition of a batch; ``compiled`` False runs the source as plain Python.
 
     A partition that exceeds the ``budget`` is a :class:`SearchBudgetError`.
@@ -129,16 +129,16 @@ def find(
     with np.errstate(all="ignore"):
         offsets = np.ascontiguousarray(offsets, np.int64)
         longest = int(np.diff(offsets).max()) if len(offsets) > 1 else 0
-        posted = bool(numbered.postings) and longest >= POSTED
-        arrays = kernel_arrays(numbered, batch, *make_space(numbered), posted=posted)
+        posted = bool(bytecode.postings) and longest >= POSTED
+        arrays = kernel_arrays(bytecode, batch, *make_space(bytecode), posted=posted)
         bounds = _bounds(batch.time, offsets, horizon)
         flags, earlier = (np.zeros(0, np.int64) if given is None else given for given in (opens, carried))
-    fast = compiled and numbered.compiled
+    fast = compiled and bytecode.compiled
     parts = _shares(offsets, threads) if fast and COMPILED else [(0, len(offsets) - 1)]
 
     searches = [
         PartitionSearch(
-            numbered,
+            bytecode,
             batch,
             arrays,
             offsets[first : last + 1],
@@ -157,7 +157,7 @@ def find(
         _run_in_threads(searches)
     raws = []
     for (first, _), search in zip(parts, searches, strict=True):
-        raws.append(gather(numbered, search.written, search.frontiers, search.capped, search.wake, first))
+        raws.append(gather(bytecode, search.written, search.frontiers, search.capped, search.wake, first))
     return _joined(raws), arrays
 
 
@@ -217,7 +217,7 @@ class PartitionSearch:
 
     def __init__(
         self,
-        numbered: Numbered,
+        bytecode: CompiledPattern,
         batch: Batch,
         arrays: y.Arrays,
         offsets: IntArray,
@@ -228,7 +228,7 @@ class PartitionSearch:
         fast: bool,
         budget: SearchBudget,
     ) -> None:
-        self._numbered, self._batch, self._fast, self._budget = numbered, batch, fast, budget
+        self._numbered, self._batch, self._fast, self._budget = bytecode, batch, fast, budget
         self._offsets, self._ends = offsets, ends
         self._words = min(8 * int(offsets[-1] - offsets[0]), MOST_AT_FIRST) if len(offsets) else 0
         self.frontiers = np.full(len(offsets), y.FOREVER, np.int64)
@@ -242,11 +242,11 @@ class PartitionSearch:
         self._given = offsets, ends, self.frontiers, horizons, *((opens, carried) if contextual else (opens,))
         self._scales = [1, 1, 1]
         self._stopped = False
-        space, reals = make_space(numbered, words=self._words)
+        space, reals = make_space(bytecode, words=self._words)
         space[y.C_START] = offsets[0] if len(offsets) else 0
         space[y.C_RESUME] = space[y.C_START]
         # A step that runs in Python takes as long as many compiled ones.
-        cost = 1 if numbered.compiled else PYTHON_STEP_COST
+        cost = 1 if bytecode.compiled else PYTHON_STEP_COST
         space[y.C_MAX_STEPS] = min(budget.max_steps // cost, UNLIMITED)
         space[y.C_MAX_MATCHES] = min(budget.max_matches, UNLIMITED)
         space[y.C_EVENT_STEPS], space[y.C_EVENT_MATCHES] = STEPS_PER_EVENT // cost, MATCHES_PER_EVENT
@@ -325,12 +325,12 @@ CARRIED_COUNTERS = (
 """Words of the head of a space that the next one begins with."""
 
 
-def _joined(raws: list[Raw]) -> Raw:
+def _joined(raws: list[MatchBuffer]) -> MatchBuffer:
     if len(raws) == 1:
         return raws[0]
     sizes = np.cumsum([0, *(raw.offsets[-1] for raw in raws)])
     offsets = [raw.offsets[:-1] + size for raw, size in zip(raws, sizes[:-1], strict=True)]
-    return Raw(
+    return MatchBuffer(
         partition=np.concatenate([raw.partition for raw in raws]),
         timed_out=np.concatenate([raw.timed_out for raw in raws]),
         end=np.concatenate([raw.end for raw in raws]),
@@ -345,21 +345,21 @@ def _joined(raws: list[Raw]) -> Raw:
 
 
 def gather(
-    numbered: Numbered, written: Sequence[IntArray], frontiers: IntArray, capped: int, wake: int, first: int
-) -> Raw:
+    bytecode: CompiledPattern, written: Sequence[IntArray], frontiers: IntArray, capped: int, wake: int, first: int
+) -> MatchBuffer:
     """What a kernel wrote, from the partition on that is ``first`` of all."""
     flat = written[0] if len(written) == 1 else np.concatenate([np.zeros(0, np.int64), *written])
-    unified = int(numbered.tables[y.S_UNIFIED_COUNT])
+    unified = int(bytecode.tables[y.S_UNIFIED_COUNT])
     starts = np.empty(kernel.match_starts(flat, unified, flat[:0]), np.int64)
     kernel.match_starts(flat, unified, starts)
     offsets, steps, positions, bound = _unpacked(flat, starts, unified)
     partials = None
-    if numbered.tables[y.S_CONTEXT] >= 0:
-        opened = np.empty(_contexts().put_down_at(flat, unified, flat[:0]), np.int64)
-        _contexts().put_down_at(flat, unified, opened)
+    if bytecode.tables[y.S_CONTEXT] >= 0:
+        opened = np.empty(_contexts().saved_run_starts(flat, unified, flat[:0]), np.int64)
+        _contexts().saved_run_starts(flat, unified, opened)
         begins, words, places, _ = _unpacked(flat, opened, unified)
-        partials = put_down(numbered, np.diff(begins), words, places, flat[opened + 2])
-    return Raw(
+        partials = unpack_runs(bytecode, np.diff(begins), words, places, flat[opened + 2])
+    return MatchBuffer(
         partition=flat[starts] + first,
         timed_out=flat[starts + 1] == 1,
         end=flat[starts + 2],
@@ -422,11 +422,11 @@ def plain(*more: ModuleType) -> Mapping[str, Any]:
     return names
 
 
-def evaluator(numbered: Numbered, batch: Batch, arrays: y.Arrays) -> Callable[[int, int, int], int]:
+def evaluator(bytecode: CompiledPattern, batch: Batch, arrays: y.Arrays) -> Callable[[int, int, int], int]:
     """Answers conditions the kernel has no opcode for, from what a frame has bound."""
-    pattern: c.CorePattern = numbered.pattern.pattern
+    pattern: c.CorePattern = bytecode.pattern.pattern
     names = frozenset(s.name for s in pattern.steps if s.name is not None)
-    shape, space = numbered.tables, arrays.space
+    shape, space = bytecode.tables, arrays.space
     taken = int(space[y.A_TAKEN])
     seen: dict[int, Event] = {}
 
@@ -447,8 +447,8 @@ def evaluator(numbered: Numbered, batch: Batch, arrays: y.Arrays) -> Callable[[i
             position = int(space[at + shape[y.S_CURRENT] + step.id])
             if step.name is not None and position >= 0:
                 current[step.name] = event(position)
-        unified = unified_values(pattern, numbered.columns, batch, space[at + shape[y.S_UNIFIED] :])
+        unified = unified_values(pattern, bytecode.columns, batch, space[at + shape[y.S_UNIFIED] :])
         scope = MatchScope(names, Bindings(bound, current, unified), event(own) if own >= 0 else None, batch.relations)
-        return int(truth(evaluate(numbered.questions[question], scope)))
+        return int(truth(evaluate(bytecode.questions[question], scope)))
 
     return answer

@@ -7,16 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 
 from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.formulas import ColumnTypes
-from perseid.engines.sequence.numbered import Numbered
+from perseid.engines.sequence.bytecode import CompiledPattern
+from perseid.engines.sequence.expression_compiler import ColumnTypes
 from perseid.errors import PatternError, TypeMismatchError
 from perseid.lang import expressions as ex
+from perseid.runtime.arrays import MOMENT
 from perseid.semantics import types as t
 from perseid.semantics.core import CorePattern, guards_of
 from perseid.semantics.typing import infer
 
-MOMENT = pa.timestamp("us", "UTC")
-"""What a time is, wherever it is a column."""
 ARROW = {
     y.INTEGER: pa.int64(),
     y.DOUBLE: pa.float64(),
@@ -71,17 +70,17 @@ def arrow_of(type_: t.Type) -> pa.DataType | None:
 
 
 def output_schema(
-    patterns: Sequence[Numbered], types: Mapping[str, t.Type], arrow: Mapping[str, pa.DataType]
+    patterns: Sequence[CompiledPattern], types: Mapping[str, t.Type], arrow: Mapping[str, pa.DataType]
 ) -> pa.Schema:
     """The rows of a set: what every row has, every key column, every returned column; absent ones are null."""
     fields = _Fields()
-    for numbered in patterns:
-        core = numbered.pattern.pattern
+    for bytecode in patterns:
+        core = bytecode.pattern.pattern
         for path in core.partition:
             name = key_name(".".join(path.parts), {n for n, _ in STANDARD})
             fields.add(name, _key_type(path.parts, types, arrow), core)
-        for (name, formula, family), (_, expr) in zip(numbered.outputs, core.returns, strict=True):
-            column = numbered.output_columns.get(name)
+        for (name, formula, family), (_, expr) in zip(bytecode.outputs, core.returns, strict=True):
+            column = bytecode.output_columns.get(name)
             if column is not None:
                 kind = arrow.get(column[1]) or arrow_of(types[column[1]])
             else:
@@ -89,7 +88,7 @@ def output_schema(
             shown = returned_name(name, {n for n, _ in STANDARD} | {".".join(path.parts) for path in core.partition})
             fields.add(shown, kind, core)
     kinds = fields.kinds
-    if any(numbered.pattern.pattern.evidence is not None for numbered in patterns):
+    if any(bytecode.pattern.pattern.evidence is not None for bytecode in patterns):
         columns = [(name, arrow.get(name) or arrow_of(kind)) for name, kind in types.items()]
         known = all(kind is not None for _, kind in columns)
         kinds["evidence"] = pa.list_(pa.struct(columns)) if known else pa.null()

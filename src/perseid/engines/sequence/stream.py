@@ -1,583 +1,206 @@
-"""A shard of a stream: what has come is searched as far as time is known, what is open is kept, the rest forgotten.
-
-State is raw events, so a call is a search over what was kept and what came. An attempt that is decided is never made
-again; one that is open is, from its first event, until the horizon has passed all it may span. Partial matches that take
-events from one another cannot be made again, and are kept. Matches are told once: what was told before is known from
-where the horizon stood then.
-"""
+"""A declared stream of events: rows, and which of their columns mean what."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from decimal import Decimal
+from typing import Any, ClassVar
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+from perseid.engines.disorder.strategy import BUFFER, Strategy
+from perseid.engines.sequence.results import Matches
+from perseid.errors import EventDataError, did_you_mean
+from perseid.runtime.declaration import StreamDeclaration
+from perseid.runtime.query import DeclaredTable
+from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS, SearchBudget
+from perseid.runtime.watermark import WATERMARK
+from perseid.semantics import values as v
+from perseid.semantics.events import Event, content_id
+from perseid.semantics.hashing import hash_values, identity_of
+from perseid.tables.rows import column_missing_in, index_names, rank, read_time, rows_of
 
-from perseid.compile import program as p
-from perseid.engines.sequence import layout as y
-from perseid.engines.sequence.columns import Batch, batch_in
-from perseid.engines.sequence.numbered import Numbered
-from perseid.engines.sequence.output import Found, joined, match_tables
-from perseid.engines.sequence.partials import (
-    Partials,
-    all_partials,
-    carried_words,
-    carries,
-    no_partials,
-    placed_partials,
-)
-from perseid.engines.sequence.raw import Raw, waiting, with_waiting
-from perseid.engines.sequence.run import find
-from perseid.engines.sequence.state import Kept, Memory, nothing, read_state, write_state
-from perseid.errors import LimitError
-from perseid.runtime.arrays import BoolArray, Int8Array, IntArray
-from perseid.runtime.contract import StepResult
-from perseid.runtime.event_batch import EventBatch, concat_batches, take_events
-from perseid.runtime.event_order import arrange
-from perseid.runtime.hashing import match_words
-from perseid.runtime.key_encoding import distinct
-from perseid.runtime.late_rows import LateReason
-from perseid.runtime.watermark import ARRIVAL, Watermark
-
-if TYPE_CHECKING:
-    from perseid.engines.sequence.plan import SequencePlan
-
-_BEFORE_ALL = y.NONE
-Given: TypeAlias = "tuple[SequencePlan, Kept, EventBatch, Watermark, EventBatch | None]"
-"""What a :class:`Shard` is made of."""
+_BY_TYPE = ("time", "key", "id", "order_by")
+"""Parameters that may differ by event type."""
 
 
-def advance(plan: SequencePlan, rows: EventBatch, state: bytes | None, clock: Watermark) -> StepResult:
-    """One call of a shard that lives on: rows in, matches that are decided now out, and what has to be kept."""
-    return run(plan, rows, state, clock=clock, newest=newest_before(plan, clock)).step
+@dataclass(frozen=True, slots=True)
+class Events(StreamDeclaration[Matches]):
+    """A stream of events and what it is like; make one with :func:`perseid.events`."""
+
+    stream_kind: ClassVar[str] = "events"
+    data: Any
+    time: Any = "ts"
+    """The column with the event's time."""
+    type: str = "type"
+    """The column with the event's type."""
+    id: tuple[str, ...] = ()
+    """The columns that make an event this event and no other; without any, all it has."""
+    order_by: tuple[str, ...] = ()
+    """Columns that decide the order of events with equal times."""
+    strictly_later: bool = False
+    """Demand that a later step has a later time, not only a later place in the order."""
+    key: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ()
+    """Columns that partition the events for patterns that do not say ``partition by``; by event type in a dict."""
+    dedupe: bool = False
+    """Events with equal time, key and identity are one event."""
+    order: str = WATERMARK
+    """What a stream goes by: its watermark, or the order in which the events of a key arrive."""
+    idle: int | None = None
+    """Microseconds of a silent stream after which time goes on by the clock."""
+    shards: int = 16
+    """How many states a stream has; keys share them."""
+    max_state: int = 1 << 28
+    """How many bytes one of them may have."""
+    max_steps: int = MAX_STEPS
+    """Steps that the search of one key may take in one call, beside those for each of its events."""
+    max_matches: int = MAX_MATCHES
+    """Matches that one key may have in one call, beside those for each of its events."""
+    disorder: Strategy = BUFFER
+    """What is told of events that may still be joined by earlier ones."""
+    wrong: str | None = None
+    """The column that says what is wrong with a row that is no event."""
+    position: str | None = None
+    """The text column that says where a row stood in its source; it is what is told of a late one where little is asked for."""
+    lateness: int | None = None
+    """Microseconds that the watermark is behind the newest time, where it is set here and not by the caller."""
+    max_ahead: int | None = None
+    """Microseconds that a time may lie beyond its arrival; rows beyond that are rejected below the watermark."""
+
+    @property
+    def parts(self) -> tuple[()]:
+        """The uncertain tables: none."""
+        return ()
+
+    @property
+    def certain(self) -> tuple[Events, ...]:
+        """The certain events: these."""
+        return (self,)
+
+    @property
+    def budget(self) -> SearchBudget:
+        """The limits of a search."""
+        return SearchBudget(self.max_steps, self.max_matches)
+
+    def columns(self, role: str, event_type: str | None = None) -> tuple[str, ...]:
+        """The columns named for a role, for one of several inputs where each has its own."""
+        named = getattr(self, role)
+        if isinstance(named, Mapping):
+            named = named.get(event_type, ())
+        return (named,) if isinstance(named, str) else tuple(named)
+
+    def key_names(self) -> tuple[str, ...]:
+        """What key columns are called in patterns and matches: as the first input calls them."""
+        first = next(iter(self.key), None) if isinstance(self.key, Mapping) else None
+        return self.columns("key", first)
+
+    def inputs(self) -> list[tuple[str | None, Events]]:
+        """Every input as a stream of its own, with the columns named for it; of several, by the type of their events."""
+        several = isinstance(self.data, Mapping)
+        there = list(self.data) if several else []
+        if several and isinstance(self.time, str) and _is_moment(self.data.get(self.time)):
+            raise EventDataError(
+                f"This is one event: its {self.time!r} is a time.",
+                hint="A dict is inputs by event type; one event is a list of one: [{…}].",
+            )
+        if several and not there:
+            raise EventDataError(
+                "A stream of several inputs has none.", hint="Give them by event type: {'Login': logins, …}."
+            )
+        for role in _BY_TYPE:
+            named = getattr(self, role)
+            for name in named if isinstance(named, Mapping) else ():
+                if name not in there:
+                    raise _no_such_input(role, name, there)
+        return [(name, self._input(name)) for name in there] if several else [(None, self)]
+
+    def tables(self) -> list[DeclaredTable]:
+        """Every input as a table."""
+        names = self.key_names()
+        return [
+            DeclaredTable(
+                one.data, event_type, one.time, one.type if event_type is None else None, one.columns("id"),
+                one.columns("order_by"), one.columns("key"), names,
+            )
+            for event_type, one in self.inputs()
+        ]  # fmt: skip
+
+    def _input(self, event_type: str) -> Events:
+        time, key, names = self.time, self.columns("key", event_type), self.key_names()
+        if isinstance(time, Mapping):
+            if event_type not in time:
+                raise EventDataError(
+                    f"Nothing is said of the time column of the input {event_type!r}.",
+                    hint=f"There is: {', '.join(map(str, time))}.",
+                )
+            time = time[event_type]
+        if isinstance(self.key, Mapping) and event_type not in self.key:
+            key = names
+        if len(key) != len(names):
+            raise EventDataError(
+                f"The key of {event_type} has {len(key)} columns, that of the first input {len(names)}.",
+                hint="Name as many, in the same order.",
+            )
+        ids, ranks = self.columns("id", event_type), self.columns("order_by", event_type)
+        return replace(self, data=self.data[event_type], time=time, id=ids, order_by=ranks, key=key)
+
+    def __repr__(self) -> str:
+        kind = type(self.data).__name__
+        size = f" of {len(self.data)}" if hasattr(self.data, "__len__") else ""
+        return f"<events: {kind}{size}, time {self.time!r}, type {self.type!r}>"
 
 
-def newest_before(plan: SequencePlan, clock: Watermark) -> int | None:
-    """The newest time that any event may have had before this call."""
-    return None if clock.current is None else clock.current + plan.delay
+def _is_moment(value: object) -> bool:
+    return isinstance(v.plain(value), (str, int, float, Decimal, dt.date))
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What a call gives, and what others who take its matches have to know."""
-
-    step: StepResult
-    tables: Mapping[str, pa.Table]
-    """By pattern: its rows."""
-    known: Mapping[str, int]
-    """By pattern: all its matches that end up to here have been told; nothing where none was searched."""
-    left: Kept | None
-    """What is kept."""
+def _no_such_input(role: str, name: object, there: Sequence[str]) -> EventDataError:
+    return EventDataError(
+        f"{role}= names the event type {name!r}, and there is no such input." + did_you_mean(str(name), there),
+        hint=f"There is: {', '.join(there)}."
+        if there
+        else "Several inputs are given by event type: ps.events({'Login': logins, …}, …).",
+    )
 
 
-def run(
-    plan: SequencePlan,
-    rows: EventBatch,
-    state: bytes | Kept | None,
-    *,
-    clock: Watermark,
-    newest: int | None,
-    fed: EventBatch | None = None,
-    fresh: bool = False,
-    make: Callable[..., Shard] | None = None,
-    writes: bool = True,
-) -> Ran:
-    """One call. ``fed`` are matches of others, which are never late; ``fresh`` patterns were not there before.
+def read_events(stream: Events) -> list[Event]:
+    """Every row as an event; what cannot be read is an error that names the row."""
+    return [event for kind, one in stream.inputs() for event in _events(one, kind, stream.key_names())]
 
-    A call that only looks ahead goes on from what another has ``left``, and writes nothing.
-    """
-    if isinstance(state, Kept):
-        kept = state
-    elif state is not None:
-        kept = read_state(plan.plan, rows, state, plan.shards, plan.order, newest)
+
+def _events(stream: Events, event_type: str | None, key_names: Sequence[str]) -> list[Event]:
+    rows = list(rows_of(stream.data))
+    # A dict may leave out what is null; as in Spark the table has every column, and so has every row's identity.
+    names = sorted({str(name) for row in rows for name in row}) if not stream.id else []
+    events = [_event(stream, event_type, row, names, number) for number, row in enumerate(rows, 1)]
+    renamed = [(there, here) for there, here in zip(key_names, stream.columns("key"), strict=True) if there != here]
+    if not renamed:
+        return events
+    return [
+        replace(e, attributes={**e.attributes, **{there: e.attributes.get(here) for there, here in renamed}})
+        for e in events
+    ]
+
+
+def _event(
+    stream: Events, event_type: str | None, row: Mapping[str, object], names: Sequence[str], number: int
+) -> Event:
+    time = read_time(_column(stream, row, stream.time, "time", number), number, stream.time)
+    kind = event_type if event_type is not None else v.plain(_column(stream, row, stream.type, "type", number))
+    if kind is not None and not isinstance(kind, str):
+        kind = v.text(kind)
+    attributes = {str(name): v.plain(value) for name, value in row.items()}
+    ranks = tuple(rank(v.plain(_column(stream, row, name, "order_by", number))) for name in stream.order_by)
+    if stream.id:
+        identity = identity_of([v.plain(_column(stream, row, name, "id", number)) for name in stream.id])
     else:
-        kept = nothing(rows)
-        if fresh:
-            kept = replace(kept, memories={one.pattern.pattern.semantic_hash: Memory(newest) for one in plan.patterns})
-    if kept.horizon is not None and not clock.ended and (clock.current is None or clock.current < kept.horizon):
-        clock = replace(clock, current=kept.horizon)  # what has come has come
-    shard = (make or Shard)(plan, kept, rows, clock, fed)
-    found = list(shard.search())
-    told: dict[str, dict[tuple[int, int], int]] = {}
-    for one in found:
-        # By name: two patterns of one meaning tell their matches each on its own.
-        told[one.pattern.name] = dict(shard.memory(one.pattern.semantic_hash).groups)
-    tables, counters = match_tables(found, shard.rows, plan.schema, told)
-    counters.update(shard.counters)
-    left = None if clock.ended else shard.left(found, told)
-    written, left, lost = _written(plan, left) if writes else (None, left, 0)
-    counters["capped"] += lost
-    counters["live_keys"] = _live(left)
-    counters["kept_events"] = 0 if left is None else len(left.rows)
-    counters["state_bytes"] = 0 if written is None else len(written)
-    return Ran(
-        StepResult(
-            joined(tables.values(), plan.schema), written, shard.wake(left), dict(counters), shard.late, shard.why
-        ),
-        tables,
-        shard.known,
-        left,
-    )
+        identity = int(content_id(attributes, names))
+    if event_type is not None:
+        identity = hash_values([identity, event_type])  # each of several inputs numbers its own events
+    return Event(kind if isinstance(kind, str) else None, time, attributes, str(identity), 0, (0, *ranks, identity))
 
 
-def _written(plan: SequencePlan, left: Kept | None) -> tuple[bytes | None, Kept | None, int]:
-    """The state within its limit, and how many open attempts were dropped for that, the oldest first.
-
-    A dropped attempt loses matches. Without an event that waits, or that an absence covers, there would be matches that are wrong:
-    such rows are never evicted, and a state that they fill is an error.
-    """
-    dropped = 0
-    while True:
-        if left is None or (
-            not len(left.rows) and not any(m.groups or m.since is not None for m in left.memories.values())
-        ):
-            return None, None, dropped
-        written = write_state(plan.plan, left, plan.shards, plan.order)
-        if len(written) <= plan.max_state:
-            return written, left, dropped
-        required = np.zeros(len(left.rows), bool) if left.required is None else left.required
-        evictable = left.searched & ~required
-        if not evictable.any():
-            raise _state_limit_error(left, len(written), plan.max_state)
-        old = left.searched & (left.rows.time <= np.median(left.rows.time[evictable]))
-        dropped += sum(int((flags & old).sum()) for flags in left.opens.values())
-        left = left.without_attempts(old).take(np.flatnonzero(~old | required))
-
-
-def _state_limit_error(left: Kept, size: int, limit: int) -> LimitError:
-    """The error of a state that only events fill which must not be evicted."""
-    waiting = int((~left.searched).sum())
-    others = len(left.rows) - waiting
-    covered = f" and {others:,} events that an absence or a later event is checked against" if others else ""
-    return LimitError(
-        f"{waiting:,} events that wait for the watermark{covered} take {size:,} bytes in one shard; max_state allows {limit:,}. "
-        "No event was dropped.",
-        hint="Start the query again with a larger max_state, in ps.events(…, max_state=…) or as stream.max_state of a job: it goes on "
-        "from its checkpoint without loss. A shorter delay of the watermark keeps fewer events, and so do more shards, with a new checkpoint.",
-    )
-
-
-def _live(left: Kept | None) -> int:
-    if left is None or not len(left.rows):
-        return 0
-    rows = left.rows
-    if rows.route is None:
-        return max(distinct(list(keys.values()), len(rows)) for keys in rows.keys.values())
-    counts = []
-    for route, keys in rows.keys.items():
-        chosen = pa.array(np.flatnonzero(rows.route == route))
-        counts.append(distinct([key.take(chosen) for key in keys.values()], len(chosen)))
-    return max(counts)
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Rows of one way of partitioning in their order, as far as they can be searched."""
-
-    batch: Batch
-    order: IntArray
-    offsets: IntArray
-    occurrence: IntArray
-    duplicates: int
-    horizons: IntArray | None
-    """What is known of each partition; None where all has come."""
-    searched: BoolArray
-    """By place: searched before."""
-
-    @cached_property
-    def partition(self) -> IntArray:
-        """By place: its partition."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-
-
-class Shard:
-    """One call of a shard. What is searched when, and what is late, is what strategies for disorder say otherwise."""
-
-    def __init__(
-        self, plan: SequencePlan, kept: Kept, rows: EventBatch, clock: Watermark, fed: EventBatch | None = None
-    ) -> None:
-        self.plan, self.kept, self.clock = plan, kept, clock
-        self.arrival = plan.order == ARRIVAL
-        behind = self._behind(rows)
-        self.late = np.flatnonzero(behind)
-        self.why = behind[self.late]
-        accepted = take_events(rows, np.flatnonzero(behind == LateReason.NOT)) if len(self.late) else rows
-        self.rows = concat_batches(kept.rows, accepted if fed is None else concat_batches(accepted, fed))
-        self.old = len(kept.rows)
-        new = len(self.rows) - self.old
-        self.searched = np.concatenate([kept.searched, np.zeros(new, bool)])
-        self.counters: Counter[str] = Counter(events=len(accepted), late=len(self.late), duplicates=0, capped=0)
-        self.opens: dict[str, BoolArray] = {}
-        """By pattern: rows whose attempts are open after this call."""
-        self.partials: dict[str, Partials] = {}
-        """By pattern: partial matches that are open after this call and cannot be made again."""
-        self.keep = np.zeros(len(self.rows), bool)
-        self.required = np.zeros(len(self.rows), bool)
-        """Rows without which events to come would give matches that are wrong, or be accepted though they are late."""
-        self.occurrence = np.concatenate([kept.occurrence, np.zeros(new, np.int64)])
-        self.memories: dict[str, Memory] = {}
-        self.wakes: list[int] = []
-        self.known: dict[str, int] = {}
-        """By pattern: matches that end up to here are decided, and told."""
-        self.arranged: IntArray | None = None
-        """Rows in the order in which they were searched."""
-        self.ready = np.ones(len(self.rows), bool) if clock.ended else self._ready()
-        """Rows that are searched now; others wait."""
-        nothing_new = not (self.ready & ~self.searched).any() and kept.horizon == clock.current
-        self.idle = nothing_new and not clock.ended and not kept.replays
-        """Nothing came and no time passed: what was open still is."""
-
-    def _behind(self, rows: EventBatch) -> Int8Array:
-        """By row: whether it came too late, and why."""
-        behind, now = np.zeros(len(rows), np.int8), self.clock.current
-        if self.arrival and len(self.kept.rows):
-            behind[_older(self.kept.rows, rows)] = LateReason.OUT_OF_ORDER
-        if now is not None:
-            behind[rows.time <= now] = LateReason.BEHIND_WATERMARK
-        return behind
-
-    def _ready(self) -> BoolArray:
-        """True for rows whose time has come."""
-        if self.arrival:
-            return np.ones(len(self.rows), bool)
-        if self.clock.current is None:
-            return np.zeros(len(self.rows), bool)
-        return self.rows.time <= self.clock.current
-
-    def memory(self, name: str) -> Memory:
-        return self.kept.memories.get(name, Memory())
-
-    # searching
-
-    def search(self) -> Iterator[Found]:
-        """What every pattern finds that was not found before."""
-        if self.idle:
-            new = np.zeros(len(self.rows) - self.old, bool)
-            self.opens = {name: np.concatenate([flags, new]) for name, flags in self.kept.opens.items()}
-            self.memories, self.partials = dict(self.kept.memories), dict(self.kept.partials)
-            self.counters["incomplete"] += sum(memory.since is not None for memory in self.memories.values())
-            self.keep[: self.old] = self.searched[: self.old]
-            back = max((numbered.pattern.facts.lookback for numbered in self.plan.patterns), default=0)
-            if back:
-                now = _BEFORE_ALL + back if self.clock.current is None else self.clock.current
-                self.required = self.searched & (self.rows.time > now - back)
-            return
-        places: dict[tuple[int, int | None], Placed] = {}
-        for numbered in self.plan.patterns:
-            name, route = numbered.pattern.pattern.semantic_hash, numbered.pattern.route
-            since = self._since(numbered)
-            if (route, since) not in places:
-                places[route, since] = self._place(route, since)
-                if since is None and route == min(self.rows.keys):
-                    self.counters["duplicates"] += places[route, since].duplicates
-            yield self._found(numbered, name, places[route, since])
-
-    def _since(self, numbered: Numbered) -> int | None:
-        """From which time on a pattern counts, as long as events from before it are there."""
-        facts, now = numbered.pattern.facts, self.clock.current
-        memory = self.memory(numbered.pattern.pattern.semantic_hash)
-        since = memory.since
-        if since is not None:
-            if self.clock.ended or (now is not None and since + (facts.bound or 0) + facts.lookback < now):
-                memory = replace(memory, since=None)
-            else:
-                self.counters["incomplete"] += 1
-                self.wakes.append(since + (facts.bound or 0) + facts.lookback + 1)
-        self.memories[numbered.pattern.pattern.semantic_hash] = memory
-        # It still counts in the call that passes it: events from before may have waited to be searched until now.
-        return since
-
-    def _place(self, route: int, since: int | None) -> Placed:
-        from perseid.engines.sequence.arrangement import arranged, wanted_rows
-
-        rows = self.rows
-        chosen = self.ready if since is None else self.ready & (rows.time > since)
-        wanted = wanted_rows(self.plan, rows)
-        if wanted is not None:
-            chosen = chosen & wanted
-        order, offsets, occurrence, duplicates = arranged(self._ranked(), route, np.flatnonzero(chosen))
-        if self.arranged is None or len(order) > len(self.arranged):
-            self.arranged = order  # a pattern that starts later sees fewer
-        searched = self.searched[order]
-        if occurrence is None:
-            occurrence = np.zeros(len(order), np.int64)
-        occurrence = np.where(searched, self.occurrence[order], occurrence)
-        self.occurrence[order] = occurrence
-        batch = batch_in(rows, order)
-        horizons = None if self.clock.ended else self._horizons(order, offsets)
-        return Placed(batch, order, offsets, occurrence, duplicates, horizons, searched)
-
-    def _ranked(self) -> EventBatch:
-        """The rows, where arrival decides among equal times with their place in it: those searched before come first."""
-        if not self.arrival:
-            return self.rows
-        arrived = np.full(len(self.rows), self.old, np.int64)
-        arrived[: self.old] = np.arange(self.old)
-        return replace(self.rows, tie_breakers=[pa.array(arrived), *self.rows.tie_breakers])
-
-    def _horizons(self, order: IntArray, offsets: IntArray, *, before: bool = False) -> IntArray:
-        """Up to when each partition is known, or was ``before``: the watermark, or what came last where order is trusted."""
-        now = self.kept.horizon if before else self.clock.current
-        known = np.full(len(offsets) - 1, _BEFORE_ALL if now is None else now, np.int64)
-        if not self.arrival or not len(order):
-            return known
-        time = self.rows.time[order]
-        some = np.diff(offsets) > 0
-        last = np.where(some, time[np.maximum(offsets[1:] - 1, 0)], _BEFORE_ALL)
-        # Others of its time may follow; what must come later than it cannot have come before.
-        return np.maximum(known, last - 1)
-
-    def _found(self, numbered: Numbered, name: str, placed: Placed) -> Found:
-        opens = np.ones(len(placed.order), np.int64)
-        if placed.searched.any():
-            before = self.kept.opens.get(name)
-            rows = placed.order[placed.searched]
-            opens[placed.searched] = 0 if before is None else before[rows]
-        carried = self._carried(numbered, name, placed)
-        if carried is not None:
-            opens[placed.searched] = 0  # what they started is taken up
-        asked = opens.copy()
-        batch = replace(placed.batch)
-        words = None if carried is None else carried_words(carried.open, placed.partition, len(placed.offsets) - 1)
-        raw, arrays = find(
-            numbered,
-            batch,
-            placed.offsets,
-            horizon=placed.horizons,
-            opens=opens,
-            carried=words,
-            budget=self.plan.budget,
-        )
-        self.known[numbered.pattern.name] = self._known(raw)
-        raw = self._new(numbered, placed, raw, asked)
-        if carried is not None:
-            raw = with_waiting(numbered, raw, carried.decided, placed.partition)
-        untold = None
-        if numbered.pattern.pattern.suppress is not None:
-            raw, untold = self._tellable(numbered, raw, opens)
-        self.counters["capped"] += self._give_up(numbered, placed, opens)
-        if carries(numbered) and raw.partials is not None:
-            left = raw.partials if untold is None else all_partials(waiting(untold), raw.partials)
-            left = left.chosen(opens[left.starts] != 0)
-            self.partials[name] = replace(left, events=placed.order[left.events])
-        if raw.wake != y.FOREVER:
-            self.wakes.append(raw.wake)
-        self._keep(numbered, placed, arrays, opens, name)
-        return Found(numbered, raw, batch, placed.offsets, placed.occurrence, arrays, placed.duplicates)
-
-    def _known(self, raw: Raw) -> int:
-        if self.clock.ended:
-            return y.FOREVER
-        now = _BEFORE_ALL if self.clock.current is None else self.clock.current
-        return min(now, int(raw.frontiers[:-1].min(initial=y.FOREVER)))
-
-    def _carried(self, numbered: Numbered, name: str, placed: Placed) -> Partials | None:
-        """Partial matches of the calls before, by positions; None where they are made again."""
-        if not carries(numbered) or self.kept.replays:
-            return None
-        before = self.kept.partials.get(name, no_partials())
-        places = np.full(len(self.rows), -1, np.int64)
-        places[placed.order[placed.searched]] = np.flatnonzero(placed.searched)
-        found = placed_partials(numbered, before, places, placed.partition)
-        self.counters["capped"] += len(before) - len(found)
-        return found
-
-    def _new(self, numbered: Numbered, placed: Placed, raw: Raw, asked: IntArray) -> Raw:
-        """Without matches that were told before: an attempt that is still open may have some already."""
-        tables = numbered.tables
-        contextual, suppresses = tables[y.S_CONTEXT] >= 0, numbered.pattern.pattern.suppress is not None
-        if not contextual and not suppresses and (not tables[y.S_COMBINES] or tables[y.S_ONE]):
-            return raw  # one match a start, and told ones are over
-        if contextual and not self.kept.replays:
-            return raw  # a partial match has one, and is over with it
-        if not (asked[placed.searched] == 1).any():
-            return raw
-        if tables[y.S_PLAIN] and not contextual and not suppresses and not self.arrival:
-            known = self._horizons(placed.order, placed.offsets, before=True)
-            return chosen_of(raw, np.flatnonzero(raw.timed_out | (raw.end > known[raw.partition])))
-        told = _names(raw, placed.order)
-        before = np.flatnonzero(placed.searched)
-        counts = np.concatenate([[0], np.cumsum(placed.searched)])
-        offsets = counts[placed.offsets]
-        order = placed.order[before]
-        batch = replace(
-            placed.batch, time=placed.batch.time[before], kinds=placed.batch.kinds[before], order=order, loaded={}
-        )
-        horizons = self._horizons(order, offsets, before=True)
-        earlier, _ = find(numbered, batch, offsets, horizon=horizons, opens=asked[before], budget=self.plan.budget)
-        if suppresses:
-            earlier = chosen_of(earlier, np.flatnonzero(_due(numbered, earlier)))
-        known = _names(earlier, order)
-        return chosen_of(raw, np.flatnonzero(~np.isin(told, known)))
-
-    def _tellable(self, numbered: Numbered, raw: Raw, opens: IntArray) -> tuple[Raw, Raw]:
-        """What can be told in order of its end, and what not: an earlier match that is open may suppress a later one."""
-        due = _due(numbered, raw)
-        opens[raw.starts[~due]] = 1
-        return chosen_of(raw, np.flatnonzero(due)), chosen_of(raw, np.flatnonzero(~due))
-
-    # keeping
-
-    def _give_up(self, numbered: Numbered, placed: Placed, opens: IntArray) -> int:
-        """Where nothing bounds a pattern, the oldest open attempts beyond the cap of a key are given up."""
-        cap = numbered.pattern.retention.cap
-        if cap is None or self.clock.ended:
-            return 0
-        places = np.flatnonzero(opens)
-        partition = placed.partition[places]
-        surplus = np.bincount(partition, minlength=len(placed.offsets) - 1) - cap
-        if not (surplus > 0).any():
-            return 0
-        first = np.searchsorted(partition, partition)  # where the partition begins among these
-        gone = np.arange(len(places)) - first < surplus[partition]
-        opens[places[gone]] = 0
-        return int(gone.sum())
-
-    def _keep(self, numbered: Numbered, placed: Placed, arrays: y.Arrays, opens: IntArray, name: str) -> None:
-        """Mark the rows that the pattern may still ask for."""
-        flags = np.zeros(len(self.rows), bool)
-        flags[placed.order] = opens != 0
-        self.opens[name] = flags
-        if self.clock.ended or not len(placed.order):
-            return
-        partition, time = placed.partition, placed.batch.time
-        count = len(placed.offsets) - 1
-        first = np.full(count, len(time), np.int64)
-        places = np.flatnonzero(opens)
-        first[partition[places][::-1]] = places[::-1]
-        asked = np.arange(len(time)) >= first[partition]
-        back = numbered.pattern.facts.lookback
-        if back:
-            assert placed.horizons is not None
-            # What is looked back at, from open attempts and from those to come.
-            began = np.where(first < len(time), time[np.minimum(first, len(time) - 1)], y.FOREVER)
-            asked |= time >= (np.minimum(began, placed.horizons + 1) - back)[partition]
-            covered = time >= (placed.horizons + 1 - back)[partition]
-            if self.plan.plan.event_types is not None:
-                covered &= arrays.events[y.E_MASK] & negated_bits(numbered) != 0
-            self.required[placed.order[covered]] = True
-        if self.plan.plan.event_types is not None:
-            asked &= arrays.events[y.E_MASK] != 0
-        if back and asked.any():
-            self.wakes.append(int(time[asked].min()) + back)
-        if self.arrival:
-            # What came last says what may still come, until the watermark does.
-            now = _BEFORE_ALL if self.clock.current is None else self.clock.current
-            last = time == time[np.maximum(placed.offsets[1:] - 1, 0)][partition]
-            newest = last & (time > now)
-            asked |= newest
-            self.required[placed.order[newest]] = True
-            if newest.any():
-                self.wakes.append(int(time[newest].min()))
-        self.keep[placed.order[asked]] = True
-
-    def left(self, found: list[Found], told: dict[str, dict[tuple[int, int], int]]) -> Kept:
-        """What is kept after this call."""
-        memories = dict(self.memories)
-        known = [self.known[one.pattern.name] for one in found if one.pattern.suppress is not None]
-        for one in found:
-            about, name = one.pattern.suppress, one.pattern.semantic_hash
-            if about is not None:
-                assert isinstance(about.duration, int)
-                over = _BEFORE_ALL if self.clock.current is None else min(known) + 1 - about.duration
-                groups = {group: end for group, end in told[one.pattern.name].items() if end > over}
-                memories[name] = replace(memories[name], groups=groups)
-                self.wakes += [end + about.duration for end in groups.values()]
-        chosen = np.flatnonzero(self.keep | ~self.ready)
-        if self.arrival and not self.idle:
-            assert self.arranged is not None
-            chosen = self.arranged[self.keep[self.arranged]]  # in the order that was settled
-        after = self.opens, self.clock.current, memories, self.partials
-        return Kept(self.rows, self.ready, self.occurrence, *after, required=self.required).take(chosen)
-
-    def wake(self, left: Kept | None) -> int | None:
-        """When time alone can change something: a deadline, a window that closes, an event whose time comes."""
-        if left is None:
-            return None
-        waiting = left.rows.time[~left.searched]
-        times = [*self.wakes, *([int(waiting.min())] if len(waiting) else [])]
-        now = self.clock.current
-        if self.idle:
-            # Nothing was searched, so nothing says when what was open before is decided: at the next time there is.
-            ends = [end for memory in left.memories.values() for end in memory.groups.values()]
-            starts = [memory.since for memory in left.memories.values() if memory.since is not None]
-            some = [*left.rows.time[left.searched].tolist(), *ends, *starts]
-            times += [min(some) if now is None else now + 1] if some else []
-        return next_wake(times, now)
-
-
-def negated_bits(numbered: Numbered) -> int:
-    """The mask bits of the steps that absences name, those before the first step included."""
-    table, bits = int(numbered.tables[y.S_STEP_TABLE]), 0
-    for program in numbered.pattern.programs[1:]:
-        for one in program.instructions:
-            if isinstance(one, p.TakeEvent):
-                bits |= 1 << int(numbered.tables[table + one.step * y.STEP_WIDTH + y.ST_BIT])
-    return bits
-
-
-def next_wake(times: Sequence[int], now: int | None) -> int | None:
-    """The first of these times that is to come."""
-    if not times or now is None:
-        return min(times, default=None)
-    # What should be over by now is held by something that is open, and goes when that is decided.
-    return min((time for time in times if time > now), default=now + 1)
-
-
-def _due(numbered: Numbered, raw: Raw) -> BoolArray:
-    """Matches of a pattern that suppresses some before which no other can end that they would have to give way to."""
-    core = numbered.pattern.pattern
-    assert core.suppress is not None
-    upto = raw.frontiers[raw.partition]
-    if core.suppress.by and not {".".join(path.parts) for path in core.partition} <= set(core.suppress.by):
-        upto = raw.frontiers[:-1].min(initial=y.FOREVER)  # matches of one key give way to those of another
-    return raw.timed_out | (raw.end <= upto)
-
-
-def _older(kept: EventBatch, rows: EventBatch) -> BoolArray:
-    """Rows older than the newest that was kept of their key."""
-    both = concat_batches(kept, rows)
-    (keys,) = both.keys.values()
-    arrangement = arrange(list(keys.values()), both.time, [], None)
-    old = arrangement.order < len(kept)
-    partition = np.repeat(np.arange(arrangement.partitions), np.diff(arrangement.offsets))
-    newest = np.full(arrangement.partitions, _BEFORE_ALL, np.int64)
-    np.maximum.at(newest, partition[old], both.time[arrangement.order[old]])
-    behind = np.zeros(len(both), bool)
-    behind[arrangement.order] = ~old & (both.time[arrangement.order] < newest[partition])
-    return behind[len(kept) :]
-
-
-def _names(raw: Raw, order: IntArray) -> NDArray[Any]:
-    """A name for each match, by the rows it takes."""
-    rows = np.ascontiguousarray(order[raw.positions], np.int64)
-    none = np.zeros((len(raw), 2), np.int64)
-    zeros = np.zeros(len(rows), np.int64)
-    lanes = match_words(0, 1, none, raw.offsets, raw.steps, zeros, zeros, rows)
-    kinds = np.where(raw.timed_out, 1, 0)
-    return np.ascontiguousarray(np.column_stack([lanes, kinds]).astype(np.int64)).view("V24").ravel()
-
-
-def chosen_of(raw: Raw, chosen: IntArray) -> Raw:
-    """Some of the matches."""
-    if len(chosen) == len(raw):
-        return raw
-    counts = np.diff(raw.offsets)[chosen]
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    inside = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], counts) + np.repeat(raw.offsets[:-1][chosen], counts)
-    inside = inside.astype(np.int64)
-    return replace(
-        raw,
-        partition=raw.partition[chosen],
-        timed_out=raw.timed_out[chosen],
-        end=raw.end[chosen],
-        offsets=offsets,
-        steps=raw.steps[inside],
-        positions=raw.positions[inside],
-        unified=raw.unified[chosen],
-    )
+def _column(stream: Events, row: Mapping[str, object], name: str, role: str, number: int) -> object:
+    if name not in row:
+        raise column_missing_in(number, name, role, list(map(str, row)), index_names(stream.data))
+    return row[name]

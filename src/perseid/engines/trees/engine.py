@@ -6,35 +6,58 @@ it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from perseid.engines.trees.formats import XML, lots
+from perseid.lang.tree_patterns import TreePattern, print_tree
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import Engine, Prepared
+from perseid.runtime.document_columns import BODY, PLACE, STREAM, TYPE
 
 if TYPE_CHECKING:
+    from perseid.engines.trees.plan import TreePlan
     from perseid.engines.trees.reader import Findings, Reader
-
-BODY, STREAM = "body", "stream"
-"""The columns that ``prepare`` is given: documents, or paths of them, and which stream each is of, where that is said."""
-TYPE, PLACE = "_type", "_place"
-"""The columns of an event that are ours: of which pattern it is a result, and where in the document."""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """Tree patterns and how documents are read for them; plain data that travels to executors."""
+    """Compiled tree patterns and how documents are read for them; plain data that travels to executors."""
 
-    texts: tuple[str, ...]
-    namespaces: tuple[tuple[str, str], ...] = ()
+    program: TreePlan = field(compare=False)
+    digest: str
+    """The hash of the patterns and their namespaces: programs with one digest are equal."""
     trusted: bool = False
     format: str = XML
+
+    @property
+    def patterns(self) -> tuple[TreePattern, ...]:
+        return self.program.patterns
+
+
+def compile_trees(
+    patterns: Iterable[TreePattern],
+    namespaces: Iterable[tuple[str, str]] = (),
+    trusted: bool = False,
+    format: str = XML,
+) -> Trees:
+    """Tree patterns that share namespaces, compiled for documents of a format."""
+    from perseid.engines.trees.plan import tree_plan
+
+    given, spaces = tuple(patterns), tuple(namespaces)
+    said = repr((tuple(map(print_tree, given)), spaces))
+    return Trees(
+        tree_plan(given, dict(spaces)),
+        blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+        trusted,
+        format,
+    )
 
 
 @dataclass(frozen=True)
@@ -51,6 +74,8 @@ class TreesPlan:
     is_path: bool = False
     whole: str | None = None
     """Documents are events themselves, of their stream as a type or, where they say none, of this one."""
+    names: tuple[str, ...] | None = None
+    """Results are rows and no events, with these names of the patterns; so is a document that cannot be read."""
 
 
 @lru_cache(maxsize=4)
@@ -58,7 +83,7 @@ def reader_of(trees: Trees) -> Reader:
     """One reader a process: it knows the names of the documents before."""
     from perseid.engines.trees.reader import Reader
 
-    return Reader(trees.texts, trees.namespaces, trees.trusted)
+    return Reader(trees.program, trees.trusted)
 
 
 def readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[int, Reader, Findings]]:
@@ -75,6 +100,9 @@ def readings(trees: Trees, bodies: pa.Array, is_path: bool) -> Iterator[tuple[in
 
 def prepare(plan: TreesPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepared]:
     """Documents to events; the types that documents say they are of choose among the patterns."""
+    if plan.names is not None:
+        yield from _prepare_results(plan, plan.names, columns[BODY])
+        return
     given = columns.get(STREAM)
     streams = None if given is None else given.cast(pa.string()).to_pylist()
     for first, reader, findings in readings(plan.trees, columns[BODY], plan.is_path):
@@ -87,6 +115,17 @@ def prepare(plan: TreesPlan, columns: Mapping[str, pa.Array]) -> Iterator[Prepar
             names = [plan.whole if own is None else own[number] for number in good]
             made = {TYPE: pa.array(names, pa.string()), PLACE: pa.array(np.zeros(len(good), np.int64))}
             yield Prepared(np.array(good, np.int64) + first, made)
+
+
+def _prepare_results(plan: TreesPlan, names: Sequence[str], bodies: pa.Array) -> Iterator[Prepared]:
+    """A row for each result of a tree pattern, and one for each document that cannot be read."""
+    from perseid.engines.trees.results import ERROR, error_column, result_columns
+
+    for first, reader, findings in readings(plan.trees, bodies, plan.is_path):
+        yield Prepared(findings.document[findings.firsts] + first, result_columns(names, reader, findings))
+        if findings.refused:
+            bad = findings.refused_from(first)
+            yield Prepared([one.row for one in bad], {ERROR: error_column(bad)})
 
 
 def _events(

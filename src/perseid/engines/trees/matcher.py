@@ -58,6 +58,7 @@ class Matcher:
 
     def __init__(self, plan: TreePlan) -> None:
         self.plan = plan
+        self.constants = np.frombuffer(plan.constants, np.uint8)
         self.scanner = Scanner(plan.names, texts=plan.texts, attributes=plan.attributes, scan=self._scan)
         fas = [step.fa for step in plan.steps if step.fa is not None]
         states = max((len(fa.states) for fa in fas), default=0)
@@ -108,7 +109,7 @@ class Matcher:
         head[y.X_ROWS_END], head[y.X_TOLD_END] = len(self.rows), len(self.told)
         head[y.X_SCRATCH_END] = len(self.scratch)
         self.space = y.Space(
-            self.plan.ints, self.plan.constants, head, self.stack, self.cells, self.scratch, self.text, self.values,
+            self.plan.ints, self.constants, head, self.stack, self.cells, self.scratch, self.text, self.values,
             self.rows, self.told,
         )  # fmt: skip
 

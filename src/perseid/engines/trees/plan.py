@@ -16,7 +16,7 @@ from perseid.engines.trees.bounds import Bound, bounds_of
 from perseid.engines.trees.siblings import OVER, SiblingFA, sibling_automaton
 from perseid.errors import LimitError, UnsupportedError
 from perseid.lang import tree_patterns as tp
-from perseid.runtime.arrays import ByteArray, IntArray
+from perseid.runtime.arrays import IntArray
 from perseid.semantics.documents import Name
 from perseid.semantics.trees import known_prefixes
 
@@ -78,7 +78,8 @@ class TreePlan:
     names: tuple[Name, ...]
     """Names that steps ask for: the scanner gives them the first numbers."""
     ints: IntArray
-    constants: ByteArray
+    constants: bytes
+    """Texts and digits to compare with. Bytes, as an array would be writable once it has traveled, and kernels take another one."""
     lists: Mapping[tuple[bool, Name], int]
     """By whether it is an attribute's, and name: where the steps are that ask for it."""
     others: Mapping[tuple[bool, str | None], int]
@@ -245,7 +246,7 @@ class _Writing:
             tuple(self.steps),
             names,
             np.array(self.ints, np.int64),
-            np.frombuffer(bytes(self.constants) or b"\0", np.uint8),
+            bytes(self.constants) or b"\0",
             lists,
             others,
         )

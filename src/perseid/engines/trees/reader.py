@@ -17,9 +17,8 @@ from perseid.engines.trees import match_layout as y
 from perseid.engines.trees.fields import NODE
 from perseid.engines.trees.limits import MOST_NAMES
 from perseid.engines.trees.matcher import Matcher, Told
-from perseid.engines.trees.plan import tree_plan
+from perseid.engines.trees.plan import TreePlan
 from perseid.errors import DocumentError, PerseidError
-from perseid.lang.tree_parser import parse_tree
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import BadRecord
 from perseid.semantics.documents import Name
@@ -101,17 +100,9 @@ class Findings:
 class Reader:
     """Reads documents for a set of tree patterns, one after the other."""
 
-    def __init__(
-        self,
-        texts: Iterable[str],
-        namespaces: Iterable[tuple[str, str]] = (),
-        trusted: bool = False,
-        inner_texts: bool = True,
-    ) -> None:
-        """Without ``inner_texts`` nodes that have returned nodes below them come without their texts."""
-        self.plan = tree_plan([parse_tree(text).pattern for text in texts], dict(namespaces), inner_texts)
-        self.trusted = trusted
-        self.matcher = Matcher(self.plan)
+    def __init__(self, plan: TreePlan, trusted: bool = False) -> None:
+        self.plan, self.trusted = plan, trusted
+        self.matcher = Matcher(plan)
         self.names: list[Name] = []
         self._numbers: dict[Name, int] = {}
         self._codes = np.full(MOST_NAMES + 1, -1)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from perseid.engines.trees.json_documents import ITEM
 from perseid.engines.trees.plain_xml import xml_name, xml_text
+from perseid.errors import EventDataError
 from perseid.semantics import values as v
 
 ROOT = "row"
@@ -38,6 +39,14 @@ def has_text(kind: pa.DataType) -> bool:
     if is_.is_map(kind):
         return _is_plain(kind.key_type) and has_text(kind.item_type)
     return has_text(kind.value_type) if _is_list(kind) else _is_plain(kind)
+
+
+def textless(name: str, kind: str) -> EventDataError:
+    """That rows are documents, and that nothing says what the text of a column is."""
+    return EventDataError(
+        f"Rows are read as documents, and nothing says how the column {name!r}, which is {kind}, is written.",
+        hint="Leave it out, or make text of it.",
+    )
 
 
 def _is_plain(kind: pa.DataType) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.exact import Weights
 from perseid.engines.uncertain.joint import joint_lot
 from perseid.engines.uncertain.memory import no_memory
@@ -24,7 +23,7 @@ from perseid.engines.uncertain.traces import NEVER, Given, material
 from perseid.engines.uncertain.ways import Ways
 from perseid.engines.uncertain.worlds import Worlds
 from perseid.errors import LimitError
-from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.key_encoding import Codes
 
 
@@ -32,7 +31,7 @@ from perseid.runtime.key_encoding import Codes
 class Answers:
     """By group and step, in this order: the probability that the pattern is completed."""
 
-    keys: Sequence[Column]
+    keys: Sequence[ArrowColumn]
     """The columns of groups."""
     group: IntArray
     """By answer: its group."""
@@ -112,7 +111,7 @@ def beside(answers: Answers, counted: Answers) -> Answers:
     return replace(answers, expected=expected[rows.of[0]])
 
 
-def _whose(answers: Answers) -> list[Column]:
+def _whose(answers: Answers) -> list[ArrowColumn]:
     """Whose each answer is: columns of its group, its step, and its binding where these are told apart."""
     words = [answers.step] if answers.binding is None else [answers.step, answers.binding]
     return [*(key.take(pa.array(answers.group)) for key in answers.keys), *map(pa.array, words)]

@@ -12,15 +12,14 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.sequence.arrangement import comparable
-from perseid.engines.uncertain.columns import Column
+from perseid.engines.sequence.partition_sort import comparable
 from perseid.engines.uncertain.inference import chain_of, likeliest_each, likeliest_path, particle_filter, smoothed
 from perseid.engines.uncertain.ordering import begins, by_step, ordered
 from perseid.engines.uncertain.passes import Evidence, filter_on, look_ahead_all, weigh_all
 from perseid.engines.uncertain.reading import Units, hashed, taken
 from perseid.engines.uncertain.streams import LIKELIHOOD, READING, Stream
 from perseid.errors import EventDataError
-from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.hashing import hash_columns
 from perseid.runtime.key_encoding import numbered, read_only
@@ -33,7 +32,7 @@ from perseid.semantics.hidden import HiddenMarkov
 class Chains:
     """The chains of one stream: those of a key that was silent for too long are two."""
 
-    keys: Mapping[str, Column]
+    keys: Mapping[str, ArrowColumn]
     """The columns of their key, by chain."""
     hashes: IntArray
     """By chain: a hash of its key."""
@@ -80,7 +79,7 @@ class Chains:
 class Lives:
     """What is kept of chains: their key, their last step with a row, the last that counted, and what was known then."""
 
-    keys: Mapping[str, Column]
+    keys: Mapping[str, ArrowColumn]
     last: IntArray
     done: IntArray
     belief: FloatArray

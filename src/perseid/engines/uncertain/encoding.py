@@ -5,6 +5,7 @@ The rest of a pattern is a list of places in the pattern's tree. Equal parts of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from perseid.engines.uncertain.pattern_nfa import (
@@ -18,6 +19,7 @@ from perseid.engines.uncertain.pattern_nfa import (
     Task,
     Thread,
     ZoneEnd,
+    rests_after_events,
 )
 from perseid.engines.uncertain.plain import read_value, write_value
 from perseid.errors import StateError
@@ -40,6 +42,7 @@ class Encoding:
         self.hops = list(dict.fromkeys(hops))
         self._places = {element: i for i, element in enumerate(self.elements)}
         self._hops = {hop: i for i, hop in enumerate(self.hops)}
+        self._valid_rests = {_without_counts(self._write_rest(rest)) for rest in rests_after_events(body)}
 
     def write(self, configuration: Configuration) -> list[object]:
         """A configuration as lists and numbers."""
@@ -76,9 +79,13 @@ class Encoding:
                 negations=tuple(self._read_negation(*one) for one in negations),
                 zones=tuple(self._read_zone(*one) for one in zones),
             )
+            if [zone for zone, _ in thread.zones] != [*reversed(_zones_left(thread.rest))]:
+                raise ValueError("zones")
             count = len(list(self.nfa.closure(thread)))
             if not waiting or sorted(set(waiting)) != list(waiting) or waiting[0] < 0 or waiting[-1] >= count:
                 raise ValueError("waiting")
+            configuration = self.nfa.configuration(thread, tuple(waiting))
+            hash(configuration.key)
         except (
             ValueError,
             TypeError,
@@ -90,7 +97,7 @@ class Encoding:
             OverflowError,
         ):
             raise StateError("The state has a partial match that this pattern cannot have.") from None
-        return self.nfa.configuration(thread, tuple(waiting))
+        return configuration
 
     def _write_events(self, thread: Thread) -> list[object]:
         """What conditions refer to: the last step, the events of others, and the values of variables."""
@@ -121,8 +128,8 @@ class Encoding:
             raise ValueError("variable")
         return step, bound, unified
 
-    def _write_rest(self, rest: Continuation) -> list[object]:
-        out: list[object] = []
+    def _write_rest(self, rest: Continuation) -> list[list[object]]:
+        out: list[list[object]] = []
         while rest is not None:
             task, rest = rest
             if isinstance(task, c.Hop):
@@ -136,12 +143,10 @@ class Encoding:
         return out
 
     def _read_rest(self, written: list[Any]) -> Continuation:
-        rest: Continuation = None
-        if not isinstance(written, list) or len(written) > 10_000:
+        if _without_counts(written) not in self._valid_rests:
             raise ValueError("rest")
+        rest: Continuation = None
         for kind, place, *more in reversed(written):
-            if type(place) is not int or place < 0:
-                raise ValueError("place")
             rest = self._read_task(kind, place, more), rest
         return rest
 
@@ -156,6 +161,8 @@ class Encoding:
         (count,) = more
         if kind != "round" or not isinstance(element, c.Loop) or type(count) is not int or not 0 < count < 1 << 31:
             raise ValueError("task")
+        if element.high is not None and count > element.high:
+            raise ValueError("iterations")
         return Iteration(element, count, False)
 
     def _read_negation(self, place: int, since: int | None, until: int | None, depth: int) -> Negation:
@@ -172,6 +179,20 @@ class Encoding:
         if not isinstance(zone, c.Zone) or not (first is None or (type(first) is int and abs(first) < 1 << 62)):
             raise ValueError("zone")
         return zone, first
+
+
+def _without_counts(written: Sequence[Sequence[object]]) -> tuple[tuple[object, ...], ...]:
+    """What is left of a pattern, whatever the iterations of its repetitions are."""
+    return tuple((kind, place) for kind, place, *_ in written)
+
+
+def _zones_left(rest: Continuation) -> list[c.Zone]:
+    """The zones that end in what is left of a pattern, the innermost first."""
+    out = []
+    while rest is not None:
+        task, rest = rest
+        out += [task.zone] if isinstance(task, ZoneEnd) else []
+    return out
 
 
 def _name(given: object) -> str:

@@ -30,8 +30,7 @@ from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.telling import EVERY, Telling
 from perseid.errors import EventDataError
 from perseid.lang.printer import print_duration
-from perseid.runtime.arrays import IntArray
-from perseid.runtime.contract import Engine, StateReport, StepResult
+from perseid.runtime.contract import Capabilities, Engine, StateReport, StepResult
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import core as c
@@ -70,21 +69,16 @@ def make_plan(
     return UncertainPlan(asked, streams, output_schema(asked, types, telling), telling)
 
 
-def answer(plan: UncertainPlan, rows: EventBatch, *, strict: bool = True) -> tuple[pa.Table, dict[str, int], IntArray]:
-    """The rows of all answers, where all rows have come; what was counted; and rows that are no distribution.
-
-    Where it is ``strict`` these are an error.
-    """
+def match_all(plan: UncertainPlan, rows: EventBatch) -> StepResult:
+    """The results of a finite stream in one call. Rows that are no distribution are left out, as bad rows."""
     from perseid.engines.uncertain.answers import beside
     from perseid.engines.uncertain.memory import OFF
     from perseid.engines.uncertain.output import apart_table, told_table
     from perseid.engines.uncertain.telling import nothing_ongoing
-    from perseid.engines.uncertain.traces import gather, refuse_bad
+    from perseid.engines.uncertain.traces import gather
 
     schema = apart_schema(plan) if plan.apart else plan.schema
     given, impossible = gather(plan.streams, rows)
-    if strict:
-        refuse_bad(plan.streams, rows, given.bad)
     tables = []
     counted: Counter[str] = Counter(events=len(rows) - len(given.bad), impossible=impossible)
     for number, one in enumerate(plan.asked):
@@ -100,7 +94,7 @@ def answer(plan: UncertainPlan, rows: EventBatch, *, strict: bool = True) -> tup
             tables.append(told_table(one, answers, plan, before, OFF, None, True)[0])
     table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
     counted["matches"] = table.num_rows
-    return table, dict(counted), given.bad
+    return StepResult(table, None, None, {**counted, "bad": len(given.bad)}, bad=given.bad)
 
 
 def answers_of(one: Asked, streams: Streams, given: Given, apart: bool = False) -> tuple[Answers, int, int]:
@@ -151,8 +145,7 @@ def step(plan: UncertainPlan, rows: EventBatch, state: bytes | None, watermark: 
         from perseid.engines.uncertain.shard import advance
 
         return advance(plan, rows, state, watermark)
-    table, counted, bad = answer(plan, rows, strict=False)
-    return StepResult(table, None, None, {**counted, "bad": len(bad)})
+    return match_all(plan, rows)
 
 
 def report(state: bytes) -> StateReport:
@@ -164,7 +157,7 @@ def report(state: bytes) -> StateReport:
 
 def finish(plan: UncertainPlan, told: pa.Table) -> pa.Table:
     """For anyone, of what was told of each binding: any number of whole groups and steps, in any order."""
-    from perseid.engines.sequence.arrangement import comparable
+    from perseid.engines.sequence.partition_sort import comparable
     from perseid.engines.uncertain.answers import anyone, beginnings, errors, summed
     from perseid.runtime.key_encoding import key_codes
 
@@ -189,9 +182,10 @@ UNCERTAIN = Engine(
     name="uncertain",
     plan=make_plan,
     step=step,
+    finish=finish,
     report=report,
     query_kind="beliefs",
-    row_kinds=("answer",),
+    capabilities=Capabilities(row_kinds=("answer",)),
     guide="docs/guides/uncertain.md",
     example="examples/coffee_room.py",
 )

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from perseid.engines.uncertain.engine import answer, make_plan
+from perseid.engines.uncertain.engine import make_plan, match_all
 from perseid.engines.uncertain.streams import GIVEN, READING, Known, Stream, Streams
+from perseid.engines.uncertain.traces import require_distributions
 from perseid.errors import EventDataError, LimitError, UnsupportedError
 from perseid.lang.parser import parse_pattern
 from perseid.runtime.arrays import IntArray
@@ -177,8 +177,9 @@ def _chances(
 
 def _answered(cores: Sequence[CorePattern], streams: Streams, rows: EventBatch) -> list[dict[str, Any]]:
     types = {name: column.type for name, column in rows.columns.items()}
-    table: pa.Table = answer(make_plan(cores, streams, types), rows)[0]
-    return table.to_pylist()  # type: ignore[no-any-return]
+    done = match_all(make_plan(cores, streams, types), rows)
+    require_distributions(streams, rows, done.bad)
+    return done.rows.to_pylist()  # type: ignore[no-any-return]
 
 
 def _micros(moment: dt.datetime) -> int:

@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.uncertain.automaton import Automaton, TooManyStates
-from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.pattern_nfa import chooses
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.reading import Reader, Units, unit_columns
@@ -31,7 +30,7 @@ from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Given, Material, lots, material
 from perseid.engines.uncertain.tracks import Track, track_of
 from perseid.lang import ast
-from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import take_events
 from perseid.semantics import core as c
 from perseid.semantics.classes import Project, Reg, SafePlan, Then, bound_column, grounded
@@ -252,7 +251,7 @@ def put_apart(given: Given, units: Units) -> Iterator[tuple[int, Given]]:
         )
 
 
-def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[Column] | None = None) -> Units:
+def units_of(given: Given, unit: tuple[Component, ...], more: Sequence[ArrowColumn] | None = None) -> Units:
     """The groups of rows, of chains, and of ``more`` columns."""
     sources, sizes = [unit_columns(given.rows, unit)], [len(given.rows)]
     for type_, chains in given.chains.items():

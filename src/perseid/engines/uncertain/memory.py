@@ -9,14 +9,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from perseid.engines.uncertain.chains import Lives, no_lives
-from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.exact import Weights
 from perseid.engines.uncertain.past import Past
 from perseid.engines.uncertain.plan import UncertainPlan
 from perseid.engines.uncertain.streams import Known
 from perseid.engines.uncertain.traces import NEVER, Lot
 from perseid.engines.uncertain.worlds import Worlds
-from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import EventBatch, take_events
 
 OFF = NEVER
@@ -27,7 +26,7 @@ OFF = NEVER
 class Memory:
     """Groups, in any order."""
 
-    keys: Sequence[Column]
+    keys: Sequence[ArrowColumn]
     """The columns that they are put together by."""
     last: IntArray
     """By group: the last step that counted."""
@@ -64,7 +63,7 @@ class Memory:
         return replace(self, weights=replace(self.weights, pairs=pairs), values=values)
 
 
-def no_memory(keys: Sequence[Column], values: IntArray) -> Memory:
+def no_memory(keys: Sequence[ArrowColumn], values: IntArray) -> Memory:
     """That nothing is kept."""
     none, nothing = np.zeros(0, np.int64), np.zeros(0)
     weights = Weights(np.zeros((0, 2), np.int64), nothing, np.zeros(1, np.int64))

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.sequence.schema import MOMENT, common_type
-from perseid.engines.uncertain.columns import Column
+from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.plan import Asked, UncertainPlan
 from perseid.engines.uncertain.telling import Ongoing, Telling, go_on
 from perseid.errors import EventDataError
-from perseid.runtime.arrays import FloatArray, IntArray
+from perseid.runtime.arrays import MOMENT, ArrowColumn, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from perseid.engines.uncertain.answers import Answers
@@ -97,7 +96,7 @@ def _steps_table(asked: Asked, answers: Answers, chosen: IntArray, every: int | 
 
 
 def _table(
-    asked: Asked, keys: Sequence[Column], group: IntArray, first: IntArray, last: IntArray, found: Mapping[str, FloatArray],
+    asked: Asked, keys: Sequence[ArrowColumn], group: IntArray, first: IntArray, last: IntArray, found: Mapping[str, FloatArray],
     every: int | None, schema: pa.Schema,
 ) -> pa.Table:  # fmt: skip
     names = [component.name for component in asked.unit[: asked.groups]]

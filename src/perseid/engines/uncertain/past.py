@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.engines.uncertain.chains import Chains, no_lives
-from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.intervals import Layout, Starts, of_types
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Units
@@ -22,7 +21,7 @@ from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.engines.uncertain.telling import Ongoing, nothing_ongoing
 from perseid.engines.uncertain.traces import NEVER, Given, steps_of
 from perseid.lang import ast
-from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import EventBatch, concat_batches, take_events
 from perseid.runtime.hashing import hash_columns
 from perseid.semantics import core as c
@@ -33,7 +32,7 @@ from perseid.semantics.hashing import hash_values
 class Believed:
     """What readings said, each step for itself: a row for every key and step."""
 
-    keys: Mapping[str, Column]
+    keys: Mapping[str, ArrowColumn]
     step: IntArray
     shares: FloatArray
     """By row and value."""
@@ -53,7 +52,7 @@ class Past:
     """By type of event that is read."""
     starts: Mapping[str, Starts]
     """By type of event that has tables: what was hidden after ``begin``."""
-    groups: Sequence[Column]
+    groups: Sequence[ArrowColumn]
     ongoing: Ongoing
     """By group that an alert or a span lasts in; the columns of these."""
 

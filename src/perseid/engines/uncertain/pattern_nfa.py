@@ -511,6 +511,26 @@ def _sequence(task: c.Seq, rest: Continuation) -> Continuation:
     return task.items[0], rest
 
 
+def rests_after_events(body: c.Core, rest: Continuation = None) -> Iterator[Continuation]:
+    """What can be left of a pattern after an event. Every repetition is in its first iteration."""
+    match body:
+        case c.Take():
+            yield rest
+        case c.Seq():
+            following: Continuation = _sequence(body, rest)
+            while following is not None and following is not rest:
+                task, following = following
+                if not isinstance(task, c.Hop | Iteration | ZoneEnd):
+                    yield from rests_after_events(task, following)
+        case c.Alt():
+            for branch in body.branches:
+                yield from rests_after_events(branch, rest)
+        case c.Loop():
+            yield from rests_after_events(body.body, (Iteration(body, 1, False), rest))
+        case c.Zone():
+            yield from rests_after_events(body.body, (ZoneEnd(body), rest))
+
+
 def _with_negation(thread: Thread, absent: c.Absent) -> Thread:
     """From the thread's clock on, the event must not occur: for a duration, or up to the next event."""
     assert isinstance(absent.body, c.Take)

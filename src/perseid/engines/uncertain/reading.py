@@ -10,17 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perseid.engines.sequence.arrangement import comparable
 from perseid.engines.sequence.columns import value_at
+from perseid.engines.sequence.partition_sort import comparable
 from perseid.engines.sequence.schema import common_type
 from perseid.engines.uncertain.automaton import FORGET, MOST_LETTERS, Automaton
-from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.pattern_nfa import THERE, Symbol, chooses, passes
 from perseid.engines.uncertain.plan import Asked, Component
 from perseid.engines.uncertain.sparse import SparseAutomaton
 from perseid.engines.uncertain.symbols import Symbols, Test
 from perseid.engines.uncertain.ways import MOST_WAYS, Ways
-from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.hashing import hash_columns
 from perseid.runtime.key_encoding import numbered
@@ -37,7 +36,7 @@ MOST_KNOWN = 100_000
 class Columns:
     """Events of one type, column by column."""
 
-    columns: Mapping[str, Column | list[object]]
+    columns: Mapping[str, ArrowColumn | list[object]]
     count: int
     time: IntArray | None = None
     _known: dict[tuple[tuple[str, ...], bool, bool], tuple[IntArray, IntArray]] = field(default_factory=dict)
@@ -80,7 +79,7 @@ class Reader:
         return self._letters(type_, Columns(there, len(chosen), rows.time[chosen]), [{}])[:, 0]
 
     def value_letters(
-        self, type_: str, keys: Mapping[str, Column], count: int, model: HiddenMarkov, about: Sequence[str]
+        self, type_: str, keys: Mapping[str, ArrowColumn], count: int, model: HiddenMarkov, about: Sequence[str]
     ) -> IntArray:
         """By chain and hidden value: the letter of an event of the chain's key with that value; the last is no event."""
         several = [value if len(about) > 1 and isinstance(value, tuple) else (value,) for value in model.values]
@@ -193,14 +192,14 @@ def _reader(meant: _Meant, every: int, named: _Named, kind: type[Automaton]) -> 
 
 
 def hashed(
-    columns: Sequence[Column | list[object]], rows: int, leading: int | None = None
+    columns: Sequence[ArrowColumn | list[object]], rows: int, leading: int | None = None
 ) -> tuple[IntArray, IntArray]:
     """By row the number of what columns say together; and by that number a hash of it."""
     first, which = numbered([comparable(column) for column in columns], rows)
     return which, hash_columns([taken(column, first) for column in columns], leading=leading, rows=len(first))
 
 
-def taken(column: Column, chosen: IntArray | Sequence[int]) -> pa.Array:
+def taken(column: ArrowColumn, chosen: IntArray | Sequence[int]) -> pa.Array:
     """Some values of a column."""
     if len(chosen) == len(column) and np.array_equal(chosen, np.arange(len(column))):
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -213,7 +212,7 @@ def taken(column: Column, chosen: IntArray | Sequence[int]) -> pa.Array:
 class Units:
     """Groups that are queries of their own, from several sources: rows, chains, and what is kept."""
 
-    def __init__(self, sources: Sequence[Sequence[Column]], sizes: Sequence[int]) -> None:
+    def __init__(self, sources: Sequence[Sequence[ArrowColumn]], sizes: Sequence[int]) -> None:
         """``sources`` have the columns that they are put together by, each of so many rows."""
         width = len(sources[0])
         self.whole = [_below([source[i] for source in sources]) for i in range(width)]
@@ -230,7 +229,7 @@ class Units:
         return len(self.first)
 
 
-def _below(columns: Sequence[Column]) -> pa.Array:
+def _below(columns: Sequence[ArrowColumn]) -> pa.Array:
     """Columns one below the other; those of nothing have the type of the others."""
     whole = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
     kinds = {column.type for column in whole if not pa.types.is_null(column.type)}
@@ -241,7 +240,7 @@ def _below(columns: Sequence[Column]) -> pa.Array:
     return some[0] if len(some) == 1 else pa.concat_arrays(some) if some else pa.array([], kind)
 
 
-def unit_columns(rows: EventBatch, unit: Sequence[Component]) -> list[Column]:
+def unit_columns(rows: EventBatch, unit: Sequence[Component]) -> list[ArrowColumn]:
     """The columns that rows are put together by: of each row the one of its type."""
     out = []
     for component in unit:

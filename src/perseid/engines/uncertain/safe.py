@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from perseid.engines.uncertain.answers import Answers
-from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.intervals import Layout, Starts, grid_of, of_types, points, put_apart, units_of
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Units
@@ -20,7 +19,7 @@ from perseid.engines.uncertain.streams import Streams
 from perseid.engines.uncertain.traces import NEVER, Given
 from perseid.errors import UnsupportedError
 from perseid.lang import ast
-from perseid.runtime.arrays import FloatArray, IntArray
+from perseid.runtime.arrays import ArrowColumn, FloatArray, IntArray
 from perseid.semantics.classes import Reg, SafePlan, Then
 
 
@@ -31,7 +30,7 @@ def safely(
     *,
     after: int = NEVER,
     starts: Mapping[str, Starts] | None = None,
-    more: Sequence[Column] | None = None,
+    more: Sequence[ArrowColumn] | None = None,
 ) -> tuple[Answers, Units]:
     """The answers of a Safe query to steps ``after`` one; and its groups, the last source of which are ``more``, by their columns.
 

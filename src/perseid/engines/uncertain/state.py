@@ -1,14 +1,15 @@
-"""What a shard of an uncertain stream keeps, as bytes: rows that wait, chains behind readings, and for each pattern its groups,
-those that are sampled with their worlds, or what its windows reach back to.
+"""The state of a shard of an uncertain stream: rows that wait, hidden chains, and for each pattern its groups, those that are
+sampled with their samples, or the steps that its windows reach back to.
 
-States of an automaton are written as the configurations they are made of, in the pattern's own terms: their numbers are a
-process's own.
+States of an automaton are written as the configurations that they consist of, in terms of the pattern: their numbers
+belong to one process.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,34 +34,138 @@ from perseid.errors import StateError
 from perseid.runtime.arrays import FloatArray, IntArray
 from perseid.runtime.contract import StateReport
 from perseid.runtime.event_batch import EventBatch
-from perseid.runtime.state_codec import (
-    GO_BACK,
-    DecodedState,
-    check_owner,
-    check_shards,
-    decode_state,
-    encode_state,
-    format_fact,
+from perseid.runtime.fact_values import (
+    FactValue,
+    FlagValue,
+    IntegerValue,
+    ListValue,
+    RecordValue,
+    StateFact,
+    TextValue,
+    UnionValue,
+)
+from perseid.runtime.state_codec import GO_BACK, MAX_TABLES, format_fact
+from perseid.runtime.state_layout import (
+    SHARDS,
+    Facts,
+    StateColumn,
+    StateContent,
+    StateLayout,
+    StateTable,
+    columns_of,
+    decode,
+    encode,
+    fit_column,
+    malformed,
 )
 
-NAME, VERSION = "uncertain", 1
 _KEY, _COLUMN = "key ", "column "
-_UNIT = pa.schema(
-    [("last", pa.int64()), ("since", pa.int64()), ("peak", pa.float64()), ("error", pa.float64()), ("lost", pa.float64()),
-     ("pairs", pa.int32())]
-)  # fmt: skip
-_PAIR = pa.schema([("state", pa.int32()), ("value", pa.int64()), ("event", pa.bool_()), ("weight", pa.float64())])
-_LIFE = pa.schema([("last", pa.int64()), ("done", pa.int64()), ("belief", pa.list_(pa.float64()))])
-_WORLDS = pa.schema(
-    [("unit", pa.int32()), ("reached", pa.int64()), ("state", pa.list_(pa.int32())), ("chains", pa.list_(pa.int64())),
-     ("there", pa.list_(pa.bool_())), ("value", pa.list_(pa.int64()))]
-)  # fmt: skip
-_START = pa.schema([("chain", pa.int64()), ("value", pa.int64()), ("event", pa.bool_()), ("weight", pa.float64())])
-_BELIEVED = pa.schema([("step", pa.int64()), ("belief", pa.list_(pa.float64()))])
-_LASTING = pa.schema([("since", pa.int64()), ("peak", pa.float64()), ("error", pa.float64()), ("last", pa.int64())])
-_FURTHEST = 1 << 61
-"""No step is as far from 0."""
-_SHAPE = "The state is not what one of an uncertain stream should be."
+_FURTHEST = (1 << 61) - 1
+"""No step is farther from 0."""
+_TEXTS = ListValue(items=TextValue(), unique=True)
+_STEP = IntegerValue(low=-2 * _FURTHEST, high=2 * _FURTHEST, nullable=True)
+_NAME = StateFact("pattern", TextValue())
+_SITUATIONS = StateFact("situations", ListValue(items=FactValue()))
+_STATES = StateFact("states", ListValue(items=ListValue(items=IntegerValue(low=0))))
+_EXACT = RecordValue(
+    facts=(_NAME, _SITUATIONS, _STATES, StateFact("sampling", ListValue(items=FactValue(), size=2), optional=True))
+)
+_BEGIN = StateFact("begin", IntegerValue(low=-_FURTHEST, high=_FURTHEST))
+_KINDS = StateFact("kinds", ListValue(items=TextValue()))
+_LOOKS_BACK = RecordValue(facts=(_NAME, _BEGIN, _KINDS, StateFact("believed", _TEXTS), StateFact("starts", _TEXTS)))
+
+
+def _steps(*names: str) -> tuple[StateColumn, ...]:
+    return tuple(StateColumn(name, pa.int64(), low=-_FURTHEST, high=_FURTHEST) for name in names)
+
+
+def _lists(name: str, kind: pa.DataType, low: float | None = None) -> StateColumn:
+    return StateColumn(name, pa.list_(kind), items=StateColumn("item", kind, low=low))
+
+
+_KEYS = StateColumn(f"{_KEY}*")
+_WEIGHT = StateColumn("weight", pa.float64(), low=0)
+_BELIEF = _lists("belief", pa.float64(), 0)
+_EVENT = StateColumn("event", pa.bool_())
+_IDS = columns_of(pa.int64(), "time", "identity")
+_ROWS = (*_IDS, StateColumn("kind", pa.int32(), low=-1), StateColumn(f"{_COLUMN}*"))
+_READ = (_KEYS, *_steps("last", "done"), _BELIEF)
+_PAIRS = (StateColumn("state", pa.int32(), low=0), StateColumn("value", pa.int64()), _EVENT, _WEIGHT)
+_ONGOING = (_KEYS, *_steps("since", "last"), *columns_of(pa.float64(), "peak", "error"))
+_BELIEVED = (_KEYS, *_steps("step"), _BELIEF)
+_STARTS = (*columns_of(pa.int64(), "chain", "value"), _EVENT, StateColumn("weight", pa.float64(), low=0, high=2))
+
+
+@lru_cache(maxsize=256)
+def _tables_of(number: int, sampled: bool, believed: int | None, starts: int) -> tuple[StateTable, ...]:
+    """The tables of a pattern, by its number in the state; ``believed`` is None if it does not look back."""
+    if believed is not None:
+        return (
+            StateTable(f"{number} rows", _ROWS),
+            StateTable(f"{number} ongoing", _ONGOING),
+            *(StateTable(f"{number} believed {i}", _BELIEVED) for i in range(believed)),
+            *(StateTable(f"{number} starts {i}", _STARTS) for i in range(starts)),
+        )
+    units = (
+        _KEYS,
+        *_steps("last"),
+        StateColumn("since", pa.int64()),
+        *columns_of(pa.float64(), "peak", "error", "lost"),
+        StateColumn("pairs", pa.int32(), low=0, adds_up_to=f"{number} pairs"),
+    )
+    worlds = (
+        StateColumn("unit", pa.int32(), into=f"{number} units"),
+        *_steps("reached"),
+        _lists("state", pa.int32(), 0),
+        _lists("chains", pa.int64()),
+        _lists("there", pa.bool_()),
+        _lists("value", pa.int64()),
+    )
+    tables = (StateTable(f"{number} units", units), StateTable(f"{number} pairs", _PAIRS))
+    return (*tables, StateTable(f"{number} worlds", worlds, same_sizes=("there", "value"))) if sampled else tables
+
+
+_WAITING = StateTable("waiting", _ROWS)
+
+
+@lru_cache(maxsize=256)
+def _read_table(number: int) -> StateTable:
+    return StateTable(f"read {number}", _READ)
+
+
+def _pattern_tables(number: int, written: Facts) -> tuple[StateTable, ...]:
+    believed = len(written["believed"]) if "begin" in written else None
+    return _tables_of(number, "sampling" in written, believed, len(written.get("starts", ())))
+
+
+def _tables(facts: Facts) -> list[StateTable]:
+    tables = [_WAITING, *(_read_table(i) for i in range(min(len(facts["read"]), MAX_TABLES)))]
+    for number, written in enumerate(facts["patterns"]):
+        if len(tables) + len(written.get("believed", ())) + len(written.get("starts", ())) >= MAX_TABLES:
+            raise malformed("uncertain", f"it has more than {MAX_TABLES} tables")
+        tables += _pattern_tables(number, written)
+    return tables
+
+
+_MISMATCH = (
+    "The uncertain stream was declared otherwise when the checkpoint was made: its steps, keys, model or inference."
+)
+LAYOUT = StateLayout(
+    "uncertain",
+    1,
+    (
+        SHARDS,
+        StateFact("stream", TextValue(), mismatch=_MISMATCH, hint="Declare it as it was."),
+        StateFact("known", _STEP),
+        StateFact("done", _STEP),
+        StateFact("counts", FlagValue(), optional=True),
+        _KINDS,
+        StateFact("read", _TEXTS),
+        StateFact("patterns", ListValue(items=UnionValue(options=(_EXACT, _LOOKS_BACK)))),
+    ),
+    _tables,
+)
+_SHAPE = "it is not what this pattern or stream writes"
 
 
 def digest_of(streams: Streams) -> str:
@@ -84,10 +189,8 @@ def digest_of(streams: Streams) -> str:
 
 
 def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, Reader]) -> bytes:
-    """A shard's state as bytes."""
+    """Encode the state of a shard."""
     facts: dict[str, Any] = {
-        "engine": NAME,
-        "version": VERSION,
         "shards": plan.shards,
         "stream": digest_of(plan.streams),
         "known": kept.known,
@@ -97,7 +200,7 @@ def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, Reader]) 
         "read": [],
         "patterns": [],
     }
-    tables = [_rows(kept.waiting)]
+    tables: list[pa.RecordBatch] = [_rows(kept.waiting)]
     for type_, lives in kept.lives.items():
         if len(lives):
             facts["read"].append(type_)
@@ -119,7 +222,8 @@ def write_state(plan: UncertainPlan, kept: Kept, readers: Mapping[str, Reader]) 
                 written["sampling"] = _sampling(plan.streams)
                 tables.append(_worlds(memory, states))
             facts["patterns"].append({"pattern": name, **written})
-    return encode_state(facts, tuple(tables))
+    names = [table.name for table in LAYOUT.tables_of(facts)]
+    return encode(LAYOUT, facts, dict(zip(names, tables, strict=True)))
 
 
 def _rows(rows: EventBatch) -> pa.RecordBatch:
@@ -180,7 +284,8 @@ def _worlds(memory: Memory, states: IntArray) -> pa.RecordBatch:
         "there": [[one for own in worlds.values.values() for one in own.there.tolist()] for _, worlds in every],
         "value": [[one for own in worlds.values.values() for one in own.value.tolist()] for _, worlds in every],
     }
-    return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in _WORLDS], schema=_WORLDS)
+    kinds = {column.name: column.type for column in _tables_of(0, True, None, 0)[2].columns}
+    return pa.RecordBatch.from_pydict({name: pa.array(column, kinds[name]) for name, column in columns.items()})
 
 
 def _past(name: str, past: Past) -> dict[str, object]:
@@ -201,77 +306,38 @@ def _past_tables(past: Past) -> list[pa.RecordBatch]:
         belief = pa.array(list(own.shares), pa.list_(pa.float64()))
         tables.append(pa.RecordBatch.from_pydict({**columns, "step": own.step, "belief": belief}))
     for start in past.starts.values():
-        columns = {name: getattr(start, name) for name in _START.names}
-        tables.append(pa.RecordBatch.from_pydict(columns))
+        tables.append(pa.RecordBatch.from_pydict({one.name: getattr(start, one.name) for one in _STARTS}))
     return tables
 
 
 # reading
 
 
-def open_state(state: bytes) -> DecodedState:
-    """Whatever is not what this engine writes is a StateError: a checkpoint may be anybody's."""
-    sealed = decode_state(state)
-    check_owner(sealed, NAME, (VERSION,))
-    facts = sealed.facts
-    if not {"known", "done"} <= set(facts):
-        raise StateError(_SHAPE)
-    steps = [facts["known"], facts["done"]]
-    kinds, read, patterns = facts.get("kinds"), facts.get("read"), facts.get("patterns")
-    if not (_are_texts(kinds) and _are_texts(read) and isinstance(patterns, list)):
-        raise StateError(_SHAPE)
-    if not all(one is None or (type(one) is int and abs(one) < 1 << 62) for one in steps):
-        raise StateError(_SHAPE)
-    if not all(isinstance(one, dict) for one in patterns):
-        raise StateError(_SHAPE)
-    if len(sealed.tables) != 1 + len(read or ()) + sum(_tables(one) for one in patterns):
-        raise StateError(_SHAPE)
-    if any(len(set(table.schema.names)) < table.num_columns for table in sealed.tables):
-        raise StateError(_SHAPE)
-    return sealed
-
-
-def _tables(written: Mapping[str, Any]) -> int:
-    """How many tables a pattern has."""
-    if "begin" not in written:
-        return 3 if "sampling" in written else 2
-    names = [written.get(name) for name in ("kinds", "believed", "starts")]
-    begin = written["begin"]
-    if not all(map(_are_texts, names)) or type(begin) is not int or abs(begin) >= _FURTHEST:
-        raise StateError(_SHAPE)
-    return 2 + len(written["believed"]) + len(written["starts"])
-
-
-def _are_texts(given: object) -> bool:
-    return isinstance(given, list) and all(isinstance(one, str) for one in given)
+def open_state(state: bytes, expected: Facts | None = None) -> StateContent:
+    """Decode a state, whatever its stream and patterns are."""
+    return decode(LAYOUT, state, expected)
 
 
 def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Mapping[str, Reader]) -> Kept:
-    """What is kept, in the shape of the rows that come."""
-    sealed = open_state(state)
-    facts = sealed.facts
-    check_shards(sealed, plan.shards)
-    if facts.get("stream") != digest_of(plan.streams):
-        raise StateError(
-            "The uncertain stream was declared otherwise when the checkpoint was made: its steps, keys, model or inference.",
-            hint=f"Declare it as it was. {GO_BACK}",
-        )
-    tables = iter(sealed.tables)
+    """Decode the state of a shard, in the shape of the rows that come."""
+    content = open_state(state, {"shards": plan.shards, "stream": digest_of(plan.streams)})
+    facts = content.facts
+    tables = iter(content.tables.values())
     waiting = _read_rows(next(tables), facts["kinds"], rows)
     lives: dict[str, Lives] = dict(nothing(plan, rows).lives)
     for type_ in facts["read"]:
         part = plan.streams.part(type_)
         if part is None or part.known is not Known.READ or part.model is None:
-            raise StateError(_SHAPE)
+            raise malformed(LAYOUT.engine, _SHAPE)
         lives[type_] = _read_lives(next(tables), part.of, len(part.model.values) if part.keeps_belief else 0)
     asked = {one.memory(ways): one for one in plan.asked for ways in plan.telling.carries}
     memories: dict[str, Memory] = {}
     pasts: dict[str, Past] = {}
-    for written in facts["patterns"]:
-        own = [next(tables) for _ in range(_tables(written))]
-        named = written.get("pattern")
-        if not isinstance(named, str) or named not in asked:
-            continue  # what is no longer asked is forgotten
+    for number, written in enumerate(facts["patterns"]):
+        own = [next(tables) for _ in _pattern_tables(number, written)]
+        named = written["pattern"]
+        if named not in asked:
+            continue  # the state of a pattern that was removed is dropped
         if plan.telling.counts and facts.get("counts") is not True:
             raise StateError(
                 "When the checkpoint was made nobody asked for tell=ps.expected(): its partial matches were not counted.",
@@ -290,52 +356,25 @@ def read_state(plan: UncertainPlan, rows: EventBatch, state: bytes, readers: Map
     return Kept(facts["known"], facts["done"], waiting, lives, memories, pasts)
 
 
-def _fields(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
-    """Columns that are as they were written: the types they have, nothing null in them."""
-    out = []
-    for field in schema:
-        if field.name not in batch.schema.names or batch.schema.names.count(field.name) > 1:
-            raise StateError(_SHAPE)
-        column = batch.column(field.name)
-        if column.type != field.type or column.null_count:
-            raise StateError(_SHAPE)
-        out.append(column)
-    return out
-
-
-def _numbers(batch: pa.RecordBatch, schema: pa.Schema) -> list[NDArray[Any]]:
-    found = [column.to_numpy(zero_copy_only=False) for column in _fields(batch, schema)]
-    if any(one.dtype.kind == "f" and not np.isfinite(one).all() for one in found):
-        raise StateError(_SHAPE)
-    return found
+def _arrays(batch: pa.RecordBatch, *names: str) -> list[NDArray[Any]]:
+    return [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
 
 
 def _read_rows(batch: pa.RecordBatch, names: list[str], rows: EventBatch) -> EventBatch:
-    own = pa.schema([("time", pa.int64()), ("identity", pa.int64()), ("kind", pa.int32())])
-    time, identity, kinds = _numbers(batch, own)
-    if len(kinds) and not (kinds.min() >= -1 and kinds.max() < len(names)):
-        raise StateError(_SHAPE)
-    columns: dict[str, pa.Array] = {}
-    for name, column in rows.columns.items():
-        kept = batch.column(_COLUMN + name) if _COLUMN + name in batch.schema.names else pa.nulls(len(time))
-        if kept.type != column.type:
-            if not pa.types.is_null(kept.type):
-                raise StateError(
-                    f"The column {name!r} was {kept.type} when the checkpoint was made, and is {column.type} now.",
-                    hint=f"Cast it to what it was. {GO_BACK}",
-                )
-            kept = kept.cast(column.type)
-        columns[name] = kept
+    time, identity, kinds = _arrays(batch, "time", "identity", "kind")
+    if len(kinds) and kinds.max() >= len(names):
+        raise malformed(LAYOUT.engine, _SHAPE)
+    columns = {
+        name: fit_column(batch, _COLUMN + name, one.type, f"column {name!r}") for name, one in rows.columns.items()
+    }
     codes = {name: i for i, name in enumerate(rows.type_names)}
     recoded = np.array([*(codes.get(name, -1) for name in names), -1], np.int32)[kinds]
     return EventBatch(time, recoded, rows.type_names, columns, {}, identity, relations=rows.relations)
 
 
 def _read_lives(batch: pa.RecordBatch, of: tuple[str, ...], values: int) -> Lives:
-    last, done, belief = _fields(batch, _LIFE)
-    newest, counted = last.to_numpy(), done.to_numpy()
-    _check_steps(newest, counted)
-    return Lives(_read_keys(batch, of), newest, counted, _read_belief(belief, values))
+    last, done = _arrays(batch, "last", "done")
+    return Lives(_read_keys(batch, of), last, done, _read_belief(batch, values))
 
 
 _NO_KEYS = (pa.types.is_map, pa.types.is_dictionary, pa.types.is_run_end_encoded, pa.types.is_union)
@@ -344,39 +383,33 @@ _NO_KEYS = (pa.types.is_map, pa.types.is_dictionary, pa.types.is_run_end_encoded
 
 def _read_keys(batch: pa.RecordBatch, of: Sequence[str]) -> dict[str, pa.Array]:
     if any(_KEY + name not in batch.schema.names for name in of):
-        raise StateError(_SHAPE)
+        raise malformed(LAYOUT.engine, _SHAPE)
     keys = {name: batch.column(_KEY + name) for name in of}
     if any(is_kind(key.type) for key in keys.values() for is_kind in _NO_KEYS):
-        raise StateError(_SHAPE)
+        raise malformed(LAYOUT.engine, _SHAPE)
     return keys
 
 
-def _read_belief(column: pa.Array, values: int) -> FloatArray:
+def _read_belief(batch: pa.RecordBatch, values: int) -> FloatArray:
     """By row and value: how probable it is."""
+    column = batch.column("belief")
     sizes = column.value_lengths().to_numpy(zero_copy_only=False)
     flat = column.flatten().to_numpy(zero_copy_only=False)
-    if (sizes != values).any() or not np.isfinite(flat).all() or (flat < 0).any():
-        raise StateError(_SHAPE)
+    if (sizes != values).any():
+        raise malformed(LAYOUT.engine, _SHAPE)
     belief: FloatArray = flat.reshape(len(sizes), values)
     if values and (np.abs(belief.sum(axis=1) - 1.0) > 1e-6).any():
-        raise StateError(_SHAPE)
+        raise malformed(LAYOUT.engine, _SHAPE)
     return belief
 
 
-def _check_steps(*given: IntArray) -> None:
-    if any((np.abs(one.astype(np.float64)) >= float(_FURTHEST)).any() for one in given):
-        raise StateError(_SHAPE)
-
-
-def _read_past(
-    one: Asked, streams: Streams, written: Mapping[str, Any], tables: list[pa.RecordBatch], rows: EventBatch
-) -> Past:
+def _read_past(one: Asked, streams: Streams, written: Facts, tables: list[pa.RecordBatch], rows: EventBatch) -> Past:
     said, lasting, *others = tables
     begin, read, linked = written["begin"], written["believed"], written["starts"]
     known = no_past(one, streams, rows)
     tabled = {part.type for part in streams.parts if part.known is Known.LINKED and one.asks(part.type)}
-    if set(read) != set(known.believed) or not set(linked) <= tabled or len({*read, *linked}) < len(read) + len(linked):
-        raise StateError(_SHAPE)
+    if set(read) != set(known.believed) or not set(linked) <= tabled or {*read} & {*linked}:
+        raise malformed(LAYOUT.engine, _SHAPE)
     own = _read_rows(said, written["kinds"], rows)
     believed = {
         type_: _read_believed(batch, list(known.believed[type_].keys), known.believed[type_].shares.shape[1])
@@ -385,85 +418,68 @@ def _read_past(
     starts = {type_: _read_start(begin, batch) for type_, batch in zip(linked, others[len(read) :], strict=True)}
     for steps in (steps_of(own, streams.every), *(some.step for some in believed.values())):
         if len(steps) and steps.min() <= begin:
-            raise StateError(_SHAPE)
-    since, peak, error, last = _numbers(lasting, _LASTING)
-    _check_steps(since, last)
+            raise malformed(LAYOUT.engine, _SHAPE)
+    since, peak, error, last = _arrays(lasting, "since", "peak", "error", "last")
     groups = _read_keys(lasting, [str(i) for i in range(one.groups)])
     if len(since) > 1 and not groups:
-        raise StateError(_SHAPE)
+        raise malformed(LAYOUT.engine, _SHAPE)
     return Past(begin, own, believed, starts, list(groups.values()), Ongoing(since, peak, error, last))
 
 
 def _read_believed(batch: pa.RecordBatch, of: list[str], values: int) -> Believed:
-    step, belief = _fields(batch, _BELIEVED)
-    steps = step.to_numpy()
-    _check_steps(steps)
-    return Believed(_read_keys(batch, of), steps, _read_belief(belief, values))
+    (steps,) = _arrays(batch, "step")
+    return Believed(_read_keys(batch, of), steps, _read_belief(batch, values))
 
 
 def _read_start(begin: int, batch: pa.RecordBatch) -> Starts:
-    chain, value, event, weight = _numbers(batch, _START)
-    if (weight < 0).any() or (weight > 2).any():  # people round, at every step
-        raise StateError(_SHAPE)
-    return Starts(begin, chain, value, event, weight)
+    return Starts(begin, *_arrays(batch, "chain", "value", "event", "weight"))
 
 
 def _read_memory(
-    one: Asked, streams: Streams, automaton: Automaton, written: Mapping[str, object], tables: list[pa.RecordBatch]
+    one: Asked, streams: Streams, automaton: Automaton, written: Facts, tables: list[pa.RecordBatch]
 ) -> Memory:
     made = _read_states(automaton, written)
     units, pairs, *drawn = tables
-    last, since, peak, error, lost, lengths = _numbers(units, _UNIT)
-    state, value, event, weight = _numbers(pairs, _PAIR)
-    keys = [units.column(f"{_KEY}{i}") if f"{_KEY}{i}" in units.schema.names else None for i in range(len(one.unit))]
+    last, since, peak, error, lost, lengths = _arrays(units, "last", "since", "peak", "error", "lost", "pairs")
+    state, value, event, weight = _arrays(pairs, "state", "value", "event", "weight")
+    keys = list(_read_keys(units, [str(i) for i in range(len(one.unit))]).values())
     worlds = _read_worlds(streams, automaton, written["sampling"], drawn[0], made) if drawn else {}
     exact = np.ones(len(last), bool)
-    if any(not 0 <= unit < len(last) for unit in worlds):
-        raise StateError(_SHAPE)
     exact[list(worlds)] = False
-    if (
-        any(key is None for key in keys)
-        or ((lengths < 1) == exact).any()
-        or (lengths < 0).any()
-        or int(lengths.sum()) != len(state)
-    ):
-        raise StateError(_SHAPE)
+    if ((lengths < 1) == exact).any():
+        raise malformed(LAYOUT.engine, _SHAPE)
     if one.is_sampled(streams) and exact.any() and not isinstance(automaton, Ways):
         raise StateError(
             f"Pattern {one.name} was answered exactly when the checkpoint was made.",
             hint=f"Leave out method='sample'. {GO_BACK}",
         )
-    if len(state) and (state.min() < 0 or state.max() >= len(made) or (weight < 0).any()):
-        raise StateError(_SHAPE)
+    if len(state) and state.max() >= len(made):
+        raise malformed(LAYOUT.engine, _SHAPE)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
     # Ways may be many; of probabilities, and of worlds beside ways, no more than one is left.
     ways = isinstance(automaton, Ways)
     alone = np.where(made[state] == WORLD, weight, 0.0) if ways else weight
     sums = np.bincount(np.repeat(np.arange(len(lengths)), lengths), alone, minlength=len(lengths))
-    _check_steps(last)
     if (sums > 1 + 1e-6).any():
-        raise StateError(_SHAPE)
+        raise malformed(LAYOUT.engine, _SHAPE)
     model = next((part.model for part in one.hidden(streams) if part.known is Known.READ), None)
     values = np.unique(value[event]) if model is None else np.arange(len(model.values))
     codes = np.searchsorted(values, value)
     if model is not None and (event & ((value < 0) | (value >= len(values)))).any():
-        raise StateError(_SHAPE)
+        raise malformed(LAYOUT.engine, _SHAPE)
     own = np.stack([made[state], np.where(event, codes, len(values))], axis=1)
     weights = Weights(own.astype(np.int64), weight.copy(), offsets)
     return Memory(keys, last, weights, values.astype(np.int64), since, peak, error, lost, worlds)
 
 
-def _read_states(automaton: Automaton, written: Mapping[str, object]) -> IntArray:
+def _read_states(automaton: Automaton, written: Facts) -> IntArray:
     """The numbers that states have in this process."""
     encoding = Encoding(automaton.nfa)
-    configurations, states = written.get("situations"), written.get("states")
-    if not isinstance(configurations, list) or not isinstance(states, list):
-        raise StateError(_SHAPE)
-    numbers = [automaton.number(encoding.read(given)) for given in configurations]
+    numbers = [automaton.number(encoding.read(given)) for given in written["situations"]]
     made = []
-    for state in states:
-        if not isinstance(state, list) or any(type(i) is not int or not 0 <= i < len(numbers) for i in state):
-            raise StateError(_SHAPE)
+    for state in written["states"]:
+        if any(i >= len(numbers) for i in state):
+            raise malformed(LAYOUT.engine, _SHAPE)
         made.append(automaton.state(numbers[i] for i in state))
     return np.array(made, np.int64)
 
@@ -478,14 +494,12 @@ def _read_worlds(
         )
     count, seed = _sampling(streams)
     out: dict[int, Worlds] = {}
+    names = ("unit", "reached", "state", "chains", "there", "value")
     for unit, reached, states, chains, there, value in zip(
-        *(column.to_pylist() for column in _fields(batch, _WORLDS)), strict=True
+        *(batch.column(name).to_pylist() for name in names), strict=True
     ):
-        flat = [*states, *chains, *there, *value]
-        if len(states) != count or any(len(one) != count * len(chains) for one in (there, value)) or None in flat:
-            raise StateError(_SHAPE)
-        if min(states) < 0 or max(states) >= len(made) or abs(reached) >= 1 << 61 or unit in out:
-            raise StateError(_SHAPE)
+        if len(states) != count or len(value) != count * len(chains) or max(states) >= len(made) or unit in out:
+            raise malformed(LAYOUT.engine, _SHAPE)
         some, held = (np.array(one).reshape(len(chains), count) for one in (there, value))
         stays = streams.every is None
         values = {chain: Hidden(some[i], held[i], stays) for i, chain in enumerate(chains)}
@@ -494,27 +508,22 @@ def _read_worlds(
 
 
 def report(state: bytes) -> StateReport:
-    """What a state holds, for people."""
-    sealed = open_state(state)
-    facts = sealed.facts
-    waiting = sealed.tables[0]
-    (moments,) = _fields(waiting, pa.schema([("time", pa.int64())]))
-    times = moments.to_pylist()
-    shards = facts.get("shards")
-    held, place, events = {}, 1 + len(facts["read"]), waiting.num_rows
-    for one in facts["patterns"]:
-        name = one.get("pattern")
-        if "begin" in one:
-            events += sealed.tables[place].num_rows
-        if not (isinstance(name, str) and name.endswith(WAYS)):  # the same groups again
-            held[format_fact(name)] = sealed.tables[place].num_rows
-        place += _tables(one)
+    """Summarize a state."""
+    content = open_state(state)
+    facts, tables = content.facts, content.tables
+    waiting = tables["waiting"]
+    held, events = {}, waiting.num_rows
+    for number, written in enumerate(facts["patterns"]):
+        first = tables[f"{number} rows" if "begin" in written else f"{number} units"].num_rows
+        events += first if "begin" in written else 0
+        if not written["pattern"].endswith(WAYS):  # the same groups again
+            held[format_fact(written["pattern"])] = first
     return StateReport(
-        shards=shards if type(shards) is int else 0,
+        shards=facts["shards"],
         horizon=facts["known"],
         events=events,
         buffered=waiting.num_rows,
-        oldest=min(times, default=None),
+        oldest=min(waiting.column("time").to_pylist(), default=None),
         open=held,
         keys={},
         bytes=len(state),

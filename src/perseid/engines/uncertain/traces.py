@@ -13,17 +13,16 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from perseid.engines.sequence.arrangement import comparable
+from perseid.engines.sequence.partition_sort import comparable
 from perseid.engines.uncertain import kernel as k
 from perseid.engines.uncertain.chains import Chains, chains_of, looked_ahead, marginals_of, no_lives, owners_of
-from perseid.engines.uncertain.columns import Column
 from perseid.engines.uncertain.inference import smoothed_tables
 from perseid.engines.uncertain.ordering import begins, by_step, ordered, ranks
 from perseid.engines.uncertain.plan import Asked
 from perseid.engines.uncertain.reading import Reader, Units, hashed, taken, unit_columns
 from perseid.engines.uncertain.streams import CHANCE, GIVEN, Known, Stream, Streams
 from perseid.errors import EventDataError
-from perseid.runtime.arrays import BoolArray, FloatArray, IntArray
+from perseid.runtime.arrays import ArrowColumn, BoolArray, FloatArray, IntArray
 from perseid.runtime.event_batch import EventBatch
 from perseid.runtime.key_encoding import key_codes
 
@@ -184,7 +183,7 @@ def unsound(streams: Streams, rows: EventBatch, step: IntArray) -> IntArray:
 
 
 def material(
-    asked: Asked, streams: Streams, reader: Reader, given: Given, kept: Sequence[Column] | None = None
+    asked: Asked, streams: Streams, reader: Reader, given: Given, kept: Sequence[ArrowColumn] | None = None
 ) -> Material:
     """What a call says to a pattern; ``kept`` are the keys of groups that something is known of."""
     rows, step = given.rows, given.step
@@ -237,8 +236,8 @@ def _unsound(part: Stream, rows: EventBatch, chosen: IntArray, step: IntArray) -
     return chosen[broken[which]]
 
 
-def refuse_bad(part_of: Streams, rows: EventBatch, bad: IntArray) -> None:
-    """Say which step it is whose probabilities are none."""
+def require_distributions(part_of: Streams, rows: EventBatch, bad: IntArray | Sequence[int]) -> None:
+    """Raise an error for the first of the bad rows, if there are any."""
     if not len(bad):
         return
     row = int(bad[0])

@@ -1,0 +1,134 @@
+"""Made-up traces of the joints of bodies whose right arm goes round: paper 2's gesture case, Section 7.4.
+
+A cycle has 12 frames. Forward, the arm comes down from the right and goes up on the left: in every cycle it is stretched to
+the right at shoulder height in frame 0, to the left in frame 6, and above the head in frames 8 to 10. So each cycle has
+six events: a posture found and lost, another found and lost, and the hand above the head found and lost. Backward the same
+frames come in the opposite order.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.runtime.arrays import FloatArray, IntArray
+
+CYCLE = 12
+FRAMES_PER_SECOND = 25
+BEGIN = dt.datetime(2026, 3, 1, 9, tzinfo=dt.UTC)
+JOINTS: dict[str, tuple[float, float]] = {
+    "head": (0.0, 1.76), "neck": (0.0, 1.50), "spine": (0.0, 1.10), "hips": (0.0, 0.95),
+    "left_shoulder": (-0.2, 1.40), "left_elbow": (-0.27, 1.12), "left_wrist": (-0.30, 0.90), "left_hand": (-0.30, 0.83),
+    "right_shoulder": (0.2, 1.40), "right_elbow": (0.5, 1.40), "right_wrist": (0.70, 1.40), "right_hand": (0.77, 1.40),
+    "left_hip": (-0.12, 0.92), "left_knee": (-0.14, 0.50), "left_ankle": (-0.15, 0.08), "left_foot": (-0.18, 0.02),
+    "right_hip": (0.12, 0.92), "right_knee": (0.14, 0.50), "right_ankle": (0.15, 0.08), "right_foot": (0.18, 0.02),
+}  # fmt: skip
+"""The 20 control points of a body that stands with its right arm stretched, in metres; y goes up."""
+BONES = (
+    ("head", "neck"), ("neck", "spine"), ("spine", "hips"),
+    ("neck", "left_shoulder"), ("left_shoulder", "left_elbow"), ("left_elbow", "left_wrist"), ("left_wrist", "left_hand"),
+    ("neck", "right_shoulder"), ("right_shoulder", "right_elbow"), ("right_elbow", "right_wrist"), ("right_wrist", "right_hand"),
+    ("hips", "left_hip"), ("left_hip", "left_knee"), ("left_knee", "left_ankle"), ("left_ankle", "left_foot"),
+    ("hips", "right_hip"), ("right_hip", "right_knee"), ("right_knee", "right_ankle"), ("right_ankle", "right_foot"),
+)  # fmt: skip
+"""Which of them a skeleton joins."""
+ARM = (("right_elbow", 0.30), ("right_wrist", 0.50), ("right_hand", 0.57))
+"""The joints that go round, and how far they are from the shoulder when the arm is straight."""
+BENT_FRAME, BEND = 3, 60.0
+"""In the lowest frame the forearm hangs back, by so many degrees."""
+_KINDS = {"head": "Head", "right_hand": "RightHand", "right_elbow": "RightElbow", "right_shoulder": "RightShoulder"}
+
+
+def body_parts() -> list[dict[str, object]]:
+    """The changes that every body begins with: its joints, each with its four attributes that no frame sets."""
+    changes: list[dict[str, object]] = [{"change": "create", "element": "body", "kind": "Body"}]
+    for joint in JOINTS:
+        changes.append({"change": "create", "element": joint, "kind": _KINDS.get(joint, "OtherJoint")})
+        changes.append({"change": "link", "element": "body", "kind": "joint", "target": joint})
+        for attribute, value in (("z", 2.5), ("image_x", 320.0), ("image_y", 240.0), ("sureness", 1.0)):
+            changes.append({"change": "set", "element": joint, "attribute": attribute, "value": value})
+    return changes
+
+
+def body_columns() -> dict[str, tuple[str, str]]:
+    """What each column of a frame sets: x and y of every joint, 40 elementary changes."""
+    return {f"{joint}_{axis}": (joint, axis) for joint in JOINTS for axis in ("x", "y")}
+
+
+def traces(bodies: int, frames: int, *, seed: int = 0, backward: bool = False, recorded: bool = False) -> pa.Table:
+    """Frames of bodies at 25 a second, by time: all bodies of one moment, then those of the next.
+
+    Bodies differ in height, place, and in where in the cycle they begin. ``recorded`` adds what cameras add: joints
+    that tremble, and an arm that does not go round like a clock.
+    """
+    random = np.random.default_rng(seed)
+    offset = phases(bodies, seed)
+    tall, across = random.uniform(0.92, 1.08, bodies), random.uniform(-3.0, 3.0, bodies)
+    shape = (frames, bodies)
+    turn = np.arange(frames)[:, None] + offset[None, :]
+    step = (-turn if backward else turn) % CYCLE
+    degrees = -360.0 / CYCLE * step.astype(np.float64)
+    if recorded:
+        degrees += np.clip(random.normal(0.0, 1.5, shape), -4.0, 4.0)
+    bend = np.where(step == BENT_FRAME, BEND, 0.0)
+    began = int(BEGIN.timestamp()) * 1_000_000
+    columns: dict[str, pa.Array] = {
+        "person": pa.array(np.broadcast_to(np.arange(bodies, dtype=np.int64), shape).reshape(-1)),
+        "ts": pa.array(np.repeat(began + np.arange(frames) * (1_000_000 // FRAMES_PER_SECOND), bodies)).cast(
+            pa.timestamp("us", "UTC")
+        ),
+    }
+    for joint, place in JOINTS.items():
+        x, y = _joint(joint, place, degrees, bend)
+        for axis, values, begin in (("x", x, across), ("y", y, np.zeros(bodies))):
+            made = np.broadcast_to(values * tall + begin, shape)
+            if recorded:
+                made = made + np.clip(random.normal(0.0, 0.004, shape), -0.012, 0.012)
+            columns[f"{joint}_{axis}"] = pa.array(np.ascontiguousarray(made).reshape(-1))
+    return pa.table(columns)
+
+
+def phases(bodies: int, seed: int) -> IntArray:
+    """Where in the cycle each body begins; the first at its start."""
+    found = np.random.default_rng((seed, bodies)).integers(0, CYCLE, bodies)
+    found[:1] = 0
+    return found
+
+
+def _joint(
+    joint: str, place: tuple[float, float], degrees: FloatArray, bend: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Where a joint is in each frame, of a body of middle height."""
+    reach = dict(ARM)
+    if joint not in reach:
+        return np.full((1, 1), place[0]), np.full((1, 1), place[1])
+    upper, (x, y) = reach["right_elbow"], JOINTS["right_shoulder"]
+    arm, forearm = np.radians(degrees), np.radians(degrees - bend)
+    beyond = reach[joint] - upper
+    return (
+        x + upper * np.cos(arm) + beyond * np.cos(forearm),
+        y + upper * np.sin(arm) + beyond * np.sin(forearm),
+    )
+
+
+def expected(bodies: int, frames: int, *, seed: int = 0, backward: bool = False) -> tuple[int, int]:
+    """How many atomic events, and how many gestures, there are in these traces; by the calendar of a cycle alone."""
+    events = gestures = 0
+    for offset in phases(bodies, seed).tolist():
+        for first, last in ((0, 0), (6, 6), (8, 10)):
+            standing = [first <= step <= last for step in _steps(offset, frames, backward)]
+            events += sum(a != b for a, b in zip([False, *standing], standing, strict=False))
+        gestures += _gestures(_steps(offset, frames, backward), backward)
+    return events, gestures
+
+
+def _steps(offset: int, frames: int, backward: bool) -> list[int]:
+    return [(-(i + offset) if backward else i + offset) % CYCLE for i in range(frames)]
+
+
+def _gestures(steps: list[int], backward: bool) -> int:
+    """Whole gestures: from the frame of the first posture to that behind the second, seven frames on."""
+    first = 6 if backward else 0
+    return sum(step == first and at + 7 < len(steps) for at, step in enumerate(steps))

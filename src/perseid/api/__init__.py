@@ -1,0 +1,1 @@
+"""The objects and functions that users import from :mod:`perseid`."""

@@ -1,0 +1,101 @@
+"""Checks and conversions of the arguments of queries: streams, relations and patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from perseid.engines.sequence.stream import Events
+from perseid.errors import BindingError, UnsupportedError
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.semantics.core import CorePattern
+from perseid.tables.columns import read_table
+from perseid.tables.rows import is_spark, read_relation, require_spark
+
+if TYPE_CHECKING:
+    import pyspark.sql as spark
+
+Frame: TypeAlias = "spark.DataFrame"
+"""A DataFrame of Spark."""
+Observation: TypeAlias = "spark.Observation"
+"""The counters of an action of Spark on a DataFrame."""
+Relations = Mapping[str, Iterable[Iterable[object]]]
+_KINDS = {
+    ast.QueryEvent: "queries over a live model",
+    ast.ModelChange: "changes of a live model",
+}
+
+
+def is_streaming(stream: Events) -> bool:
+    """True for streaming DataFrames; raises for data of this process."""
+    given = inputs(stream)
+    for data in given:
+        require_spark(data)
+    return any(data.isStreaming for data in given)
+
+
+def require_no_observation(streaming: bool, observation: Observation | None) -> None:
+    """Raise an error for an observation of a stream."""
+    if streaming and observation is not None:
+        raise UnsupportedError(
+            "An Observation is for one action; a stream counts in every batch.",
+            hint="Ask the running query: ps.progress(query).",
+        )
+
+
+def inputs(stream: Events) -> list[Any]:
+    return list(stream.data.values()) if isinstance(stream.data, Mapping) else [stream.data]
+
+
+def on_spark(stream: Events) -> bool:
+    return is_spark(next(iter(inputs(stream)), None))
+
+
+def names_of(data: object) -> list[str]:
+    return list(read_table(data, ()).names)
+
+
+def declared_kind(stream: object) -> str | None:
+    """The name of the kind of a declared stream; None for bare rows."""
+    return getattr(type(stream), "stream_kind", None)
+
+
+def declared_stream(stream: Any) -> Events:
+    """The declared events; bare rows are events with the default column names."""
+    declared: Events = Events(stream) if declared_kind(stream) is None else stream
+    return declared
+
+
+def tables_of(relations: Relations | None) -> dict[str, list[tuple[object, ...]]]:
+    return {name: read_relation(name, rows) for name, rows in by_name(relations).items()}
+
+
+def by_name(relations: Relations | None) -> Mapping[str, Iterable[Iterable[object]]]:
+    if relations is not None and not isinstance(relations, Mapping):
+        raise BindingError("Relations are given by name: relations={'Office': [('ann', 220), …]}.")
+    return relations or {}
+
+
+def columns_of(tree: ast.PatternFile) -> list[str]:
+    """The columns of a table of matches: keys, then returned values; the same for an empty table."""
+    names = [".".join(path.parts) for p in tree.patterns for path in p.partition_by]
+    for p in tree.patterns:
+        names += [o.name or (o.expr.parts[-1] if isinstance(o.expr, ex.Ref) else "") for o in p.returns]
+    return list(dict.fromkeys(names))
+
+
+def require_event_steps(cores: list[CorePattern]) -> None:
+    """Raise an error for a step over documents or models."""
+    for core in cores:
+        for step in core.steps:
+            if isinstance(step.kind, ast.TreeMatch):
+                raise UnsupportedError(
+                    f"Pattern {core.name} asks for trees in documents, and its stream is declared as one of events.",
+                    hint="Declare it as documents: ps.documents(df, body='xml', time=…).",
+                )
+            if type(step.kind) in _KINDS:
+                raise UnsupportedError(
+                    f"Pattern {core.name} asks for {_KINDS[type(step.kind)]}, and its stream is declared as one of events.",
+                    hint="Declare it as changes of a model: ps.model(rows, ps.metamodel(…)).",
+                )

@@ -1,0 +1,489 @@
+"""Live models: metamodels with queries and rules, declared streams of changes, reactions and repairs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, overload
+
+from perseid.api.arguments import Frame, Observation, require_no_observation
+from perseid.api.stream_kinds.contract import DetectOptions
+from perseid.api.stream_kinds.registry import kind_of
+from perseid.api.streams import Data, bound_data, events, microseconds, named_words, require_name, require_names
+from perseid.compile.plan import Plan
+from perseid.engines.models.frame_stream import Frames
+from perseid.engines.models.plan import ROLES
+from perseid.engines.models.quick_fixes import QuickFixes
+from perseid.engines.models.reactions import Reaction, check_columns, react_here
+from perseid.engines.models.repair import STRATEGIES, search
+from perseid.engines.models.stream import (
+    Models,
+    beside_of,
+    bind_rules,
+    changes_of,
+    event_types,
+    events_here,
+    require_equal_keys,
+)
+from perseid.engines.sequence.stream import Events
+from perseid.errors import (
+    EventDataError,
+    PatternError,
+    PatternSyntaxError,
+    PerseidError,
+    UnsupportedError,
+    did_you_mean,
+)
+from perseid.lang import ast
+from perseid.lang.models import ModelFile
+from perseid.lang.parser import parse_models
+from perseid.semantics.graphs import RANK, Change, Element, Graph
+from perseid.semantics.metamodels import kinds_of, unknown
+from perseid.semantics.model_queries import Queries, check_queries
+from perseid.semantics.model_repair import Aims
+from perseid.semantics.model_rules import CHANGES, ROUNDS
+from perseid.semantics.model_steps import Beside, Group
+from perseid.semantics.rules import Rules, check_rules
+from perseid.tables.columns import read_table
+from perseid.tables.rows import is_spark, require_here, require_spark
+from perseid.viz.detection import describe_max_ahead
+from perseid.viz.models import explain_models
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Metamodel:
+    """Kinds of nodes and edges, queries and rules; make one with :func:`perseid.metamodel`."""
+
+    def __init__(self, file: ModelFile, source: str) -> None:
+        if file.metamodel is None:
+            raise PatternSyntaxError(
+                "This text does not say what a model may contain.",
+                source=source,
+                hint="Begin it with: model name, node …, edge ….",
+            )
+        self._file = file
+        self.queries: Queries = check_queries(kinds_of(file.metamodel), file.queries)
+        self.rules: Rules = check_rules(self.queries, file, source)
+
+    @property
+    def name(self) -> str:
+        assert self._file.metamodel is not None
+        return self._file.metamodel.name
+
+    @property
+    def patterns(self) -> tuple[ast.Pattern, ...]:
+        """The patterns of the text; :func:`perseid.patterns` makes a set of them."""
+        return self._file.patterns
+
+    def __repr__(self) -> str:
+        return f"<model {self.name}: {', '.join(self.queries.queries) or 'no queries'}>"
+
+
+def metamodel(text: str) -> Metamodel:
+    """Parse a metamodel: kinds of nodes and edges, queries, patterns over changes of their matches, rules and repairs."""
+    try:
+        return Metamodel(parse_models(text), text)
+    except PatternError as error:
+        error.locate(text)
+        raise
+
+
+@named_words
+def model(
+    data: Data,
+    metamodel: Metamodel,
+    *,
+    time: str = "ts",
+    key: str | Iterable[str] = (),
+    order_by: str | Iterable[str] = (),
+    change: str = "change",
+    element: str = "element",
+    kind: str = "kind",
+    attribute: str = "attribute",
+    value: str = "value",
+    target: str = "target",
+    observe: str | Iterable[str] = (),
+    beside: object = None,
+    idle: str | dt.timedelta | None = None,
+    shards: int = 16,
+    max_state: int = 1 << 28,
+    lateness: str | dt.timedelta | None = None,
+    max_ahead: str | dt.timedelta | None = None,
+) -> Models[Data]:
+    """Declare changes of live models: one row for each elementary change, and the meaning of its columns.
+
+    ``change`` is the operation: ``create`` a node of a ``kind``, ``delete`` it, ``set`` an ``attribute`` to a ``value``,
+    ``link`` an ``element`` to a ``target`` by an edge of a ``kind``, ``unlink`` it. ``key`` names the columns that identify a
+    model: each model has its own nodes, and patterns match events of one model. All changes of a model at one time are one
+    transaction, in the order of ``order_by``; queries are evaluated at its end. Without ``order_by`` edges are removed first,
+    then nodes; then nodes are created, attributes set and edges created.
+
+    The events of a model are the matches of queries found, updated and lost, for the queries that patterns name and those
+    in ``observe``, and the elementary changes that patterns name. Ordinary events ``beside`` them, declared by
+    :func:`events` and with the same key columns, are steps of patterns too: at equal times they follow the events of the model.
+
+    On a stream a transaction is applied when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``lateness``
+    and ``max_ahead`` are as of :func:`events`.
+    """
+    _require_metamodel(metamodel)
+    columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
+    for role, name in {"time": time, **columns}.items():
+        require_name("model", role, name)
+    rows = events([], idle=idle, shards=shards, max_state=max_state, lateness=lateness, max_ahead=max_ahead)
+    keys = require_names("model", "key", key)
+    named = keys, require_names("model", "order_by", order_by), columns, _names(observe)
+    bounded = bound_data(data, time, rows.max_ahead, rows.lateness)
+    others = _additional_events(beside, keys)
+    return Models(
+        bounded, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, others, rows.max_ahead
+    )
+
+
+def _additional_events(given: object, key: str | Iterable[str]) -> Events | None:
+    """Additional events of a model, with the key columns of the model unless they declare their own."""
+    if given is None:
+        return None
+    declared = kind_of(given).as_events(
+        given,
+        EventDataError("Only events are steps of patterns over a model.", hint="Declare them: beside=ps.events(…)."),
+    )
+    return declared if declared.key else replace(declared, key=_names(key))
+
+
+def additional_events_of(stream: Models) -> Beside | None:
+    """The ordinary events that patterns over a model may name."""
+    if stream.beside is None:
+        return None
+    given = [one.data for _, one in stream.beside.inputs()]
+    if is_spark(stream.data) != all(is_spark(data) for data in given) or len({is_spark(data) for data in given}) > 1:
+        raise EventDataError(
+            "The model and the events beside it are not in the same place.",
+            hint="Give DataFrames of Spark's for both, or for none.",
+        )
+    if not is_spark(stream.data):
+        return stream.shape_of_beside()
+    from perseid.spark.inputs import column_types
+
+    return beside_of(stream.beside, column_types(stream.beside.tables()))
+
+
+@named_words
+def frames(
+    data: Data,
+    metamodel: Metamodel,
+    *,
+    each: object,
+    columns: Mapping[str, tuple[Element, str]],
+    time: str = "ts",
+    key: str | Iterable[str] = (),
+    observe: str | Iterable[str] = (),
+    idle: str | dt.timedelta | None = None,
+    shards: int = 16,
+    max_state: int = 1 << 28,
+    lateness: str | dt.timedelta | None = None,
+    max_ahead: str | dt.timedelta | None = None,
+) -> Frames[Data]:
+    """Declare frames of live models: one row for each model and time, and the attributes that its columns set.
+
+    ``each`` is the initial content of every model: rows of changes as :func:`model` takes them, without a time. ``columns``
+    maps each column to an element and its attribute: ``{"right_hand_y": ("right_hand", "y")}``. A row
+    is a transaction that sets all of them; a null sets null. The first row of a model applies ``each`` before. Several
+    rows of one model and time are one frame: of each column the greatest value counts.
+
+    The events are those of :func:`model`, and patterns match them in the same way. Since nodes and edges do not change, most
+    queries are evaluated for all frames at once; ``explain`` names those that are not, with the reason. On a stream a frame
+    is evaluated when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``lateness`` and ``max_ahead`` are as of
+    :func:`events`.
+    """
+    _require_metamodel(metamodel)
+    require_name("frames", "time", time)
+    keys = require_names("frames", "key", key)
+    rows = events([], idle=idle, shards=shards, max_state=max_state, lateness=lateness, max_ahead=max_ahead)
+    snapshot = _snapshot(metamodel, each)
+    _check_columns(metamodel, snapshot, columns)
+    return Frames(
+        bound_data(data, time, rows.max_ahead, rows.lateness),
+        metamodel.queries,
+        time,
+        keys,
+        observe=_names(observe),
+        idle=rows.idle,
+        shards=shards,
+        max_state=max_state,
+        max_ahead=rows.max_ahead,
+        each=tuple(snapshot),
+        sets={name: (place[0], place[1]) for name, place in columns.items()},
+    )
+
+
+def _require_metamodel(metamodel: object) -> None:
+    if not isinstance(metamodel, Metamodel):
+        raise EventDataError(
+            f"A model is one of a metamodel, and this is {type(metamodel).__name__}.",
+            hint="ps.model(rows, ps.metamodel('''model cps node Host (cpu bigint) …''')).",
+        )
+
+
+@overload
+def react(  # type: ignore[overload-overlap]  # a DataFrame is an object, too: rows are all that are none
+    stream: Models[Frame],
+    *,
+    until: dt.datetime | None = None,
+    rounds: int = ROUNDS,
+    changes: int = CHANGES,
+    checkpoint: str | None = None,
+    observation: Observation | None = None,
+) -> Frame: ...
+
+
+@overload
+def react(
+    stream: Models[object], *, until: dt.datetime | None = None, rounds: int = ROUNDS, changes: int = CHANGES
+) -> Reaction: ...
+
+
+@named_words
+def react(
+    stream: Models[object],
+    *,
+    until: dt.datetime | None = None,
+    rounds: int = ROUNDS,
+    changes: int = CHANGES,
+    checkpoint: str | None = None,
+    observation: Observation | None = None,
+) -> Frame | Reaction:
+    """Run the rules of a metamodel on changes of its models: a :class:`Reaction`, on Spark a DataFrame.
+
+    Rules act at the time of the event that activates them: their changes take effect at the same time, in the next round, and
+    can activate further rules. More than ``rounds`` rounds, or ``changes`` changes by rules, at one time are an error that
+    names the rule. Patterns with a timeout are decided as time passes, up to ``until``, or until no timeout is pending;
+    changes after ``until`` are left out.
+
+    For a DataFrame of changes, finished or streaming, the result is a DataFrame with one row for each action. ``what`` is the action:
+    a match ``appeared``, was ``updated`` or ``disappeared``, a rule ``fired``, a change was ``changed`` or ``refused``, or
+    ``asked`` of another model (the row has its key: add it to the stream), a row was ``emitted`` (:func:`emitted` selects those
+    of one name). ``id`` is the same whenever a row is output again. On a stream time advances with the watermark;
+    ``checkpoint`` and ``observation`` are as of ``detect``.
+    """
+    no_rules = EventDataError("Rules react to the changes of a model.", hint="ps.react(ps.model(rows, metamodel, …)).")
+    models = kind_of(stream).as_models(stream, no_rules)
+    rules = models.rules
+    if rules is None:
+        raise no_rules
+    end = None if until is None else microseconds(until, "Until when rules act")
+    try:
+        if is_spark(models.data):
+            require_no_observation(models.data.isStreaming, observation)
+            return _react_on_spark(models, rules, end, rounds, changes, checkpoint, observation)
+        if checkpoint is not None or observation is not None:
+            raise EventDataError(
+                "A checkpoint and an observation are Spark's, and these changes are in this process.",
+                hint="Leave them out: ps.react(stream) has everything in hand.",
+            )
+        return react_here(models, rules, until=end, rounds=rounds, changes=changes)
+    except PatternError as error:
+        if rules.source is not None:
+            error.locate(rules.source)
+        raise
+
+
+def emitted(done: Frame, metamodel: Metamodel, name: str) -> Frame:
+    """The rows that rules emit under one name, selected from the DataFrame that :func:`react` returns on Spark.
+
+    They have the time, the key, and the emitted values in columns of their own types, as ``emitted[name]`` of a
+    :class:`Reaction` has. Works on finished and streaming DataFrames, and in ``foreachBatch``.
+    """
+    _require_metamodel(metamodel)
+    if not is_spark(done):
+        raise EventDataError(
+            f"Emitted rows are taken out of a DataFrame of Spark's, and this is {type(done).__name__}.",
+            hint=f"In one process: ps.react(stream).emitted[{name!r}].",
+        )
+    from perseid.engines.models.emitted import emitted_columns  # its kernels are compiled on first use
+    from perseid.spark.arrow import arrow_types
+    from perseid.spark.emitted import select_emitted
+
+    own, types = emitted_columns(metamodel.rules, arrow_types(done), name)
+    return select_emitted(done, name, own, types)
+
+
+@named_words
+def repairs(
+    model: Models | Reaction,
+    *,
+    objectives: str | Iterable[str],
+    soft: str | Iterable[str] = (),
+    constraints: str | Iterable[str] = (),
+    key: object = (),
+    at: dt.datetime | None = None,
+    strategy: str = STRATEGIES[0],
+    depth: int = 5,
+    cost: float | Decimal | None = None,
+    states: int = 10_000,
+    most: int = 10,
+) -> QuickFixes:
+    """Search for ways to make a model valid by the repairs of its text: at most ``most`` quick fixes, the best first.
+
+    After a fix no query of ``objectives`` has a match. Fixes are ranked by cost, then by how many matches the queries of ``soft`` have
+    after them, then by their steps. After no step may a query of ``constraints`` have a match. A fix has at most ``depth``
+    steps and costs at most ``cost``.
+
+    ``model`` is a stream of changes, taken up to the moment ``at`` or its end, or what rules have made of one; ``key`` says
+    which model is meant where there are several. The search goes ``best first``, ``breadth first``, ``depth first`` or by ``hill climbing``;
+    no model is looked at twice, and at most ``states`` are: ``complete`` says whether that was all of them.
+    """
+    no_model = EventDataError("Repairs are of a model.", hint="ps.repairs(ps.model(rows, metamodel, …), objectives=…).")
+    reaction = model if isinstance(model, Reaction) else None
+    stream = kind_of(model).as_models(model, no_model) if reaction is None else reaction.models
+    assert stream.rules is not None
+    if strategy not in STRATEGIES:
+        raise EventDataError(f"There is no strategy {strategy!r}.", hint=f"There are: {', '.join(STRATEGIES)}.")
+    limit = None if cost is None else Decimal(str(cost))
+    aims = Aims(_names(objectives), _names(soft), _names(constraints), depth, limit)
+    for name in (*aims.hard, *aims.soft, *aims.never):
+        if name not in stream.queries.queries:
+            raise unknown("query", name, list(stream.queries.queries))
+    if not aims.hard or not stream.rules.repairs:
+        what = "an objective" if not aims.hard else "a repair"
+        raise EventDataError(
+            f"Without {what} there is nothing to search for.",
+            hint="objectives='overcommitted'; in the text: repair lower on overcommitted(host) do set …",
+        )
+    graph = _one_model(stream, reaction, key, at)
+    found = search(stream.queries, stream.rules.repairs, graph, aims, strategy, states)
+    return QuickFixes(found, stream, _key(key), most)
+
+
+def _one_model(stream: Models, reaction: Reaction | None, key: object, at: dt.datetime | None) -> Graph:
+    if reaction is None:
+        require_here("repairs", stream.data)
+        live = stream.live(None if at is None else microseconds(at, "The moment of a model"))
+    elif at is not None:
+        raise EventDataError("What rules made of a model is its end.", hint="Say it there: ps.react(…, until=…).")
+    else:
+        live = reaction.live
+    if _key(key) not in live:
+        known = ", ".join(repr(one[0] if len(one) == 1 else one) for one in list(live)[:8])
+        raise EventDataError(f"There is no model {key!r}.", hint=f"Say which: key=…. There are: {known or 'none'}.")
+    return live[_key(key)].graph
+
+
+def _key(given: object) -> tuple[object, ...]:
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _snapshot(metamodel: Metamodel, each: object) -> list[Change]:
+    """The initial changes of every model, in order; raises if they do not fit the metamodel."""
+    rows = read_table(each)
+    changes = changes_of(dict(zip(ROLES, ROLES, strict=True)), rows)
+    changes.sort(key=lambda change: RANK.get(change.action, 5))
+    graph = Graph(metamodel.queries.kinds)
+    for change in changes:
+        try:
+            graph.apply(change)
+        except PerseidError as error:
+            raise EventDataError(
+                f"No model can begin so: {error.message}", hint="Mend the changes in ps.frames(rows, each=…)."
+            ) from None
+    return changes
+
+
+def _check_columns(metamodel: Metamodel, snapshot: list[Change], columns: Mapping[str, tuple[Element, str]]) -> None:
+    kinds = {change.element: str(change.kind) for change in snapshot if change.action == "create"}
+    taken: dict[tuple[Element, str], str] = {}
+    if not isinstance(columns, Mapping) or not columns:
+        raise EventDataError(
+            "Frames have columns that set attributes, and none is named.",
+            hint="columns={'right_hand_y': ('right_hand', 'y'), …}.",
+        )
+    for name, place in columns.items():
+        if not isinstance(place, tuple) or len(place) != 2:
+            raise EventDataError(
+                f"The column {name!r} sets an attribute of an element, and {place!r} does not say which.",
+                hint=f"columns={{{name!r}: ('right_hand', 'y'), …}}.",
+            )
+        element, attribute = place
+        if element not in kinds:
+            raise EventDataError(
+                f"The column {name!r} sets an attribute of {element!r}, which no model begins with."
+                + did_you_mean(str(element), [str(there) for there in kinds]),
+                hint="Create it in each=[{'change': 'create', 'element': …, 'kind': …}, …].",
+            )
+        metamodel.queries.kinds.attribute_type(kinds[element], attribute)
+        if place in taken:
+            raise EventDataError(f"The columns {taken[place]!r} and {name!r} both set {element}.{attribute}.")
+        taken[place] = name
+
+
+def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def events_of(groups: Sequence[Group], stream: Models) -> tuple[list[Events], list[str]]:
+    """The events of a model for each group of patterns, and the reason for each rejected change."""
+    require_here("match", stream.data)
+    return events_here(stream, [group.watched for group in groups])
+
+
+def explain_model(groups: Sequence[Group], stream: Models) -> str:
+    """An explanation of the queries and patterns over a model."""
+    one_by_one = None
+    if stream.has_frames:
+        types = _column_types(stream.data) if is_spark(stream.data) else None
+        one_by_one = [stream.why_one_by_one(group.watched, types) for group in groups]
+    said = explain_models(stream.queries, groups, stream.key, one_by_one)
+    if stream.max_ahead is None:
+        return said
+    return f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
+
+
+def detect_changes(groups: Sequence[tuple[Group, Plan]], stream: Models, options: DetectOptions) -> Frame:
+    """The DataFrame of matches of patterns over models whose changes are a DataFrame."""
+    require_spark(stream.data)
+    require_no_observation(stream.data.isStreaming, options.observation)
+    from perseid.spark.projection import read_relations
+    from perseid.spark.query_driver import RunOptions, SparkTables, require_no_rejected
+
+    tables = read_relations(options.relations)
+    require_no_rejected(bool(options.rejected), "events", "changes")
+    named = event_types([group.watched for group, _ in groups])
+    declared = SparkTables.of(stream.tables() if named else stream.tables()[:1])
+    changed, *others = declared.frames
+    needed = (one for one in others if one.event_type is None or one.event_type in named)
+    data = SparkTables([changed, *needed], declared.streaming)
+    require_equal_keys(stream, data.schemas)
+    query = stream.bind(groups, data.schemas)
+    return data.run(query, RunOptions(tables, options.checkpoint, options.observation))
+
+
+def _react_on_spark(
+    stream: Models, rules: Rules, until: int | None, rounds: int, changes: int, checkpoint: str | None,
+    observation: Observation | None,
+) -> Frame:  # fmt: skip
+    """The DataFrame of the actions of rules over a DataFrame of changes."""
+    check_columns(stream, rules)
+    if stream.beside is not None:
+        raise UnsupportedError(
+            "On Spark rules hear a model, and no other events beside it.",
+            hint="Let a pattern find what they wait for, ps.patterns(…).detect(…), or react in one process.",
+        )
+    if until is not None and stream.data.isStreaming:
+        raise UnsupportedError(
+            "until= ends what is finished; on a stream time passes with its watermark.",
+            hint="Leave it out, or leave later rows out of the stream: df.where(…).",
+        )
+    from perseid.spark.query_driver import RunOptions, SparkTables
+
+    data = SparkTables.of(stream.tables())
+    query = bind_rules(stream, rules, data.schemas, until=until, rounds=rounds, changes=changes)
+    return data.run(query, RunOptions(checkpoint=checkpoint, observation=observation))
+
+
+def _column_types(frame: Frame) -> dict[str, pa.DataType]:
+    from perseid.spark.arrow import arrow_types
+
+    return arrow_types(frame)

@@ -1,0 +1,470 @@
+"""Patterns, sets of patterns, and their queries over declared streams."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
+
+from perseid.api.arguments import (
+    Frame,
+    Observation,
+    Relations,
+    by_name,
+)
+from perseid.api.models import Metamodel
+from perseid.api.pattern_meanings import explain_trees, meanings, trees_of
+from perseid.api.pattern_sources import PatternSources
+from perseid.api.stream_kinds.contract import DetectOptions, DrawOptions, MatchOptions, WhyNotOptions
+from perseid.api.stream_kinds.registry import kind_of
+from perseid.api.streams import microseconds, named_words
+from perseid.api.uncertain import require_probabilities
+from perseid.compile.compiler import compile_set
+from perseid.compile.plan import Plan
+from perseid.compile.risks import search_risks
+from perseid.engines.sequence.results import Matches
+from perseid.errors import (
+    BindingError,
+    MeaningError,
+    PatternSyntaxError,
+    PerseidError,
+    UnsupportedError,
+    did_you_mean,
+    nearest,
+    warn,
+)
+from perseid.lang import ast
+from perseid.lang.builder import PatternBuilder
+from perseid.lang.parser import parse_file, parse_pattern
+from perseid.lang.printer import print_file, print_pattern
+from perseid.runtime.declaration import StreamDeclaration
+from perseid.semantics.binding import bind
+from perseid.semantics.check import check
+from perseid.semantics.slips import slips
+from perseid.semantics.types import EventSchema, Type
+from perseid.semantics.types import schema as make_schema
+from perseid.viz.draw import Format, draw
+from perseid.viz.tree_drawing import draw as draw_tree
+from perseid.viz.why_not import WhyNot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from perseid.engines.sequence.match_counts import Counts
+    from perseid.engines.uncertain.telling import Telling
+    from perseid.spark.inspection import Inspection
+    from perseid.spark.progress import Progress
+
+LocalResult = TypeVar("LocalResult")
+"""Type of the results over a kind of stream in this process."""
+
+
+class PatternSet:
+    """Patterns that are compiled and run together; a step may name another pattern of the set."""
+
+    def __init__(
+        self, tree: ast.PatternFile, source: str | None = None, producers: tuple[ast.Pattern, ...] = ()
+    ) -> None:
+        self._tree = tree
+        self._sources = PatternSources(tree.patterns, producers, source)
+        """The patterns with others of their file that may feed them; matches of those are not part of results."""
+
+    @property
+    def sources(self) -> PatternSources:
+        """The syntax trees of the set, with those that may feed them."""
+        return self._sources
+
+    @property
+    def tree(self) -> ast.PatternFile:
+        """The syntax tree."""
+        return self._tree
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self._tree.patterns)
+
+    def __len__(self) -> int:
+        return len(self._tree.patterns)
+
+    def __iter__(self) -> Iterator[Pattern]:
+        return (self[name] for name in self.names)
+
+    def __getitem__(self, name: str | int) -> Pattern:
+        """The pattern with this name, or at this position."""
+        if isinstance(name, int):
+            if not -len(self) <= name < len(self):
+                raise IndexError(f"{name}: there are {len(self)} patterns.")
+            name = self.names[name]
+        for pattern in self._tree.patterns:
+            if pattern.name == name:
+                others = tuple(p for p in self._tree.patterns if p is not pattern)
+                return Pattern(pattern, self._sources.text, others)
+        near = nearest(str(name), self.names)
+        raise KeyError(f"{name!r}: there is " + (f"{near!r}" if near else ", ".join(self.names)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PatternSet) and self._tree == other._tree
+
+    def __hash__(self) -> int:
+        return hash(self._tree)
+
+    def __str__(self) -> str:
+        """The patterns in canonical layout; parsing it gives them back."""
+        return print_file(self._tree)
+
+    def __repr__(self) -> str:
+        return f"<patterns {', '.join(self.names)}>"
+
+    def bind(self, **values: object) -> PatternSet:
+        """Give parameters their values; a name goes to every pattern of the set that declares it."""
+        return PatternSet(ast.PatternFile(self._bound(values)), self._sources.text)
+
+    def _bound(self, values: Mapping[str, object]) -> tuple[ast.Pattern, ...]:
+        declared = {p.name for pattern in self._tree.patterns for p in pattern.parameters}
+        for name in values:
+            if name not in declared:
+                raise BindingError(
+                    f"No pattern here has a parameter {name!r}."
+                    + did_you_mean(name, declared, f" There are: {', '.join(sorted(declared)) or 'none'}.")
+                )
+        return tuple(
+            bind(pattern, {p.name: values[p.name] for p in pattern.parameters if p.name in values})
+            for pattern in self._tree.patterns
+        )
+
+    def check(
+        self, schema: EventSchema | Mapping[str, str | Type | Mapping[str, str | Type]] | None = None
+    ) -> PatternSet:
+        """Check names and types, against a schema if one is given; raises the first error, returns the set itself.
+
+        A schema is made by :func:`perseid.schema`, or given as the dict it takes. Without one, likely mistakes are warnings.
+        A pattern whose search can explode is a warning as well.
+        """
+        declared = schema if schema is None or isinstance(schema, EventSchema) else make_schema(schema)
+        cores = self._sources.locate(
+            lambda: check(ast.PatternFile((*self._tree.patterns, *self._sources.producers)), declared)
+        )
+        for doubt in () if declared else (doubt for pattern in self._tree.patterns for doubt in slips(pattern)):
+            warn(doubt)
+        own = self._sources.locate(lambda: compile_set(cores))
+        for risk in search_risks(replace(own, patterns=tuple(p for p in own.patterns if p.name in self.names))):
+            warn(risk)
+        return self
+
+    def plan(self) -> Plan:
+        """The compiled plan of the set."""
+        return self._sources.locate(lambda: compile_set(self._sources.resolve()))
+
+    def explain(self, stream: object = None) -> str:
+        """An explanation of each pattern and of the cost of running it.
+
+        With a declared ``stream`` it includes the execution over this stream: the predicates that Spark evaluates, the
+        columns that cross to Python, the rows that are filtered. Nothing runs.
+        """
+        if stream is not None:
+            return kind_of(stream).explain(self._sources, stream)
+        whole = ast.PatternFile((*self._tree.patterns, *self._sources.feeding()))
+        plan = self._sources.locate(lambda: compile_set(check(whole)))
+        return "\n".join([*meanings(self._sources, plan), *explain_trees(self._sources)])
+
+    @named_words
+    def draw(
+        self,
+        format: Format = "text",
+        *,
+        stream: object = None,
+        relations: Relations | None = None,
+        key: object = None,
+        truth: str | None = None,
+    ) -> str:
+        """The automata as ``text``, ``mermaid`` or ``dot``: first of the patterns, then of tree patterns.
+
+        With an uncertain ``stream`` (:func:`beliefs`) it draws the distribution of one key at each step with the probabilities
+        of the patterns: as ``text``, or as ``svg``, a strip of small floor plans. ``key`` selects one of several keys, and
+        ``truth`` names the column with the true value.
+        """
+        if stream is not None:
+            options = DrawOptions(format, by_name(relations), key, truth)
+            return kind_of(stream).draw(self._sources, stream, options)
+        cores = self._sources.locate(lambda: check(self._tree))
+        trees = [draw_tree(tree, format, title) for title, tree in trees_of(self._sources).items()]
+        return "\n".join([*(draw(core, format) for core in cores), *trees])
+
+    @overload
+    def match(  # type: ignore[overload-overlap]  # a declaration is an object, too: rows are all that are none
+        self,
+        stream: StreamDeclaration[LocalResult],
+        *,
+        relations: Relations | None = None,
+        horizon: dt.datetime | None = None,
+        tell: Telling | None = None,
+    ) -> LocalResult: ...
+
+    @overload
+    def match(
+        self, stream: object, *, relations: Relations | None = None, horizon: dt.datetime | None = None
+    ) -> Matches: ...
+
+    @named_words
+    def match(
+        self,
+        stream: object,
+        *,
+        relations: Relations | None = None,
+        horizon: dt.datetime | None = None,
+        tell: Telling | None = None,
+    ) -> object:
+        """Find all matches in this process: for experiments, for tests, for data that fits on one machine.
+
+        ``stream`` comes from :func:`events`, ``p.match(ps.events(rows, time="timestamp"))``; bare rows have the
+        default column names. ``relations`` are the tables of ``in Name``. With a ``horizon`` only matches that are final
+        at that time are returned, as on a stream that is complete up to it. ``start`` and ``end`` of a match are microseconds
+        since 1970 UTC; ``to_dicts()`` and ``to_pandas()`` of the result have datetimes.
+
+        For an uncertain stream (:func:`beliefs`) the result is :class:`Answers`: for each group and step the probability that
+        the pattern is completed. ``tell`` is the output policy: :func:`above`, :func:`alerts`, :func:`spans` or
+        :func:`expected`.
+        """
+        kind = kind_of(stream)
+        require_probabilities(kind, tell)
+        until = None if horizon is None else microseconds(horizon, "A horizon")
+        return kind.match(self._sources, stream, MatchOptions(by_name(relations), until, tell))
+
+    @named_words
+    def count(self, stream: object, *, relations: Relations | None = None) -> list[Counts]:
+        """The exact number of matches of each pattern, in total and by key.
+
+        A chain of ``->>`` is counted without materializing its matches, which may not fit in memory.
+        """
+        return kind_of(stream).count(self._sources, stream, by_name(relations))
+
+    @named_words
+    def detect(
+        self,
+        stream: object,
+        *,
+        relations: Relations | None = None,
+        observation: Observation | None = None,
+        rejected: bool | str = False,
+        checkpoint: str | None = None,
+        tell: Telling | None = None,
+    ) -> Frame:
+        """Find all matches in Spark DataFrames: a DataFrame of matches, computed by its actions.
+
+        ``stream`` comes from :func:`events`, ``p.detect(ps.events(df, time="timestamp"))``; for a streaming DataFrame the
+        result is streaming too. ``relations`` are the tables of ``in Name``. Counters (events, bad rows, suppressed matches, …)
+        go to an ``Observation`` if one is given; for a stream :func:`perseid.progress` has them. With ``rejected`` the late and bad rows of a stream, and those beyond
+        ``max_ahead``, are rows of the output, of the kind ``late``, ``bad`` and ``ahead``, with the ``reason`` as a sentence and all their columns as JSON in ``row``; with ``"bad"`` only bad
+        rows have that, and ``row`` of late ones has the ``id`` columns: it costs a stream far less. With the
+        ``checkpoint`` that a stream resumes from, its state is validated now: an incompatible declaration is an error before
+        the first batch. For an uncertain stream rows are probabilities, as :meth:`match` has them, and ``tell`` is the output policy.
+        """
+        kind = kind_of(stream)
+        require_probabilities(kind, tell)
+        options = DetectOptions(by_name(relations), observation, rejected, checkpoint, tell)
+        return kind.detect(self._sources, stream, options)
+
+    @named_words
+    def why_not(
+        self, stream: object, *, key: object = None, relations: Relations | None = None, shown: int = 3
+    ) -> WhyNot:
+        """The progress of partial matches and the reason why each ended: for an expected match that was not found.
+
+        ``stream`` is finite and declared as for :meth:`match` or :meth:`detect`. ``key`` selects one partition by the value,
+        the tuple or the dict of the columns of ``partition by``; without it all partitions are counted. Print the result;
+        ``shown`` partial matches are shown in detail.
+        """
+        if len(self) != 1:
+            raise UnsupportedError(
+                "why_not is asked of one pattern.", hint=f"Choose: patterns[{self.names[0]!r}].why_not(…)."
+            )
+        return kind_of(stream).why_not(self._sources, stream, WhyNotOptions(key, by_name(relations), shown))
+
+
+class Pattern(PatternSet):
+    """One pattern: a set of one."""
+
+    def __init__(self, tree: ast.Pattern, source: str | None = None, producers: tuple[ast.Pattern, ...] = ()) -> None:
+        super().__init__(ast.PatternFile((tree,)), source, producers)
+        self._pattern = tree
+
+    @property
+    def name(self) -> str:
+        return self._pattern.name
+
+    @property
+    def parameters(self) -> tuple[ast.Parameter, ...]:
+        return self._pattern.parameters
+
+    @property
+    def severity(self) -> str | None:
+        return self._pattern.metadata.severity
+
+    @property
+    def owner(self) -> str | None:
+        return self._pattern.metadata.owner
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self._pattern.metadata.tags
+
+    @property
+    def description(self) -> str | None:
+        return self._pattern.metadata.description
+
+    def bind(self, **values: object) -> Pattern:
+        """Give parameters their values: ``burst.bind(threshold=5)``."""
+        return Pattern(self._bound(values)[0], self._sources.text, self._sources.producers)
+
+    def __str__(self) -> str:
+        return print_pattern(self._pattern)
+
+    def __repr__(self) -> str:
+        return f"<pattern {self.name}>"
+
+
+def pattern(source: str | PatternBuilder | ast.Pattern) -> Pattern:
+    """A pattern from its text, or from the builder (:mod:`perseid.builder`)."""
+    if isinstance(source, PatternBuilder):
+        source = source.build()
+    if isinstance(source, ast.Pattern):
+        return Pattern(source, print_pattern(source))
+    _refuse_path(source)
+    return Pattern(parse_pattern(source), source)
+
+
+PatternLike: TypeAlias = str | PatternSet | PatternBuilder | ast.Pattern | Metamodel
+"""A pattern, or a source of patterns."""
+
+
+def fold(changes: Frame) -> Frame:
+    """The current matches of a changelog: those that were emitted and not retracted, one row each.
+
+    ``changes`` is a finished DataFrame of the output of a stream with retractions, in any order; :func:`fold_into` is for a
+    running stream.
+    """
+    from perseid.spark.changes import fold as folded
+
+    return folded(changes)
+
+
+def fold_into(table: str, *, using: str | None = None) -> Callable[[Frame, int], None]:
+    """A function for ``writeStream.foreachBatch`` that maintains a table of the current matches of a changelog.
+
+    For each batch the last change of every match is merged into ``table``: an emitted match is inserted or replaced, and a
+    retracted match is deleted. A batch that is retried changes nothing. The table has the
+    changelog's columns and takes ``MERGE``, as those of Delta do; where there is none it is created in the
+    format ``using``, if one is named. It belongs to one checkpoint: a query that starts anew needs an empty one.
+    """
+    from perseid.spark.changes import FoldInto
+
+    return FoldInto(table, using)
+
+
+def explode_evidence(matches: Frame) -> Frame:
+    """One row for each contributing event of a DataFrame of matches whose pattern returns ``evidence``."""
+    from perseid.spark.evidence import explode_evidence as explode
+
+    return explode(matches)
+
+
+def counters(observation: Observation) -> dict[str, int]:
+    """The counters of a batch, from the ``Observation`` given to ``detect``, after an action on its DataFrame.
+
+    Beside the names of the guide there is ``events of T`` for each event type T that a step names. Warns with
+    :class:`InputWarning` where a pattern has no match because no row of a type that it requires reached it, or where
+    every counted row is bad.
+    """
+    from perseid.spark.input_counts import read_observation
+
+    return read_observation(observation)
+
+
+def progress(query: StreamingQuery, pattern: str | None = None) -> Progress:
+    """The counters of a running or ended stream of matches: rows read, filtered, late and bad, matches, state.
+
+    If a query has several detections, ``pattern`` names a pattern of one of them. Print the result.
+    Warns with :class:`InputWarning` as :func:`counters` does; of absent types only if Spark still has the progress of
+    every batch, there is no match so far, and no event is in state.
+    """
+    from perseid.spark.progress import progress as read
+
+    return read(query, pattern)
+
+
+def inspect(session: SparkSession, checkpoint: str = "") -> Inspection:
+    """The state of a stream in its checkpoint: the number of events by key, and the open partial matches.
+
+    Print the result; ``busiest`` has the keys with the most events.
+    """
+    if not checkpoint or isinstance(session, str):
+        raise BindingError(
+            "inspect reads a checkpoint with a Spark session, and needs both.",
+            hint="Write: ps.inspect(spark, 'path/of/the/checkpoint').",
+        )
+    from perseid.spark.inspection import inspect as read
+
+    return read(session, checkpoint)
+
+
+def patterns(*given: PatternLike | Iterable[PatternLike]) -> PatternSet:
+    """All patterns of a text; or of several texts, patterns, sets and builders, one by one or in a list, as one set."""
+    parts = [part for one in given for part in _one_by_one(one)]
+    text = "\n".join(map(_text_of, parts))
+    tree = parse_file(text)
+    known = {p.name: p for p in tree.patterns}
+    producers: list[ast.Pattern] = []
+    for other in (p for part in parts if isinstance(part, PatternSet) for p in part.sources.feeding()):
+        if other.name not in known:
+            producers.append(other)
+        if known.setdefault(other.name, other) != other:
+            raise MeaningError(
+                f"Two patterns are called {other.name!r}: one of them feeds another pattern.",
+                hint="Give each pattern of a set a name of its own.",
+            )
+    return PatternSet(tree, text, tuple(producers))
+
+
+def _one_by_one(given: PatternLike | Iterable[PatternLike]) -> Iterable[PatternLike]:
+    single = isinstance(given, str | PatternSet | PatternBuilder | Metamodel) or not isinstance(given, Iterable)
+    return [given] if single else given  # type: ignore[list-item, return-value]
+
+
+def _text_of(given: PatternLike) -> str:
+    match given:
+        case Metamodel():
+            return print_file(ast.PatternFile(given.patterns))
+        case PatternSet():
+            return str(given)
+        case PatternBuilder():
+            return print_pattern(given.build())
+        case ast.Pattern():
+            return print_pattern(given)
+    _refuse_path(given)
+    if not isinstance(given, str):
+        raise PatternSyntaxError(f"A pattern is text, not {type(given).__name__}.")
+    return given
+
+
+def _refuse_path(given: object) -> None:
+    """A file's name is no pattern, though both are text."""
+    if isinstance(given, Path) or (isinstance(given, str) and re.fullmatch(r"\s*\S+\.perseid\s*", given)):
+        raise PatternSyntaxError(
+            f"This is the name of a file, not a pattern: {str(given).strip()}.",
+            hint="A file is read with ps.load(path).",
+        )
+
+
+def load(path: str | Path) -> PatternSet:
+    """All patterns of a ``.perseid`` file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise PerseidError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise PerseidError(f"{path} is not UTF-8 text.") from None
+    return patterns(text)

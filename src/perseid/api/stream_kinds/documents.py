@@ -1,0 +1,65 @@
+"""Patterns over a stream of documents: results of tree patterns, and documents, are its events."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from perseid.api.arguments import declared_stream, inputs, names_of
+from perseid.api.pattern_meanings import explain_trees
+from perseid.api.pattern_sources import PatternSources
+from perseid.api.stream_kinds.events import EventStreamKind
+from perseid.api.trees import check_trees
+from perseid.engines.sequence.stream import Events
+from perseid.engines.trees.stream import Asked, Documents, asked_of, check_variables, event_stream
+from perseid.errors import PerseidError
+from perseid.tables.rows import is_spark, require_here, require_spark
+
+
+class DocumentStreamKind(EventStreamKind):
+    """A stream of documents."""
+
+    name = "documents"
+    job_settings: ClassVar[str | None] = "perseid.jobs.stream_kinds.documents:DocumentStream"
+
+    def events_of(self, patterns: PatternSources, stream: Documents) -> tuple[PatternSources, Events]:
+        """The patterns over the events that documents become, and these events."""
+        data = [columns for _, columns in stream.inputs()]
+        spark = is_spark(data[0])
+        names = [name for one in data for name in (one.columns if spark else names_of(one))]
+        patterns.locate(lambda: check_variables(patterns.patterns, names))
+        lowered, asked = asked_of(patterns.whole, stream.namespaces)
+        patterns.locate(lambda: check_trees((step.tree for step in asked.steps), stream))
+        if not spark:
+            from perseid.engines.trees.local import read_here
+
+            return patterns.lowered(lowered), patterns.locate(lambda: read_here(stream, asked))
+        for _, frame in stream.inputs():
+            require_spark(frame)
+        return patterns.lowered(lowered), patterns.locate(lambda: _events_on_spark(stream, asked))
+
+    def as_events(self, stream: Documents, otherwise: PerseidError) -> Events:
+        """Always an error: only patterns turn documents into events."""
+        raise otherwise
+
+    def as_documents(self, stream: Documents, otherwise: PerseidError) -> Documents:
+        """The stream itself."""
+        return stream
+
+    def require_local(self, method: str, stream: Documents) -> None:
+        """Raise an error for data of Spark."""
+        for data in inputs(declared_stream(stream.events)):
+            require_here(method, data)
+
+    def explain(self, patterns: PatternSources, stream: Documents) -> str:
+        """The meaning of each pattern and of its tree patterns, then how documents are read."""
+        over, events = self.events_of(patterns, stream)
+        return "\n".join([super().explain(over, events), *explain_trees(patterns), f"\n{stream.explain()}"])
+
+
+def _events_on_spark(stream: Documents, asked: Asked) -> Events:
+    """The events that documents become on Spark."""
+    from perseid.spark.documents import describe_table, prepare_rows
+
+    schemas = [describe_table(frame, event_type) for event_type, frame in stream.inputs()]
+    rows = prepare_rows(asked.bind(stream, schemas), [frame for _, frame in stream.inputs()])
+    return event_stream(stream, rows)

@@ -1,0 +1,185 @@
+"""Patterns over a stream of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from perseid.api.arguments import (
+    Frame,
+    columns_of,
+    declared_kind,
+    declared_stream,
+    inputs,
+    is_streaming,
+    on_spark,
+    require_no_observation,
+    tables_of,
+)
+from perseid.api.pattern_meanings import meanings
+from perseid.api.pattern_sources import PatternSources
+from perseid.api.stream_kinds.contract import DetectOptions, MatchOptions, Relations, StreamKind, WhyNotOptions
+from perseid.api.streams import events as declare_events
+from perseid.compile.plan import Plan
+from perseid.engines.disorder.strategy import Buffer
+from perseid.engines.sequence.narrowing import column_types
+from perseid.engines.sequence.narrowing import few_events as few_local_events
+from perseid.engines.sequence.results import Matches
+from perseid.engines.sequence.stream import Events, read_events
+from perseid.errors import EventDataError, PerseidError, UnsupportedError
+from perseid.semantics.detection import check_relations
+from perseid.tables.rows import require_here
+from perseid.viz.detection import explain_here
+from perseid.viz.why_not import MAX_EVENTS, WhyNot, key_of, too_many, why_not
+
+if TYPE_CHECKING:
+    from perseid.engines.sequence.match_counts import Counts
+
+
+BAD = "bad"
+"""Of rejected rows: all columns of bad ones, and of others only which they were."""
+
+
+class EventStreamKind(StreamKind):
+    """A stream of events, and streams that become one."""
+
+    name = "events"
+    job_settings: ClassVar[str | None] = "perseid.jobs.stream_kinds.events:EventStream"
+
+    def events_of(self, patterns: PatternSources, stream: Any) -> tuple[PatternSources, Events]:
+        """The patterns over events, and the events."""
+        return patterns, declared_stream(stream)
+
+    def as_events(self, stream: Any, otherwise: PerseidError) -> Events:
+        """The declared events; bare rows have the default column names."""
+        return declare_events(stream) if declared_kind(stream) is None else declared_stream(stream)
+
+    def require_local(self, method: str, stream: Any) -> None:
+        """Raise an error for data of Spark."""
+        for data in inputs(declared_stream(stream)):
+            require_here(method, data)
+
+    def match(self, patterns: PatternSources, stream: Any, options: MatchOptions) -> Matches:
+        """The matches in events of this process."""
+        self.require_local("match", stream)
+        over, events = self.events_of(patterns, stream)
+        return match_events(over, events, options)
+
+    def count(self, patterns: PatternSources, stream: Any, relations: Relations) -> list[Counts]:
+        """The number of matches of each pattern, in all and by key."""
+        from perseid.engines.sequence.match_counts import count_here  # its kernels are compiled on first use
+
+        self.require_local("count", stream)
+        over, events = self.events_of(patterns, stream)
+        return count_here(over.compile(events), events, tables_of(relations))
+
+    def detect(self, patterns: PatternSources, stream: Any, options: DetectOptions) -> Frame:
+        """The DataFrame of matches."""
+        over, events = self.events_of(patterns, stream)
+        streaming = is_streaming(events)
+        plan = over.compile(events)
+        _require_options(options, streaming)
+        return over.locate(lambda: detect_events(plan, events, options))
+
+    def explain(self, patterns: PatternSources, stream: Any) -> str:
+        """The meaning of each pattern, then how it runs over these events."""
+        events = declared_stream(stream)
+        plan = patterns.compile(events)
+        if on_spark(events):
+            return "\n".join([*meanings(patterns, plan), explain_on_spark(plan, events)])
+        return "\n".join([*meanings(patterns, plan), explain_here(plan, column_types(events), events)])
+
+    def why_not(self, patterns: PatternSources, stream: Any, options: WhyNotOptions) -> WhyNot:
+        """The reasons why the partial matches of the pattern ended."""
+        over, events = self.events_of(patterns, stream)
+        tables = tables_of(options.relations)
+        plan = over.compile(events)
+        own = next(one for one in plan.patterns if one.name == patterns.names[0])
+        wanted = key_of(own.pattern, options.key)
+        # Matches that feed the pattern may come from events of any key.
+        asked = {} if own.feeds_on or wanted is None else wanted
+        paths = {path.parts: ".".join(path.parts) for path in own.pattern.partition}
+        narrow = {path: asked[name] for path, name in paths.items() if name in asked}
+        if on_spark(events):
+            from perseid.spark.explain import collect_rows, untimed
+
+            rows = collect_rows(events.tables(), narrow, MAX_EVENTS)
+            found = None if rows is None else read_events(replace(events, data=rows.get(None, rows)))
+            said: Sequence[str] = untimed(events.tables())
+        else:
+            found, said = few_local_events(events, narrow, MAX_EVENTS), ()
+        if found is None:
+            raise too_many(wanted is None)
+        return why_not(
+            plan,
+            own.name,
+            found,
+            key=wanted,
+            strictly_later=events.strictly_later,
+            dedupe=events.dedupe,
+            relations=tables,
+            shown=options.shown,
+            said=said,
+        )
+
+
+def match_events(patterns: PatternSources, events: Events, options: MatchOptions) -> Matches:
+    """The matches in declared events of this process."""
+    from perseid.engines.sequence.local import match_here  # its kernels are compiled on first use
+
+    tables = tables_of(options.relations)
+    return match_here(
+        patterns.compile(events),
+        events,
+        tables,
+        horizon=options.horizon,
+        reported=patterns.names,
+        columns=columns_of(patterns.tree),
+    )
+
+
+def detect_events(plan: Plan, events: Events, options: DetectOptions) -> Frame:
+    """The DataFrame of matches of a compiled plan in declared events on Spark."""
+    from perseid.engines.sequence.bind import BindOptions, bind_events
+    from perseid.spark.projection import read_relations
+    from perseid.spark.query_driver import RunOptions, SparkTables
+
+    relations = read_relations(options.relations)
+    check_relations([pattern.pattern for pattern in plan.patterns], relations)
+    data = SparkTables.of(events.tables())
+    binding = BindOptions(data.streaming, bool(options.rejected), options.rejected == BAD)
+    query = bind_events(events, plan, data.schemas, data.columns, data.evaluator, binding)
+    return data.run(query, RunOptions(relations, options.checkpoint, options.observation))
+
+
+def explain_on_spark(plan: Plan, events: Events) -> str:
+    """How a compiled plan runs over declared events on Spark, in words."""
+    from perseid.engines.sequence.bind import BindOptions, bind_events, strategy_for
+    from perseid.spark.explain import explain_query
+    from perseid.spark.query_driver import SparkTables
+
+    data = SparkTables.of(events.tables())
+    schemas = data.schemas
+    query = bind_events(events, plan, schemas, data.columns, data.evaluator, BindOptions(data.streaming))
+    disorder = None
+    if not isinstance(events.disorder, Buffer):
+        strategy, why = strategy_for(events, plan, max(schema.delay for schema in schemas), data.streaming)
+        disorder = f"{strategy.name}: tells {why}"
+    return explain_query(plan, query, data, disorder)
+
+
+def _require_options(options: DetectOptions, streaming: bool) -> None:
+    """Raise an error for options that only streams have, or that streams have not."""
+    require_no_observation(streaming, options.observation)
+    if streaming:
+        if options.rejected not in (True, False, BAD):
+            raise EventDataError(f"rejected={options.rejected!r} is neither True nor False nor {BAD!r}.")
+        return
+    if options.checkpoint is not None:
+        raise UnsupportedError("A checkpoint is a stream's; this DataFrame is finished.", hint="Leave it out.")
+    if options.rejected:
+        raise UnsupportedError(
+            "rejected=True is for streams: nothing of a finished DataFrame is late.",
+            hint="Rows without a time are counted: detect(…, observation=Observation()).",
+        )

@@ -1,0 +1,90 @@
+"""Patterns over live models: matches of queries found, updated and lost, and changes, are its events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from perseid.api.arguments import Frame
+from perseid.api.models import additional_events_of, detect_changes, events_of, explain_model
+from perseid.api.pattern_meanings import meanings
+from perseid.api.pattern_sources import PatternSources
+from perseid.api.stream_kinds.contract import DetectOptions, MatchOptions
+from perseid.api.stream_kinds.events import EventStreamKind, match_events
+from perseid.engines.models.stream import Models, describe_rejected
+from perseid.engines.sequence.results import Matches, together
+from perseid.engines.sequence.stream import Events
+from perseid.errors import PerseidError, UnsupportedError
+from perseid.semantics.model_steps import Group, grouped
+from perseid.tables.rows import require_here
+
+
+class ModelStreamKind(EventStreamKind):
+    """A stream of changes or frames of live models."""
+
+    name = "model"
+    job_settings: ClassVar[str | None] = "perseid.jobs.stream_kinds.models:ModelStream"
+
+    def events_of(self, patterns: PatternSources, stream: Models) -> tuple[PatternSources, Events]:
+        """The patterns and the events of the model that they are evaluated over, which all of them must share."""
+        found, _ = _event_streams(patterns, stream)
+        if len(found) > 1:
+            raise UnsupportedError(
+                "These patterns are asked of different events of the model.",
+                hint=f"Ask them one by one: patterns[{patterns.names[0]!r}].",
+            )
+        return found[0]
+
+    def as_events(self, stream: Models, otherwise: PerseidError) -> Events:
+        """Always an error: only patterns turn changes into events."""
+        raise otherwise
+
+    def as_models(self, stream: Models, otherwise: PerseidError) -> Models:
+        """The stream itself."""
+        return stream
+
+    def require_local(self, method: str, stream: Models) -> None:
+        """Raise an error for data of Spark."""
+        require_here(method, stream.data)
+
+    def match(self, patterns: PatternSources, stream: Models, options: MatchOptions) -> Matches:
+        """The matches in changes of this process."""
+        self.require_local("match", stream)
+        found, bad = _event_streams(patterns, stream)
+        done = together([match_events(over, own, options) for over, own in found])
+        if bad:
+            done.add_rejected(len(bad), describe_rejected(bad))
+        return done
+
+    def detect(self, patterns: PatternSources, stream: Models, options: DetectOptions) -> Frame:
+        """The DataFrame of matches."""
+        parts = [(group, over.compile(Events([], key=stream.key))) for over, group in group_patterns(patterns, stream)]
+        return patterns.locate(lambda: detect_changes(parts, stream, options))
+
+    def explain(self, patterns: PatternSources, stream: Models) -> str:
+        """The meaning of each pattern, then the queries of the model."""
+        parts = group_patterns(patterns, stream)
+        said = [meanings(over, over.compile(Events([], key=stream.key))) for over, _ in parts]
+        return "\n".join(
+            [*(line for lines in said for line in lines), explain_model([group for _, group in parts], stream)]
+        )
+
+
+def group_patterns(patterns: PatternSources, stream: Models) -> list[tuple[PatternSources, Group]]:
+    """The patterns by the events of the model that they need."""
+    found = []
+    beside = additional_events_of(stream)
+    groups = patterns.locate(lambda: grouped(patterns.whole, stream.queries, stream.key, stream.observe, beside))
+    for group in groups:
+        own = tuple(one for one in group.patterns if one.name in patterns.names)
+        rest = tuple(one for one in group.patterns if one.name not in patterns.names)
+        if own:
+            found.append((replace(patterns, patterns=own, producers=rest), group))
+    return found
+
+
+def _event_streams(patterns: PatternSources, stream: Models) -> tuple[list[tuple[PatternSources, Events]], list[str]]:
+    """The patterns with the events of the model that they need, and the reason for each rejected change."""
+    found = group_patterns(patterns, stream)
+    events, rejected = events_of([group for _, group in found], stream)
+    return list(zip([one for one, _ in found], events, strict=True)), rejected

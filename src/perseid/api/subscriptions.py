@@ -1,0 +1,217 @@
+"""Sets of subscriptions, and their queries over streams of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from perseid.api.arguments import Frame, Observation
+from perseid.api.stream_kinds.registry import kind_of
+from perseid.api.streams import MAX_SHARDS, named_words
+from perseid.engines.joins.graph import joins_of
+from perseid.engines.joins.plan import DEFAULT_SHARES
+from perseid.engines.joins.table import files_in, read_file, standing
+from perseid.engines.trees.stream import Documents
+from perseid.errors import EventDataError, PerseidError, UnsupportedError
+from perseid.lang.printer import print_duration
+from perseid.lang.xscl_parts import read_subscription
+from perseid.runtime.document_columns import DOCUMENT
+from perseid.semantics.subscriptions import normal_forms
+from perseid.tables.rows import require_here, require_spark
+from perseid.viz.words import many
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from perseid.engines.joins.publication import Texts
+
+
+class SubscriptionSet:
+    """Subscriptions by owner; each relates two documents by values that they have in common."""
+
+    def __init__(self, texts: Texts) -> None:
+        from perseid.engines.joins.index import Subscriptions  # its kernels are loaded when they are first needed
+        from perseid.engines.joins.publication import Publication
+        from perseid.engines.joins.register import IndexBuilder
+        from perseid.engines.joins.values import Values
+
+        self._count = len(texts)
+        self._publication = Publication(texts)
+        self._levels: list[Subscriptions] = []
+        for whose in self._publication.levels:
+            self._levels.append(Subscriptions(Values()))
+            sources = self._publication.sources
+            IndexBuilder(self._levels[-1]).add(
+                sources if len(whose) == len(texts) else {one: sources[one] for one in whose}
+            )
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"<{many(len(self), 'subscription')}>"
+
+    @named_words
+    def match(self, stream: Documents, *, expand: bool = False, results: bool | None = None) -> pa.Table:
+        """The pairs of documents that subscriptions match, in documents of this process: an Arrow table.
+
+        A row has ``subscriptions``, all that match the pair, and ``left`` and ``right``, the columns of the two documents
+        without their bodies. With ``expand`` there is a row for each ``subscription``, and ``values``, the variables that
+        were compared with their texts.
+
+        ``result`` is the XML that SELECT makes of the pair; pairs of which something else is made have rows of their own. It
+        is there if any subscription has SELECT or PUBLISH, and null for those that have neither; with ``results=True`` these
+        have theirs too, ``<result>`` with what both blocks have found, and with ``results=False`` nothing is made.
+        """
+        documents = require_local_documents(stream)
+        from perseid.engines.joins.local import join_here
+
+        return join_here(documents, self._levels, expand, self._publication, results)
+
+    @named_words
+    def detect(
+        self,
+        stream: Documents,
+        *,
+        expand: bool = False,
+        results: bool | None = None,
+        shares: int = DEFAULT_SHARES,
+        rejected: bool = False,
+        checkpoint: str | None = None,
+        observation: Observation | None = None,
+    ) -> Frame:
+        """The pairs of documents that subscriptions match, in a batch or streaming DataFrame: rows as :meth:`match` has.
+
+        Subscriptions are split into ``shares``, about as many as there are cores: each is given what was found in all
+        documents. ``rejected``, ``checkpoint`` and ``observation`` are as in ``Pattern.detect``. What is made of pairs is in
+        ``result`` as in :meth:`match`; to make it, the bodies of documents are kept for as long as windows are open.
+        """
+        if len(self._levels) > 1:
+            raise UnsupportedError(
+                "Some subscriptions read what others publish, and on Spark that takes a query each.",
+                hint="Ask those that publish, write their results, and read them as documents of the others.",
+            )
+        texts = {str(name): text for name, text in self._texts.items()}
+        return detect_subscriptions(
+            stream, texts, expand=expand, results=self._publication.makes if results is None else results,
+            always=results is True, shares=shares, rejected=rejected, checkpoint=checkpoint, observation=observation,
+        )  # fmt: skip
+
+    def explain(self) -> str:
+        """The number of subscriptions, the parts that they share, and the searched tree patterns."""
+        levels = self._levels
+        from perseid.engines.joins.graph import ENDLESS
+
+        joins = {joins_of(template) for index in levels for template in index.templates}
+        templates = {template for index in levels for template in index.templates}
+        chains = list(dict.fromkeys(chain for index in levels for chain in index.chains))
+        entries, prefixes = (
+            sum(some) for some in zip(*((len(one.numbers), one.prefixes) for one in levels), strict=True)
+        )
+        widest = max(index.widest() for index in levels)
+        kept = "for ever" if widest >= ENDLESS else f"for {print_duration(widest)} at most"
+        lines = [
+            f"{many(len(self), 'subscription')}, {many(entries, 'way')} round: a JOIN has two, as either document may come first",
+            f"  templates: {len(joins)} of equalities alone, {len(templates)} with constants; {many(prefixes, 'prefix', 'prefixes')}",
+            f"  what is found in documents is kept {kept}; on Spark by each share of the subscriptions",
+            f"  {many(len(chains), 'chain is', 'chains are')} looked for in documents, each once for all:",
+        ]
+        shown = [f"    {chain.stream}{chain.tree}" for chain in chains]
+        lines += [*shown[:20], *([f"    and {len(shown) - 20} more"] if len(shown) > 20 else [])]
+        if len(levels) > 1:
+            parts = ", then ".join(f"{len(some):,}" for some in self._publication.levels)
+            lines.append(f"  asked one after the other, as some read what others publish: {parts}")
+        return "\n".join(lines) + "\n"
+
+
+def _documents(stream: object, rows: str) -> Documents:
+    """The stream as documents; raises if it has none."""
+    hint = f"Declare them: ps.documents({rows}, body='xml', type='feed')."
+    return kind_of(stream).as_documents(stream, EventDataError("Subscriptions are asked of documents.", hint=hint))
+
+
+def require_local_documents(stream: object) -> Documents:
+    """The stream as documents of this process; raises if it has none."""
+    documents = _documents(stream, "data")
+    for _, data in documents.inputs():
+        require_here("match", data)
+    return documents
+
+
+def detect_subscriptions(
+    stream: Documents, given: Mapping[str, str] | str, *, expand: bool, results: bool, always: bool, shares: int, rejected: bool,
+    checkpoint: str | None, observation: Observation | None,
+) -> Frame:  # fmt: skip
+    """Match a stream of documents with subscriptions, as texts by owner or in a folder."""
+    documents = _documents(stream, "df")
+    tables = documents.inputs()
+    frames = [data for _, data in tables]
+    for data in frames:
+        require_spark(data)
+    if not isinstance(shares, int) or not 1 <= shares <= MAX_SHARDS:
+        raise EventDataError(f"shares={shares!r}: it is a number from 1 to {MAX_SHARDS}.")
+    from perseid.engines.joins.binding import NAME, bind_subscriptions
+    from perseid.spark.documents import describe_table, prepare_rows
+    from perseid.spark.query_driver import RunOptions, SparkTables
+    from perseid.spark.stream import are_streams
+
+    streaming = are_streams(frames)
+    documents.require_streams()
+    if isinstance(given, str) and not streaming:
+        given = _standing_texts(given)
+    schemas = [describe_table(frame, event_type) for event_type, frame in tables]
+    query = bind_subscriptions(
+        documents, given, schemas, expand=expand, results=results, always=always, rejected=rejected, shares=shares
+    )  # fmt: skip
+    assert query.prepare is not None
+    rows = prepare_rows(query.prepare, frames)
+    prepared = replace(documents.events, data={NAME: rows}, id=(DOCUMENT,), order_by=(), key=())
+    return SparkTables.of(prepared.tables()).run(query, RunOptions(checkpoint=checkpoint, observation=observation))
+
+
+def _standing_texts(folder: str) -> dict[str, str]:
+    """The subscriptions that a folder has now."""
+    texts = standing(read_file(folder, name) for name in files_in(folder))
+    if not texts:
+        raise PerseidError("There is no subscription in the table.", hint="Add some: table.add({'who': 'Feed//…'}).")
+    return texts
+
+
+@named_words
+def subscriptions(texts: str | Iterable[str] | Texts) -> SubscriptionSet:
+    """Subscriptions from their texts in XSCL, by owner.
+
+    ``"Feed//item->a[/author->x] FOLLOWED BY{x = y, 1 day} Feed//item->b[/author->y]"``: one, several, or several by name. A
+    text may also be a pattern: two tree steps with an equality between them, and ``selection followed by``.
+    """
+    if isinstance(texts, str):
+        texts = {"subscription": texts}
+    elif not isinstance(texts, Mapping):
+        texts = {f"subscription{number}": text for number, text in enumerate(texts, 1)}
+    if not texts:
+        raise PerseidError(
+            "There is no subscription.", hint="Give one: ps.subscriptions('Feed//a->x JOIN{x = y, 1 day} Feed//b->y')."
+        )
+    try:
+        return SubscriptionSet(texts)
+    except PerseidError as error:
+        add_note_of_wrong_text(error, texts)
+        raise
+
+
+def add_note_of_wrong_text(error: PerseidError, texts: Texts) -> None:
+    """Say in which of several subscriptions something is wrong."""
+    if len(texts) > 1:
+        wrong = next((name for name, text in texts.items() if _is_wrong(text)), None)
+        if wrong is not None:
+            error.add_note(f"In the subscription {wrong!r}.")
+
+
+def _is_wrong(text: str) -> bool:
+    try:
+        normal_forms(read_subscription(text))
+    except PerseidError:
+        return True
+    return False

@@ -1,0 +1,125 @@
+"""Sets of tree patterns without event patterns, and their queries over streams of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from perseid.api.arguments import Frame
+from perseid.api.stream_kinds.registry import kind_of
+from perseid.api.streams import named_words
+from perseid.engines.trees.engine import Trees
+from perseid.engines.trees.stream import Documents
+from perseid.errors import EventDataError, MeaningError, PatternError, PerseidError
+from perseid.lang.tree_parser import parse_tree
+from perseid.lang.tree_patterns import TreePattern, print_tree, return_names
+from perseid.tables.rows import require_here, require_spark
+from perseid.viz.draw import Format
+from perseid.viz.tree_drawing import draw as draw_tree
+from perseid.viz.trees import explain_tree
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_RESULT_COLUMNS = ("pattern", "place", "nodes", "error")
+
+
+class TreePatterns:
+    """Tree patterns without event patterns: each result in a document is a row with all returned nodes."""
+
+    def __init__(self, texts: Mapping[str, str], patterns: Mapping[str, TreePattern]) -> None:
+        self._texts = dict(texts)
+        self._patterns = dict(patterns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._patterns)
+
+    def __len__(self) -> int:
+        return len(self._patterns)
+
+    def __repr__(self) -> str:
+        return f"<tree patterns {', '.join(self.names)}>"
+
+    def __str__(self) -> str:
+        return "\n".join(map(print_tree, self._patterns.values()))
+
+    def explain(self, *, rules: bool = False) -> str:
+        """An explanation of each tree pattern: its nodes, output and state; with ``rules`` the rules of its transducer."""
+        return "\n".join(explain_tree(name, tree, rules=rules) for name, tree in self._patterns.items())
+
+    def draw(self, format: Format = "text") -> str:
+        """The transducers as ``text``, ``mermaid`` or ``dot``."""
+        return "\n".join(draw_tree(tree, format, name) for name, tree in self._patterns.items())
+
+    @named_words
+    def match(self, stream: Documents) -> pa.Table:
+        """The results in documents of this process: an Arrow table with one row each.
+
+        Columns are those of the documents without their bodies, then ``pattern``, ``place`` (which of the document's
+        elements and attributes it begins with), for each return name the texts of its nodes, ``nodes`` with all nodes and
+        runs, those inside others one ``level`` deeper, and ``error``. A document that cannot be read is a row with an
+        ``error``: what is wrong, line and column.
+        """
+        documents = _documents(stream)
+        trees = self._plan(documents)
+        for _, data in documents.inputs():
+            require_here("match", data)
+        from perseid.engines.trees.local import find_here
+
+        return find_here(documents, trees, self.names)
+
+    @named_words
+    def detect(self, stream: Documents) -> Frame:
+        """The results in documents of a batch or streaming DataFrame: a DataFrame with columns as :meth:`match` has."""
+        documents = _documents(stream)
+        trees = self._plan(documents)
+        tables = documents.inputs()
+        for _, data in tables:
+            require_spark(data)
+        from perseid.spark.documents import describe_table, prepare_rows
+
+        schemas = [describe_table(frame, event_type) for event_type, frame in tables]
+        return prepare_rows(documents.bind_trees(trees, self.names, schemas), [frame for _, frame in tables])
+
+    def _plan(self, documents: Documents) -> Trees:
+        for name, tree in self._patterns.items():
+            try:
+                check_trees([tree], documents)
+            except PatternError as error:
+                raise error.locate(self._texts[name]) from None
+        return documents.trees(self._patterns.values())
+
+
+def _documents(stream: object) -> Documents:
+    """The stream as documents; raises if it has none."""
+    hint = "Declare them: ps.documents(df, body='xml')."
+    return kind_of(stream).as_documents(stream, EventDataError("Tree patterns are asked of documents.", hint=hint))
+
+
+@named_words
+def trees(patterns: str | Iterable[str] | Mapping[str, str]) -> TreePatterns:
+    """Tree patterns from their texts, ``"//order->o[/total > 100]"``: one, several, or several by name."""
+    if isinstance(patterns, str):
+        patterns = {"tree": patterns}
+    elif not isinstance(patterns, Mapping):
+        patterns = {f"tree{number}": text for number, text in enumerate(patterns, 1)}
+    if not patterns:
+        raise PerseidError("There is no tree pattern.", hint="Give one: ps.trees('//order->o').")
+    parsed = {name: parse_tree(text).pattern for name, text in patterns.items()}
+    for tree in parsed.values():
+        for returned in return_names(tree):
+            if returned in _RESULT_COLUMNS:
+                raise MeaningError(
+                    f"A node is returned as {returned!r}, as a column of the results is called.",
+                    hint=f"Give it another name: ->{returned}_node.",
+                )
+    return TreePatterns(patterns, parsed)
+
+
+def check_trees(trees: Iterable[TreePattern], stream: Documents) -> None:
+    """Raise an error for tree patterns that cannot run over documents with these namespaces."""
+    from perseid.engines.trees.plan import tree_plan
+
+    for tree in trees:
+        tree_plan([tree], dict(stream.namespaces))

@@ -1,0 +1,226 @@
+"""The program of a plan: subscriptions in normal form as columns, and compiled chains.
+
+It is made once, on the driver, and is plain data: executors evaluate it and parse nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.joins.graph import Chain
+from perseid.engines.joins.subscription_groups import (
+    NormalForm,
+    SubscriptionGroups,
+    TemplateGroup,
+    chains_of_groups,
+    group_by_shape,
+    has_alternatives,
+    single_parts,
+)
+from perseid.lang.subscriptions import Construction
+from perseid.lang.tree_parser import parse_tree
+from perseid.lang.tree_patterns import Constant
+from perseid.lang.xscl_parts import Cutter
+from perseid.runtime.arrays import BoolArray, Int32Array, IntArray
+
+if TYPE_CHECKING:
+    from perseid.engines.trees.plan import TreePlan
+
+T = TypeVar("T")
+"""Owners of subscriptions."""
+Constructions: TypeAlias = Mapping[T, Construction | None]
+"""By owner of a subscription that makes a result: its SELECT, or None for the result of subscriptions without one."""
+
+
+@dataclass(frozen=True)
+class QueryPartition:
+    """One of several disjoint partitions of all groups."""
+
+    number: int = 0
+    of: int = 1
+
+    def owns(self, parts: IntArray) -> BoolArray:
+        """By part: does it belong to this partition?"""
+        owned: BoolArray = parts % self.of == self.number
+        return owned
+
+
+@dataclass(frozen=True)
+class ChainProgram:
+    """Chains compiled as tree patterns, by the stream whose documents have them."""
+
+    chains: tuple[Chain, ...]
+    namespaces: tuple[tuple[str, str], ...] = ()
+    streams: Mapping[str, tuple[IntArray, TreePlan]] = field(default_factory=dict, compare=False)
+    """By stream: the numbers of its chains, and their plan."""
+
+
+def compile_chains(chains: Sequence[Chain], namespaces: Sequence[tuple[str, str]] = ()) -> ChainProgram:
+    """Compile the chains of subscriptions."""
+    from perseid.engines.trees.plan import tree_plan
+
+    streams = {}
+    for stream in dict.fromkeys(chain.stream for chain in chains):
+        own = [number for number, chain in enumerate(chains) if chain.stream == stream]
+        patterns = [parse_tree(chains[number].tree).pattern for number in own]
+        streams[stream] = np.array(own, np.int64), tree_plan(patterns, dict(namespaces), inner_texts=False)
+    return ChainProgram(tuple(chains), tuple(namespaces), streams)
+
+
+compile_chains_once = lru_cache(maxsize=4)(compile_chains)
+"""The same for chains that a process gets as text, from the files of a folder."""
+
+
+@dataclass(frozen=True)
+class GroupColumns:
+    """A template group as columns."""
+
+    form: NormalForm
+    places: Int32Array
+    """By subscription: its place among the owners of the program."""
+    constants: tuple[pa.DictionaryArray | tuple[Constant, ...], ...]
+    windows: IntArray
+    parts: tuple[IntArray, ...]
+    """By row, the part that each subscription belongs to."""
+
+    def select(self, owners: pa.StringArray, chosen: IntArray) -> TemplateGroup[str]:
+        """Some of the subscriptions, by their numbers in the group."""
+        return TemplateGroup(
+            self.form,
+            owners.take(pa.array(self.places[chosen])).to_pylist(),
+            [_constants(column, chosen) for column in self.constants],
+            self.windows[chosen].tolist(),
+            [part[chosen] for part in self.parts],
+        )
+
+
+def _constants(column: pa.DictionaryArray | tuple[Constant, ...], chosen: IntArray) -> list[Constant]:
+    if isinstance(column, tuple):
+        return [column[number] for number in chosen.tolist()]
+    values = column.dictionary.to_pylist()  # one string for all that have it
+    return [values[number] for number in np.asarray(column.indices)[chosen].tolist()]
+
+
+@dataclass(frozen=True)
+class SingleForm:
+    """A subscription without a shape."""
+
+    form: NormalForm
+    place: int
+    parts: IntArray
+
+
+@dataclass(frozen=True)
+class SubscriptionProgram:
+    """Subscriptions that are given once and for all."""
+
+    owners: pa.StringArray
+    groups: tuple[GroupColumns, ...]
+    single: tuple[SingleForm, ...]
+    constructions: tuple[Construction | None, ...]
+    """What subscriptions make of a pair."""
+    makes: Int32Array
+    """By owner: the number of its construction, or -1."""
+    chains: ChainProgram
+
+    def has_alternatives(self) -> bool:
+        """Return True if some subscription has OR."""
+        return any(map(has_alternatives, (*(one.form for one in self.single), *(one.form for one in self.groups))))
+
+    def select(self, partition: QueryPartition) -> tuple[SubscriptionGroups[str], Constructions[str]]:
+        """The subscriptions that have a row in a partition."""
+        single = [one for one in self.single if partition.owns(one.parts).any()]
+        chosen = [(group, np.flatnonzero(_any(group.parts, partition))) for group in self.groups]
+        found = [(group, some) for group, some in chosen if len(some)]
+        found.sort(key=lambda one: int(one[0].places[one[1][0]]))  # in the order in which shapes first occur
+        groups = SubscriptionGroups(
+            tuple(group.select(self.owners, some) for group, some in found),
+            tuple((self.owners[one.place].as_py(), one.form) for one in single),
+        )
+        return groups, self._constructions(
+            [*(group.places[some] for group, some in found), np.array([one.place for one in single], np.int64)]
+        )
+
+    def _constructions(self, places: Sequence[IntArray | Int32Array]) -> dict[str, Construction | None]:
+        if not self.constructions:
+            return {}
+        at = np.concatenate(places)
+        at = at[self.makes[at] >= 0]
+        owners = self.owners.take(pa.array(at)).to_pylist()
+        return {owner: self.constructions[n] for owner, n in zip(owners, self.makes[at].tolist(), strict=True)}
+
+
+def _any(parts: Sequence[IntArray], partition: QueryPartition) -> BoolArray:
+    """By subscription: is one of its rows in a partition?"""
+    found: BoolArray = np.logical_or.reduce([partition.owns(part) for part in parts])
+    return found
+
+
+def compile_subscriptions(
+    texts: Mapping[str, str], namespaces: Sequence[tuple[str, str]] = (), always: bool = False
+) -> SubscriptionProgram:
+    """Parse subscriptions, and compile what they need in documents; ``always``: those without SELECT make a result too."""
+    sources, selects = cut_texts(texts, Cutter(), always)
+    found = group_by_shape(sources, {})
+    places = {owner: place for place, owner in enumerate(texts)}
+    constructions = {one: number for number, one in enumerate(dict.fromkeys(selects.values()))}
+    makes = np.full(len(texts), -1, np.int32)
+    for owner, select in selects.items():
+        makes[places[owner]] = constructions[select]
+    return SubscriptionProgram(
+        pa.array(list(texts), pa.string()),
+        tuple(_columns(group.with_parts(), places) for group in found.alike),
+        tuple(SingleForm(form, places[o], np.array(list(single_parts(form)), np.int64)) for o, form in found.single),
+        tuple(constructions),
+        makes,
+        compile_chains(chains_of_groups(found), namespaces),
+    )
+
+
+def _columns(group: TemplateGroup[str], places: Mapping[str, int]) -> GroupColumns:
+    return GroupColumns(
+        group.form,
+        np.fromiter((places[owner] for owner in group.owners), np.int32, len(group.owners)),
+        tuple(_packed(column) for column in group.constants),
+        np.array(group.windows, np.int64),
+        tuple(group.known_parts),
+    )
+
+
+def _packed(column: Sequence[Constant]) -> pa.DictionaryArray | tuple[Constant, ...]:
+    if all(isinstance(one, str) for one in column):
+        return pa.array(column, pa.string()).dictionary_encode()
+    return tuple(column)
+
+
+def cut_texts(
+    texts: Mapping[T, str], cutter: Cutter, always: bool
+) -> tuple[dict[T, str], dict[T, Construction | None]]:
+    """By owner: what its subscription asks for, and what it makes if it makes something."""
+    sources: dict[T, str] = {}
+    selects: dict[T, Construction | None] = {}
+    known: dict[str | None, Construction | None] = {None: None}
+    for owner, text in texts.items():
+        parts = cutter.parts(text)
+        sources[owner] = parts.source
+        if parts.built is not None or always:
+            if parts.select not in known:
+                assert parts.select is not None
+                known[parts.select] = Construction(parts.select)
+            selects[owner] = known[parts.select]
+    return sources, selects
+
+
+def forms_of(groups: SubscriptionGroups[T]) -> Iterator[tuple[T, NormalForm, tuple[Constant, ...]]]:
+    """Every subscription: its owner, its form, and the constants for the marks of that."""
+    for group in groups.alike:
+        for owner, filling in zip(group.owners, group.fillings(), strict=True):
+            yield owner, group.form, tuple(filling)
+    for owner, form in groups.single:
+        yield owner, form, ()

@@ -1,0 +1,195 @@
+"""Groups subscriptions by shape: texts that differ in constants and windows are parsed, reduced and ordered once.
+
+On a driver the groups become the program of a plan. A folder has texts, which every shard that reads its files parses here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import compress
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from perseid.engines.joins.graph import ENDLESS, Chain, Row, rows_of, same_order
+from perseid.lang.subscriptions import Subscription
+from perseid.lang.tree_patterns import Constant
+from perseid.lang.xscl import parse_subscription
+from perseid.lang.xscl_parts import Cutter
+from perseid.lang.xscl_shapes import place_of, shaped
+from perseid.runtime.arrays import IntArray
+from perseid.semantics.subscriptions import normal_forms
+
+T = TypeVar("T")
+"""Owners of subscriptions."""
+
+_OR = re.compile("(?<![a-z])or(?![a-z])", re.IGNORECASE)
+"""Occurs in every subscription with OR; it may occur in a constant of another one."""
+
+
+@dataclass(frozen=True)
+class NormalForm:
+    """A parsed subscription and its rows; in those of a shape, marks stand for constants."""
+
+    subscription: Subscription
+    rows: tuple[Row, ...]
+
+
+@dataclass
+class TemplateGroup(Generic[T]):
+    """Subscriptions of one shape: the owner, the constants and the window of each."""
+
+    form: NormalForm
+    owners: list[T] = field(default_factory=list)
+    constants: list[list[Constant]] = field(default_factory=list)
+    """By mark: the constant of each subscription."""
+    windows: list[int] = field(default_factory=list)
+    known_parts: Sequence[IntArray] = ()
+    """By row: the part that each subscription belongs to; empty if these have not been computed."""
+
+    def add(self, owner: T, constants: Iterable[Constant], window: int | None) -> None:
+        self.owners.append(owner)
+        self.windows.append(ENDLESS if window is None else window)
+        if len(self.owners) == 1:
+            self.constants = [[one] for one in constants]
+            return
+        for column, one in zip(self.constants, constants, strict=True):
+            column.append(one)
+
+    def fillings(self) -> Iterable[Sequence[Constant]]:
+        """By subscription: its constants."""
+        return zip(*self.constants, strict=True) if self.constants else [()] * len(self.owners)
+
+    def parts(self, place: int) -> IntArray:
+        """By subscription: the part that its row at a place belongs to."""
+        if self.known_parts:
+            return self.known_parts[place]
+        return np.fromiter(row_parts(self.form.rows[place], self.fillings()), np.int64, len(self.owners))
+
+    def with_parts(self) -> TemplateGroup[T]:
+        """The group with its parts computed; alternatives of one subscription are of the part of the first."""
+        first = {place: self.parts(places[0]) for places in same_order(self.form.rows) for place in places}
+        parts = [first[place] for place in range(len(self.form.rows))]
+        return TemplateGroup(self.form, self.owners, self.constants, self.windows, parts)
+
+    def select(self, chosen: Sequence[bool]) -> TemplateGroup[T]:
+        """Some of the subscriptions."""
+        columns = [list(compress(column, chosen)) for column in self.constants]
+        parts = [part[np.asarray(chosen, np.bool_)] for part in self.known_parts]
+        return TemplateGroup(
+            self.form, list(compress(self.owners, chosen)), columns, list(compress(self.windows, chosen)), parts
+        )
+
+
+@dataclass(frozen=True)
+class SubscriptionGroups(Generic[T]):
+    """Subscriptions by shape, and those without one."""
+
+    alike: Sequence[TemplateGroup[T]]
+    single: Sequence[tuple[T, NormalForm]]
+
+
+def group_by_shape(texts: Mapping[T, str], shapes: dict[str, NormalForm]) -> SubscriptionGroups[T]:
+    """Parse subscriptions; ``shapes`` is extended by new shapes once all texts are known to be correct."""
+    alike: dict[str, TemplateGroup[T]] = {}
+    known: dict[str, str] = {}
+    """Constants that many have are kept once."""
+    single: list[tuple[T, NormalForm]] = []
+    new: dict[str, NormalForm] = {}
+    for owner, text in texts.items():
+        found = shaped(text)
+        if found is None:
+            single.append((owner, parse_normal_form(text)))
+            continue
+        if found.shape not in shapes and found.shape not in new:
+            parse_normal_form(text)  # an error points into the text, not into its shape
+            new[found.shape] = parse_normal_form(found.shape)
+        constants = (known.setdefault(one, one) if isinstance(one, str) else one for one in found.constants)
+        if found.shape not in alike:
+            alike[found.shape] = TemplateGroup(new.get(found.shape) or shapes[found.shape])
+        alike[found.shape].add(owner, constants, found.window)
+    shapes |= new
+    return SubscriptionGroups(tuple(alike.values()), tuple(single))
+
+
+def parse_normal_form(text: str) -> NormalForm:
+    """Parse one subscription, or one shape."""
+    read = parse_subscription(text)
+    return NormalForm(read, tuple(row for related in normal_forms(read) for row in rows_of(related)))
+
+
+def parts_of(texts: Mapping[T, str]) -> tuple[dict[T, list[int]], tuple[Chain, ...]]:
+    """By subscription: the parts that its rows belong to; and the chains of all of them.
+
+    Rows of one group are of one part, so that what is emitted together is found in one place however many places there
+    are. Alternatives of one subscription are of the part of the first: what several of them find is one notification.
+    """
+    found = group_by_shape(texts, {})
+    parts: dict[T, list[int]] = {owner: [] for owner in texts}
+    for owner, form in found.single:
+        parts[owner] += single_parts(form)
+    for group in found.alike:
+        columns = (column.tolist() for column in group.with_parts().known_parts)
+        for owner, some in zip(group.owners, zip(*columns, strict=True), strict=True):
+            parts[owner] += some
+    return parts, chains_of_groups(found)
+
+
+def chains_of_groups(groups: SubscriptionGroups[T]) -> tuple[Chain, ...]:
+    """The chains that subscriptions need in documents."""
+    forms = (*(form for _, form in groups.single), *(group.form for group in groups.alike))
+    return tuple(
+        dict.fromkeys(
+            chain
+            for form in forms
+            for row in form.rows
+            for asked in row.asked
+            for chain in (asked.older, asked.newer)
+            if chain is not None
+        )
+    )
+
+
+def have_alternatives(texts: Iterable[str]) -> bool:
+    """Return True if a subscription has OR, so that several rows of it relate its documents in one order."""
+    cutter = Cutter()
+    sources = (cutter.parts(text).source for text in texts)
+    found = group_by_shape({n: source for n, source in enumerate(sources) if _OR.search(source)}, {})
+    return any(map(has_alternatives, (*(group.form for group in found.alike), *(form for _, form in found.single))))
+
+
+def has_alternatives(form: NormalForm) -> bool:
+    """Return True if several rows relate the documents in one order."""
+    return any(len(places) > 1 for places in same_order(form.rows))
+
+
+def single_parts(form: NormalForm) -> Iterator[int]:
+    """By row of a subscription without a shape: its part."""
+    first = {place: places[0] for places in same_order(form.rows) for place in places}
+    return (next(row_parts(form.rows[first[place]], [()])) for place in range(len(form.rows)))
+
+
+def marks_of(row: Row) -> dict[int, int]:
+    """By edge that has a mark for its constant: the number of the mark."""
+    return {e: place for e, asked in enumerate(row.asked) if (place := place_of(asked.value)) is not None}
+
+
+def row_parts(row: Row, fillings: Iterable[Sequence[Constant]]) -> Iterator[int]:
+    """The part of a row's group, for each of these constants in place of its marks."""
+    marks = marks_of(row)
+    said = [repr(row.template)]
+    for e, asked in enumerate(row.asked):
+        said.append(f"{asked.older} {asked.newer}")
+        said.append("" if e in marks else _written(asked.value))
+    base = blake2b("\n".join(said).encode(), digest_size=8)
+    for some in fillings:
+        own = base.copy()
+        own.update("\n".join(_written(some[place]) for place in marks.values()).encode())
+        yield int.from_bytes(own.digest()) >> 1
+
+
+def _written(value: Constant | None) -> str:
+    return f"{type(value).__name__} {value}"

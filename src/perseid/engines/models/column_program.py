@@ -1,0 +1,417 @@
+"""Expressions over the columns of frames as steps over arrays: each part of all conditions is computed once.
+
+A step receives a block of frames and the results of the steps before it. An expression without an array form raises
+:class:`NotVectorizable` with the reason; then frames are evaluated one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from perseid.engines.models import vectors as x
+from perseid.engines.models.vectors import BOOLEAN, DOUBLE, INTEGER, KINDS, Values, Vector
+from perseid.engines.models.windows import COUNT, MEAN, SUM, moving_extremes, moving_totals
+from perseid.lang import expressions as ex
+from perseid.lang.printer import print_expr
+from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.runtime.key_encoding import read_only
+from perseid.semantics.evaluate import evaluate
+from perseid.semantics.graphs import Element, Graph
+from perseid.semantics.model_queries import Moving
+from perseid.semantics.model_values import RowScope, moving_value
+from perseid.semantics.values import Value
+
+LONGEST = 2**61
+"""No two times lie further apart, in microseconds."""
+
+
+class NotVectorizable(Exception):  # noqa: N818 - selects another evaluation, not an error
+    """The reason why frames cannot be evaluated as arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the frames that conditions ask for, and what its values are."""
+
+    name: str
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """What is the same in every frame: an attribute that no column sets, a literal, a node."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a step gives."""
+
+    number: int
+    family: str
+
+
+Term: TypeAlias = "Constant | Slot"
+
+
+@dataclass(frozen=True, slots=True)
+class FrameColumns:
+    """Frames by model and time: their columns, and of each row the first row of its model."""
+
+    time: IntArray
+    first: IntArray
+    columns: Mapping[str, Vector]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some rows of the frames, one after the other."""
+
+    frames: FrameColumns
+    start: int
+    stop: int
+
+
+Step: TypeAlias = "Callable[[Block, list[Vector]], Vector]"
+
+
+class ColumnProgram:
+    """Steps, each after those it needs; the same step is there once."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.known: dict[object, Slot] = {}
+        self.columns: dict[str, Column] = {}
+        """The columns of the frames that some step reads."""
+
+    def add(self, key: object, family: str, step: Step) -> Slot:
+        if key not in self.known:
+            self.steps.append(step)
+            self.known[key] = Slot(len(self.steps) - 1, family)
+        return self.known[key]
+
+    def run(self, block: Block) -> list[Vector]:
+        """What every step gives for the rows of a block."""
+        found: list[Vector] = []
+        for step in self.steps:
+            found.append(step(block, found))
+        return found
+
+    def made(self, name: str, family: str, run: Callable[..., Vector], *inputs: Slot) -> Slot:
+        """A step that makes a value of others."""
+        numbers = tuple(slot.number for slot in inputs)
+        return self.add((name, family, numbers), family, lambda block, found: run(*(found[n] for n in numbers)))
+
+    # where values come from
+
+    def column(self, column: Column) -> Slot:
+        self.columns[column.name] = column
+
+        def read(block: Block, found: list[Vector]) -> Vector:
+            whole = block.frames.columns[column.name]
+            part = slice(block.start, block.stop)
+            return Vector(whole.values[part], None if whole.missing is None else whole.missing[part])
+
+        return self.add(("column", column.name), column.family, read)
+
+    def constant(self, value: Value) -> Slot:
+        family = _family_of(value)
+        made = x.constant(value)
+        return self.add(("constant", family, repr(value)), family, lambda block, found: made)
+
+    def window(self, window: Moving, column: Column) -> Slot:
+        if column.family == BOOLEAN and window.function != "moving_count":
+            raise NotVectorizable(f"{window.function} of truth values")
+        self.columns[column.name] = column
+        family = {"moving_count": INTEGER, "moving_avg": DOUBLE, "moving_sum": DOUBLE}.get(
+            window.function, column.family
+        )
+        return self.add(("window", window, column.name), family, lambda block, found: _moving(block, window, column))
+
+    def window_of_constant(self, window: Moving, value: Value) -> Term:
+        """The window over an attribute that was set once, with the first frame of a model."""
+        now, later = moving_value(window, [value]), moving_value(window, [])
+        if window.microseconds is None:
+            return Constant(now)
+        micros = min(window.microseconds, LONGEST)
+
+        def since(block: Block, found: list[Vector]) -> Vector:
+            part = slice(block.start, block.stop)
+            begin = block.frames.time[block.frames.first[part]]
+            return Vector(begin > block.frames.time[part] - micros)
+
+        inside = self.add(("since", micros), BOOLEAN, since)
+        if now is None:
+            return Constant(None)
+        return self.made("if", _family_of(now), x.chosen, inside, self.constant(now), self.constant(later))
+
+    def changed(self, columns: Sequence[Column]) -> Slot:
+        """Has one of the columns another value than in the frame before?"""
+        self.columns.update((column.name, column) for column in columns)
+
+        def run(block: Block, found: list[Vector]) -> Vector:
+            different = np.zeros(block.stop - block.start, np.bool_)
+            for column in columns:
+                different |= _differs(block.frames.columns[column.name], block.start, block.stop)
+            return Vector(different)
+
+        return self.add(("changed", tuple(columns)), BOOLEAN, run)
+
+
+def _differs(column: Vector, start: int, stop: int) -> BoolArray:
+    now, before = slice(start, stop), slice(max(start - 1, 0), stop - 1)
+
+    def other(values: Values) -> BoolArray:
+        found = values[now][stop - start - (before.stop - before.start) :] != values[before]
+        return np.concatenate([[False], found]) if start == 0 else found
+
+    different = other(column.values)
+    if column.values.dtype == np.float64:
+        unknown = np.isnan(column.values[now])
+        if unknown.any():
+            different &= ~(unknown & ~other(np.isnan(column.values)))
+    if column.missing is not None:
+        different = (different & ~column.missing[now]) | other(column.missing)
+    return different
+
+
+_TOTALS = {"moving_sum": SUM, "moving_avg": MEAN, "moving_count": COUNT}
+
+
+def _moving(block: Block, window: Moving, column: Column) -> Vector:
+    frames, whole = block.frames, block.frames.columns[column.name]
+    missing = read_only(np.zeros(0, np.bool_) if whole.missing is None else whole.missing)
+    count, micros = window.values or 0, min(window.microseconds or 0, LONGEST)
+    shared = (read_only(whole.values), missing, read_only(frames.first), read_only(frames.time), block.start, count)
+    rows = block.stop - block.start
+    none = np.empty(rows, np.bool_)
+    if window.function in _TOTALS:
+        found: Values = np.empty(rows)
+        anywhere = moving_totals(*shared, micros, _TOTALS[window.function], found, none)
+        if window.function == "moving_count":
+            return Vector(found.astype(np.int64))
+    else:
+        found = np.empty(rows, KINDS[column.family])
+        anywhere = moving_extremes(*shared, micros, window.function == "moving_max", found, none)
+    return Vector(found, none if anywhere else None)
+
+
+def _family_of(value: Value) -> str:
+    match value:
+        case None:
+            return BOOLEAN
+        case bool():
+            return BOOLEAN
+        case int():
+            return INTEGER
+        case float():
+            return DOUBLE
+    raise NotVectorizable(f"{value!r} beside values that change")
+
+
+def _one_family(families: Sequence[str]) -> str:
+    if len(set(families)) > 1:
+        raise NotVectorizable("branches of several kinds")
+    return families[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """Expressions of queries as terms over a column program; what variables stand for is given with each."""
+
+    program: ColumnProgram
+    graph: Graph
+    columns: Mapping[tuple[Element, str], Column]
+    windows: Mapping[str, Moving]
+
+    def term(self, expr: ex.Expr, env: Mapping[str, Term]) -> Term:
+        """What an expression is worth: a constant, or what a step gives."""
+        refs = {part.parts: self._ref(part, env) for part in ex.walk(expr) if isinstance(part, ex.Ref)}
+        if all(isinstance(term, Constant) for term in refs.values()):
+            return Constant(evaluate(expr, RowScope(lambda parts: refs[parts].value)))  # type: ignore[union-attr]
+        return self._direct(expr, env)
+
+    def _ref(self, ref: ex.Ref, env: Mapping[str, Term]) -> Term:
+        held = env[ref.parts[0]]
+        if len(ref.parts) == 1:
+            return held
+        assert isinstance(held, Constant)
+        element, attribute = cast("Element", held.value), ref.parts[1]
+        window = self.windows.get(attribute)
+        name = attribute if window is None else window.attribute
+        column = self.columns.get((element, name))
+        if column is None:
+            known = (element, name) in self.graph.values
+            value = self.graph.value(element, name)
+            if window is None:
+                return Constant(value)
+            return self.program.window_of_constant(window, value) if known else Constant(moving_value(window, []))
+        if column.family not in KINDS:
+            raise NotVectorizable(f"{element}.{name}, which is no number and no truth value")
+        return self.program.column(column) if window is None else self.program.window(window, column)
+
+    def _direct(self, expr: ex.Expr, env: Mapping[str, Term]) -> Term:
+        made = self.program.made
+        match expr:
+            case ex.Ref():
+                return self._ref(expr, env)
+            case ex.Binary(op="and" | "or"):
+                sides = [self._boolean(side, env) for side in (expr.left, expr.right)]
+                return made(expr.op, BOOLEAN, x.conjunction if expr.op == "and" else x.disjunction, *sides)
+            case ex.Binary():
+                return self._binary(expr.op, self.term(expr.left, env), self.term(expr.right, env))
+            case ex.Unary(op="not"):
+                return made("not", BOOLEAN, x.negation, self._boolean(expr.operand, env))
+            case ex.Unary():
+                operand = self._number(expr.operand, env)
+                return made("minus", operand.family, x.negated, operand)
+            case ex.Between():
+                value, low, high = (self.term(e, env) for e in (expr.value, expr.low, expr.high))
+                sides = [self._lifted(self._binary(">=", value, low)), self._lifted(self._binary("<=", value, high))]
+                return self._signed(made("and", BOOLEAN, x.conjunction, *sides), expr.negated)
+            case ex.InList():
+                value = self.term(expr.value, env)
+                found, *rest = (self._lifted(self._binary("=", value, self.term(i, env))) for i in expr.items)
+                for item in rest:
+                    found = made("or", BOOLEAN, x.disjunction, found, item)
+                return self._signed(found, expr.negated)
+            case ex.Is():
+                return self._signed(self._is(expr, env), expr.negated)
+            case ex.Case(operand=None):
+                return self._case(expr, env)
+            case ex.Call():
+                return self._call(expr, env)
+        raise NotVectorizable(print_expr(expr))
+
+    def _lifted(self, term: Term) -> Slot:
+        return term if isinstance(term, Slot) else self.program.constant(term.value)
+
+    def _boolean(self, expr: ex.Expr, env: Mapping[str, Term]) -> Slot:
+        found = self._lifted(self.term(expr, env))
+        if found.family != BOOLEAN:
+            raise NotVectorizable(f"{print_expr(expr)} as a truth value")
+        return found
+
+    def _number(self, expr: ex.Expr, env: Mapping[str, Term]) -> Slot:
+        found = self._lifted(self.term(expr, env))
+        if found.family == BOOLEAN:
+            raise NotVectorizable(f"{print_expr(expr)} as a number")
+        return found
+
+    def _double(self, term: Term) -> Slot:
+        if isinstance(term, Constant) and isinstance(term.value, Decimal | int) and not isinstance(term.value, bool):
+            term = Constant(float(term.value))
+        found = self._lifted(term)
+        if found.family == INTEGER:
+            return self.program.made("double", DOUBLE, x.as_double, found)
+        if found.family != DOUBLE:
+            raise NotVectorizable("a truth value as a number")
+        return found
+
+    def _signed(self, found: Slot, negated: bool) -> Slot:
+        return self.program.made("not", BOOLEAN, x.negation, found) if negated else found
+
+    def _is(self, expr: ex.Is, env: Mapping[str, Term]) -> Slot:
+        if expr.what == "null":
+            return self.program.made("is null", BOOLEAN, x.is_null, self._lifted(self.term(expr.value, env)))
+        run = x.is_true if expr.what == "true" else x.is_false
+        return self.program.made(f"is {expr.what}", BOOLEAN, run, self._boolean(expr.value, env))
+
+    def _binary(self, op: str, left: Term, right: Term) -> Term:
+        made = self.program.made
+        if op != "<=>" and any(isinstance(side, Constant) and side.value is None for side in (left, right)):
+            return Constant(None)
+        a, b = self._alike(left, right)
+        if op in ("=", "<>", "<", "<=", ">", ">="):
+            return made(op, BOOLEAN, lambda p, q: x.comparison(op, p, q), a, b)
+        if op == "<=>":
+            return made(op, BOOLEAN, x.null_safe_equal, a, b)
+        if op not in ("+", "-", "*", "/", "%") or a.family == BOOLEAN:
+            raise NotVectorizable(f"the operator {op}")
+        if a.family == DOUBLE:
+            return made(op, DOUBLE, lambda p, q: x.arithmetic_of_doubles(op, p, q), a, b)
+        family = DOUBLE if op == "/" else INTEGER
+        return made(op, family, lambda p, q: x.arithmetic_of_integers(op, p, q), a, b)
+
+    def _alike(self, left: Term, right: Term) -> tuple[Slot, Slot]:
+        """Both sides in one family: a double meets other numbers as a double."""
+        families = {term.family for term in (left, right) if isinstance(term, Slot)}
+        floats = any(isinstance(term, Constant) and isinstance(term.value, float) for term in (left, right))
+        if DOUBLE in families or (floats and families):
+            return self._double(left), self._double(right)
+        a, b = self._lifted(left), self._lifted(right)
+        if a.family != b.family:
+            raise NotVectorizable("a comparison of different kinds")
+        return a, b
+
+    def _case(self, expr: ex.Case, env: Mapping[str, Term]) -> Term:
+        last = ex.Literal("null", None) if expr.otherwise is None else expr.otherwise
+        found = self.term(last, env)
+        for when, then in reversed(expr.whens):
+            found = self._chosen(self._boolean(when, env), self.term(then, env), found)
+        return found
+
+    def _chosen(self, condition: Slot, then: Term, otherwise: Term) -> Slot:
+        sides = [self._lifted(then), self._lifted(otherwise)]
+        # A constant null goes with anything.
+        kinds = [s.family for s, term in zip(sides, (then, otherwise), strict=True) if term != Constant(None)]
+        return self.program.made("if", _one_family(kinds or [BOOLEAN]), x.chosen, condition, *sides)
+
+    def _call(self, expr: ex.Call, env: Mapping[str, Term]) -> Term:
+        made, args = self.program.made, expr.args
+        match expr.name:
+            case "abs":
+                number = self._number(args[0], env)
+                return made("abs", number.family, x.absolute, number)
+            case "sqrt":
+                return made("sqrt", DOUBLE, x.square_root, self._double(self.term(args[0], env)))
+            case "floor" | "ceil":
+                number, toward = self._number(args[0], env), np.floor if expr.name == "floor" else np.ceil
+                if number.family == INTEGER:
+                    return number
+                return made(expr.name, INTEGER, lambda a: x.whole(toward, a), number)
+            case "mod":
+                return self._binary("%", self.term(args[0], env), self.term(args[1], env))
+            case "angle":
+                terms = [self.term(arg, env) for arg in args]
+                if Constant(None) in terms:
+                    return Constant(None)
+                return made("angle", DOUBLE, lambda *p: x.angle(p), *map(self._double, terms))
+            case "if":
+                return self._chosen(self._boolean(args[0], env), self.term(args[1], env), self.term(args[2], env))
+            case "coalesce":
+                return self._first_known([self.term(arg, env) for arg in args])
+            case "greatest" | "least":
+                return self._extreme(">" if expr.name == "greatest" else "<", [self.term(arg, env) for arg in args])
+        raise NotVectorizable(f"the function {expr.name}, which has no array form")
+
+    def _first_known(self, terms: list[Term]) -> Term:
+        found = terms[-1]
+        for term in reversed(terms[:-1]):
+            slot = self._lifted(term)
+            known = self.program.made(
+                "not", BOOLEAN, x.negation, self.program.made("is null", BOOLEAN, x.is_null, slot)
+            )
+            found = self._chosen(known, term, found)
+        return found
+
+    def _extreme(self, op: str, terms: list[Term]) -> Term:
+        known = [term for term in terms if term != Constant(None)]
+        if any(isinstance(term, Slot) and term.family == DOUBLE for term in known):
+            slots = [self._double(term) for term in known]
+        else:
+            slots = [self._lifted(term) for term in known]
+            _one_family([slot.family for slot in slots])
+        found, *rest = slots
+        for slot in rest:
+            found = self.program.made(f"extreme {op}", slot.family, lambda a, b: x.extreme(op, a, b), found, slot)
+        return found

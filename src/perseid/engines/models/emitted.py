@@ -1,0 +1,37 @@
+"""The rows that rules emit, as columns of their own types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from perseid.engines.models.action_log import AFTER, BEFORE
+from perseid.engines.models.plan import ROLES
+from perseid.engines.models.rule_engine import emitted_types
+from perseid.errors import EventDataError, did_you_mean
+from perseid.semantics.rules import Rules
+
+
+def emitted_columns(
+    rules: Rules, types: Mapping[str, pa.DataType], name: str
+) -> tuple[list[str], Mapping[str, pa.DataType]]:
+    """The time and key columns of rows emitted by one name, and the types of their own columns.
+
+    ``types`` are those of the columns of the rules' output.
+    """
+    names = list(types)
+    if list(BEFORE + AFTER) != [n for n in names if n in BEFORE + AFTER] or len(names) <= len(BEFORE + ROLES + AFTER):
+        raise EventDataError(
+            "Rows that rules told are in what ps.react answers, and this DataFrame has other columns.",
+            hint="ps.emitted(ps.react(stream), metamodel, …), with all columns as they are.",
+        )
+    place = names.index(BEFORE[0])
+    own, element = names[:place], names[place + len(BEFORE) + ROLES.index("element")]
+    known = emitted_types(rules, {**types, "element": types[element]}, own[1:])
+    if name not in known:
+        raise EventDataError(
+            f"No rule emits {name!r}.{did_you_mean(name, list(known))}",
+            hint=f"There is: {', '.join(known)}." if known else "A rule tells rows by: do emit alarm(host).",
+        )
+    return own, known[name]

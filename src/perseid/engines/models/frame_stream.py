@@ -1,0 +1,143 @@
+"""A declared stream of frames: every row sets attributes of a model that begins with a snapshot.
+
+A stream of frames is a stream of changes: the first frame of a model is the changes of the snapshot and those of its
+row, every later one those of its row. So it is answered as :class:`~perseid.engines.models.stream.Models` is, and where the queries
+allow it, for all frames at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.models.column_program import Column, FrameColumns, NotVectorizable
+from perseid.engines.models.frame_events import event_table, happened, ranks_of
+from perseid.engines.models.frame_rows import ArrangedFrames, FrameShape, require_fitting
+from perseid.engines.models.stream import Data_co, Models, bind_patterns, type_of, values_of
+from perseid.errors import missing_column
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.key_encoding import one_chunk
+from perseid.runtime.query import Query, TableSchema
+from perseid.semantics.graphs import Change, Element
+from perseid.semantics.model_steps import Group, Watched
+from perseid.tables.columns import Table, read_table, time_column
+
+
+@dataclass(frozen=True)
+class Frames(Models[Data_co]):
+    """A stream of frames of models, one for each key; make one with :func:`perseid.frames`."""
+
+    each: tuple[Change, ...] = ()
+    """The changes that every model begins with."""
+    sets: Mapping[str, tuple[Element, str]] = field(default_factory=dict)
+    """The element and the attribute that each column of a frame sets."""
+
+    has_frames: ClassVar[bool] = True
+
+    @cached_property
+    def shape(self) -> FrameShape:
+        return FrameShape(self.each, self.sets)
+
+    def bind(self, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema]) -> Query:
+        """The query of patterns over tables with these schemas."""
+        return bind_patterns(self, groups, schemas, self.shape)
+
+    def transactions(self) -> Iterator[tuple[tuple[object, ...], int, list[Change]]]:
+        table = self._table(set(self.sets))
+        if not table.rows:
+            return
+        rows = self._arranged(table)
+        values = {name: _taken(values_of(table, name), rows.rows(table.columns[name])) for name in self.sets}
+        keys = [_taken(values_of(table, name), rows.order[rows.last]) for name in self.key]
+        times, first = rows.time[rows.last].tolist(), rows.first_frames().tolist()
+        for frame, time in enumerate(times):
+            yield (
+                tuple(column[frame] for column in keys),
+                time,
+                self.shape.changes(values, frame, first[frame] == frame),
+            )
+
+    def event_tables(self, watched: Sequence[Watched]) -> tuple[list[pa.Table], list[str]]:
+        """Tables of events and rejected changes: of all frames at once where that can be, else frame by frame."""
+        found: list[pa.Table | None] = []
+        for one in watched:
+            try:
+                found.append(self._at_once(one))
+            except NotVectorizable:
+                found.append(None)
+        rest = [one for one, table in zip(watched, found, strict=True) if table is None]
+        tables, rejected = super().event_tables(rest) if rest else ([], [])
+        left = iter(tables)
+        return [next(left) if table is None else table for table in found], rejected
+
+    def name_types(self) -> tuple[pa.DataType, list[pa.DataType]]:
+        table = self._table(set())
+        return self.shape.element, [type_of(table, name) for name in self.key]
+
+    def why_one_by_one(self, watched: Watched, types: Mapping[str, pa.DataType] | None = None) -> str | None:
+        """What keeps frames from being answered all at once; None where nothing does. ``types`` are Arrow's, of the columns."""
+        try:
+            asked = self.shape.asked(self.queries, watched)
+            table = read_table(self.data, set(asked.program.columns)) if types is None else None
+            for column in asked.program.columns.values():
+                if table is not None and column.name in table.columns:
+                    _fitting(table, column)
+                elif types is not None and column.name in types:
+                    require_fitting(column, types[column.name])
+        except NotVectorizable as reason:
+            return str(reason)
+        return None
+
+    def _at_once(self, watched: Watched) -> pa.Table:
+        asked = self.shape.asked(self.queries, watched)
+        ranks = ranks_of(asked, watched)
+        table = self._table(set(asked.program.columns))
+        if not table.rows:
+            raise NotVectorizable("a table without rows")
+        rows = self._arranged(table)
+        time = rows.time[rows.last]
+        columns = {one.name: rows.vector(_fitting(table, one), one) for one in asked.program.columns.values()}
+        frames = FrameColumns(time, rows.first_frames(), columns)
+        events = happened(asked, ranks, frames, os.cpu_count() or 1)
+        keys = {name: rows.key(table.columns[name]) for name in self.key}
+        return event_table(self.queries, watched, ranks, events, time, keys, self.shape.element)
+
+    def _arranged(self, table: Table) -> ArrangedFrames:
+        for name in self.key:
+            type_of(table, name)
+        keys = [one_chunk(table.columns[name]) for name in self.key]
+        return ArrangedFrames(keys, np.asarray(time_column(table, self.time)))
+
+    def _table(self, columns: set[str]) -> Table:
+        table = read_table(self.data, {self.time, *self.key, *columns})
+        for name in (*self.key, *sorted(columns)):
+            if name not in table.columns and table.rows:
+                role = "key" if name in self.key else "value of " + ".".join(map(str, self.sets[name]))
+                raise missing_column("The table of frames", name, role, list(table.names), "ps.frames(rows, …)")
+        return table
+
+    def __repr__(self) -> str:
+        by = ", ".join(self.key) or "one model"
+        return f"<model {self.queries.kinds.metamodel.name}: frames of {len(self.sets)} columns by {by}>"
+
+
+def _taken(values: list[object], rows: IntArray) -> list[object]:
+    return [values[row] for row in rows.tolist()]
+
+
+def _fitting(table: Table, column: Column) -> pa.Array | pa.ChunkedArray:
+    """The values of a column as arrays can hold them."""
+    found = table.columns[column.name]
+    if isinstance(found, list):
+        raise NotVectorizable(
+            f"the column {column.name}, which has values of several kinds where the attribute is {column.family}"
+        )
+    require_fitting(column, found.type)
+    return found

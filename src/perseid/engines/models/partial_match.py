@@ -1,0 +1,216 @@
+"""Data of the pattern automaton of rules: retained events, partial matches, and what each waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, overload
+
+from perseid.lang import ast
+from perseid.lang.ast import Contiguity
+from perseid.semantics.core import Hop
+from perseid.semantics.events import Event
+
+NO_DEADLINE = 2**80
+"""Later than every time, the end of a window that closes after all time included."""
+Counter: TypeAlias = tuple[int, int, int]
+"""Of a loop: iterations, events taken before this iteration, events taken before the loop.
+Of a conjunction: a bit for each complete member, 0, events taken before it."""
+UNUSED: Counter = (0, 0, 0)
+
+
+class RetainedEvents(Sequence[Event]):
+    """The events of a partition by position; positions below ``first`` are evicted."""
+
+    def __init__(self, first: int = 0, events: Iterable[Event] = ()) -> None:
+        self.first = first
+        self.retained = list(events)
+
+    def append(self, event: Event) -> int:
+        """Add an event and return its position."""
+        self.retained.append(event)
+        return self.first + len(self.retained) - 1
+
+    def evict(self, first: int) -> None:
+        """Evict the events before this position."""
+        if first > self.first:
+            del self.retained[: first - self.first]
+            self.first = first
+
+    def __len__(self) -> int:
+        return self.first + len(self.retained)
+
+    @overload
+    def __getitem__(self, position: int) -> Event: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[Event]: ...
+    def __getitem__(self, position: int | slice) -> Event | Sequence[Event]:
+        if isinstance(position, slice):
+            raise TypeError("Retained events are read one by one.")
+        if position < self.first:
+            raise IndexError(f"event {position} is evicted")
+        return self.retained[position - self.first]
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.retained)
+
+
+class RequiredAbsence(NamedTuple):
+    """A negated program that must not match after ``position`` and ``since``, until a time or the next event."""
+
+    program: int
+    position: int
+    since: int | None
+    until: int | None
+    depth: int
+    """Zones that were open where the absence began."""
+    conjunction: int | None = None
+    """The register of the conjunction during which it must not match."""
+
+
+class ZoneBounds(NamedTuple):
+    """A part of a pattern with a window or a least length of its own; ``first`` is the position of its first event."""
+
+    within: ast.Window | None
+    holds_for: int | None
+    first: int | None
+
+
+class PartialMatch:
+    """A program counter with everything bound on the way to it. It never changes once it has branches."""
+
+    __slots__ = (
+        "absences", "bindings", "clock", "combination", "counters", "current", "hop", "not_before", "optional", "pc",
+        "program", "taken", "together", "unified", "untils", "zones",
+    )  # fmt: skip
+
+    def __init__(self, program: int, counters: int) -> None:
+        self.program = program
+        self.pc = 0
+        self.counters: tuple[Counter, ...] = (UNUSED,) * counters
+        self.hop: Hop | None = None
+        self.together = False
+        """Whether the next event may have the time of the last one although times must increase."""
+        self.taken: tuple[tuple[int, int], ...] = ()
+        """Step and position of each event, in order."""
+        self.current: Mapping[int, int] = {}
+        """Position of the event of each step in the current iteration."""
+        self.unified: Mapping[str, object] = {}
+        self.clock = 0
+        self.not_before: int | None = None
+        """The next event has to be later than this."""
+        self.absences: tuple[RequiredAbsence, ...] = ()
+        self.zones: tuple[ZoneBounds, ...] = ()
+        self.untils: tuple[int, ...] = ()
+        """Steps whose events end a repetition that this partial match is in."""
+        self.combination: tuple[int, ...] = ()
+        """Positions that were chosen freely (``->>``): each choice is a match of its own."""
+        self.optional = False
+        """Whether the match could leave out the next event (a reluctant repetition)."""
+        self.bindings: tuple[dict[str, list[Event]], dict[str, Event]] | None = None
+
+    def copy(self, pc: int) -> PartialMatch:
+        other = PartialMatch.__new__(PartialMatch)
+        other.program, other.pc, other.counters = self.program, pc, self.counters
+        other.hop, other.together, other.taken = self.hop, self.together, self.taken
+        other.current, other.unified, other.clock = self.current, self.unified, self.clock
+        other.not_before, other.absences, other.zones = self.not_before, self.absences, self.zones
+        other.untils, other.combination, other.optional = self.untils, self.combination, self.optional
+        other.bindings = None
+        return other
+
+    @property
+    def last(self) -> int:
+        """Position of the last event taken."""
+        return self.taken[-1][1]
+
+    def set_counter(self, register: int, value: Counter) -> None:
+        self.counters = (*self.counters[:register], value, *self.counters[register + 1 :])
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """One way for ``origin``, which has just taken an event, to continue: ``target`` waits for an event of ``step``."""
+
+    origin: PartialMatch
+    target: PartialMatch
+    step: int
+    opens: int
+    """The first time at which it may take an event."""
+    closes: int
+    """The last time at which it may take one."""
+    count_limits: tuple[tuple[int, int], ...]
+    """Windows by count: their size and the position of their first event."""
+    broken: int | None = None
+    """When its absence was violated; events of that time may still be taken."""
+    any: bool = field(init=False)
+    next: bool = field(init=False)
+    last_position: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        contiguity = None if self.target.hop is None else self.target.hop.contiguity
+        self.any = contiguity is Contiguity.ANY
+        self.next = contiguity is Contiguity.NEXT
+        self.last_position = min((first + size - 1 for size, first in self.count_limits), default=None)
+
+    @property
+    def deadline(self) -> int:
+        """The first time whose passing may end it."""
+        return self.closes if self.broken is None else min(self.closes, self.broken)
+
+
+@dataclass(slots=True, eq=False)
+class Acceptance:
+    """A match, once the absences at its end are over."""
+
+    accepted: PartialMatch
+    end: int
+    decided: bool
+
+
+@dataclass(slots=True, eq=False)
+class TimedOutBranch:
+    """A branch whose window closed, in its place in the order of preference."""
+
+    origin: PartialMatch
+    end: int
+
+
+RunItem: TypeAlias = Branch | Acceptance | TimedOutBranch
+
+
+@dataclass(slots=True, eq=False)
+class PatternRun:
+    """All partial matches that begin with one event, in order of preference."""
+
+    start: int
+    items: list[RunItem]
+    emitted: set[tuple[int, ...]] = field(default_factory=set)
+    """Combinations whose match has been emitted."""
+    matched: set[tuple[tuple[int, int], ...]] = field(default_factory=set)
+    """The events of those matches."""
+    changed: bool = True
+    """Whether items changed since matches were last decided."""
+    deadline: int = NO_DEADLINE
+    """The first time whose passing may change items."""
+    steps: frozenset[int] = frozenset()
+    """Steps whose events branches wait for."""
+    reads_all: bool = False
+    """Whether events of other steps may change items as well."""
+
+    def replace_items(self, items: list[RunItem]) -> None:
+        self.items = items
+        self.changed = True
+        self.deadline, self.reads_all = NO_DEADLINE, False
+        steps = set()
+        for item in items:
+            if type(item) is Branch:
+                steps.add(item.step)
+                self.deadline = min(self.deadline, item.deadline)
+                target = item.target
+                if item.next or item.count_limits or target.untils or target.absences:
+                    self.reads_all = True
+            elif type(item) is Acceptance and not item.decided:
+                self.deadline = min(self.deadline, item.end)
+                self.reads_all = True
+        self.steps = frozenset(steps)

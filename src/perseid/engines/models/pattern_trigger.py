@@ -1,0 +1,196 @@
+"""Triggers of rules that wait for patterns: events of a model in, matches out in the round that decides them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from perseid.compile.compiler import compile_set
+from perseid.compile.plan import PatternPlan, Plan
+from perseid.engines.models.events import PLACE, TIME, TYPE, event_values
+from perseid.engines.models.pattern_automaton import PatternAutomaton
+from perseid.engines.models.pattern_contexts import make_automaton
+from perseid.errors import UnsupportedError
+from perseid.lang import ast
+from perseid.runtime.search_budget import DEFAULT_BUDGET, PYTHON_STEP_COST, STEPS_PER_EVENT, WORK_PER_STEP, SearchBudget
+from perseid.semantics import values as v
+from perseid.semantics.binding import bind
+from perseid.semantics.check import check
+from perseid.semantics.contexts import END_OF_TIME
+from perseid.semantics.detection import Match, RawMatch, check_relations, placed_match
+from perseid.semantics.events import Event
+from perseid.semantics.hashing import identity_of
+from perseid.semantics.model_changes import Told
+from perseid.semantics.model_queries import Queries
+from perseid.semantics.model_steps import Beside, Watched, event_columns, grouped
+from perseid.semantics.resolve import resolve
+from perseid.semantics.rules import Rules
+from perseid.semantics.scope import attribute_path
+from perseid.semantics.values import Value
+
+
+def plan_triggers(rules: Rules, key: Sequence[str], beside: Beside | None = None) -> list[tuple[Plan, Watched]]:
+    """The patterns that rules wait for, compiled, by the events that they read."""
+    found = []
+    for group in grouped(rules.patterns, rules.queries, tuple(key), beside=beside):
+        check(ast.PatternFile(group.patterns))
+        plan = compile_set([resolve(bind(pattern)) for pattern in group.patterns])
+        check_relations([pattern.pattern for pattern in plan.patterns], {})
+        for pattern in plan.patterns:
+            if pattern.feeds_on or pattern.pattern.suppress is not None:
+                what = "takes matches of another" if pattern.feeds_on else "suppresses some of its matches"
+                raise UnsupportedError(
+                    f"A rule waits for the pattern {pattern.name}, which {what}.",
+                    hint="A rule acts at once: ask for all of it in one pattern, without suppress.",
+                )
+        found.append((plan, group.watched))
+    return found
+
+
+class PatternTrigger:
+    """The patterns of a plan over one model. Each match is returned once, when it is decided.
+
+    A pattern that exceeds the search budget, for one partition between two calls of :meth:`renew_budget`, is a
+    :class:`SearchBudgetError`.
+    """
+
+    def __init__(self, queries: Queries, plans: Iterable[tuple[Plan, Watched]], key: Mapping[str, Value]) -> None:
+        self.streams = [ModelEvents(queries, plan, watched, key) for plan, watched in plans]
+
+    def renew_budget(self, budget: SearchBudget) -> None:
+        """Start a call, in which each partition of each pattern has this budget."""
+        for one in self._patterns():
+            one.renew_budget(budget)
+
+    def take(self, time: int, told: Told) -> list[Match]:
+        return [match for stream in self.streams for match in stream.take(time, told)]
+
+    def pass_to(self, time: int) -> list[Match]:
+        return [match for one in self._patterns() for match in one.advance(time - 1)]
+
+    def wake(self) -> int | None:
+        return min((end for one in self._patterns() for end in one.deadlines()), default=None)
+
+    def finish(self) -> list[Match]:
+        return [match for one in self._patterns() for match in one.finish()]
+
+    def capped(self) -> int:
+        """Partial matches dropped because the limit of a pattern was reached."""
+        return sum(
+            one.capped + sum(automaton.capped for automaton in one.automata.values()) for one in self._patterns()
+        )
+
+    def _patterns(self) -> Iterator[PatternPartitions]:
+        return (one for stream in self.streams for one in stream.patterns)
+
+
+class ModelEvents:
+    """The events of a model that some patterns read, numbered as a table of them would be."""
+
+    def __init__(self, queries: Queries, plan: Plan, watched: Watched, key: Mapping[str, Value]) -> None:
+        self.queries = queries
+        self.watched = watched
+        self.types = event_columns(queries, watched, tuple(key))
+        self.key = key
+        self.patterns = [PatternPartitions(plan, pattern) for pattern in plan.patterns]
+        self.time: int | None = None
+        self.place = 0
+        self.occurrences: dict[str, int] = {}
+
+    def take(self, time: int, told: Told) -> Iterator[Match]:
+        if time != self.time:
+            self.time, self.place, self.occurrences = time, 0, {}
+        for type_, values in event_values(self.queries, self.watched, told):
+            event = self.event(time, type_, values, self.place)
+            self.occurrences[event.id] = occurrence = self.occurrences.get(event.id, -1) + 1
+            event = replace(event, occurrence=occurrence)
+            self.place += 1
+            for one in self.patterns:
+                yield from one.feed(event)
+
+    def event(self, time: int, type_: str, values: Mapping[str, Value], place: int) -> Event:
+        """An event of this model, the first of its identity at its time."""
+        columns = {TYPE: type_, **self.key}
+        for name, kind in self.types.items():
+            value = values.get(name)
+            columns[name] = value if kind is None else v.conform(value, kind)
+        identity = str(identity_of(list(columns.values())))
+        return Event(type_, time, {TIME: v.moment(time), PLACE: place, **columns}, identity)
+
+
+class PatternPartitions:
+    """One pattern over all its partitions."""
+
+    def __init__(self, plan: Plan, pattern: PatternPlan) -> None:
+        self.plan = plan
+        self.pattern = pattern
+        self.core = pattern.pattern
+        self.columns = [".".join(path.parts) for path in self.core.partition]
+        self.automata: dict[object, PatternAutomaton] = {}
+        self.passed: int | None = None
+        self.capped = 0
+        """Partial matches dropped by automata that have been evicted."""
+        self.max_work = _max_work(DEFAULT_BUDGET)
+
+    def renew_budget(self, budget: SearchBudget) -> None:
+        self.max_work = _max_work(budget)
+        for automaton in self.automata.values():
+            automaton.work, automaton.max_work = 0, self.max_work
+
+    def feed(self, event: Event) -> Iterator[Match]:
+        automaton = self.automaton(event)
+        assert automaton.max_work is not None
+        automaton.max_work += STEPS_PER_EVENT * WORK_PER_STEP
+        automaton.feed(event)
+        return self._collect(automaton)
+
+    def automaton(self, event: Event) -> PatternAutomaton:
+        """The automaton of the event's partition."""
+        values = [v.plain(attribute_path(event.attributes, path.parts)) for path in self.core.partition]
+        key = tuple(v.identity(value) for value in values)
+        automaton = self.automata.get(key)
+        if automaton is None:
+            automaton = self.automata[key] = make_automaton(self.plan, self.pattern)
+            automaton.max_work = self.max_work
+        return automaton
+
+    def advance(self, watermark: int) -> list[Match]:
+        self.passed = watermark
+        found: list[Match] = []
+        for automaton in self.automata.values():
+            automaton.advance(watermark)
+            found += self._collect(automaton)
+        # The order of partitions does not depend on which of them had the first event.
+        return sorted(found, key=lambda match: (match.end, match.start, match.match_id))
+
+    def finish(self) -> Iterator[Match]:
+        for automaton in self.automata.values():
+            automaton.finish()
+            yield from self._collect(automaton)
+
+    def evict(self, done: int | None) -> None:
+        """Evict events that nothing can need once matches up to ``done`` are emitted, and automata without any."""
+        for key, automaton in list(self.automata.items()):
+            if not automaton.evict(done):
+                self.capped += automaton.capped
+                del self.automata[key]
+
+    def deadlines(self) -> Iterator[int]:
+        """Times whose passing, without a further event, may decide something."""
+        for automaton in self.automata.values():
+            for end in automaton.deadlines():
+                if end < END_OF_TIME and (self.passed is None or end > self.passed):
+                    yield end
+
+    def _collect(self, automaton: PatternAutomaton) -> Iterator[Match]:
+        for raw in sorted(automaton.collect(), key=_by_end):
+            yield placed_match(self.core, raw, automaton.events, self.columns, {})
+
+
+def _max_work(budget: SearchBudget) -> int:
+    """Work beside that of each event: a step in Python counts for many, as one with conditions in Python does."""
+    return budget.max_steps * WORK_PER_STEP // PYTHON_STEP_COST
+
+
+def _by_end(raw: RawMatch) -> tuple[int, int, int]:
+    return raw.end, raw.taken[-1][1], raw.taken[0][1]

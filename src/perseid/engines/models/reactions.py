@@ -1,0 +1,166 @@
+"""Rules run over a declared stream of changes of models, in this process: what they changed, told and asked of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from perseid.engines.models.events import EventRows
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.pattern_trigger import PatternTrigger, plan_triggers
+from perseid.engines.models.stream import Models, change_row, standing_matches
+from perseid.engines.sequence.results import Matches
+from perseid.errors import EventDataError
+from perseid.lang import rules as r
+from perseid.semantics import values as v
+from perseid.semantics.detection import Match
+from perseid.semantics.model_queries import Match as QueryMatch
+from perseid.semantics.model_rules import Asked, Life, Reacting, Round
+from perseid.semantics.model_steps import Watched
+from perseid.semantics.rules import Rules, column_name
+
+Key = tuple[object, ...]
+Row: TypeAlias = dict[str, Any]
+"""A row for a table: columns of the stream of changes, and what is said beside them."""
+
+
+class Reaction:
+    """What rules did, in the order of time; every list is of rows for a table. Make one with :func:`perseid.react`."""
+
+    def __init__(
+        self,
+        models: Models,
+        rules: Rules,
+        rounds: Sequence[tuple[Key, int, Round]],
+        late: Sequence[Match],
+        capped: int,
+        live: dict[Key, LiveModel],
+    ) -> None:
+        self._rounds = sorted(rounds, key=lambda one: one[1])
+        self._late = late
+        self._capped = capped
+        self.models = models
+        """The stream that was reacted to."""
+        self.live = live
+        """The models as they stand in the end, by their keys."""
+        self.emitted: dict[str, list[Row]] = {}
+        """Rows that rules told, by their name: for those who take them on."""
+        self.changes: list[Row] = []
+        """What rules changed in their own models, with the ``rule`` and the ``round`` it asked in."""
+        self.elsewhere: list[Row] = []
+        """What rules asked of other models: rows as the stream has them, to be added to it."""
+        self.lives: list[Row] = []
+        """What became of the matches that rules wait for: they appeared, were updated, disappeared, and rules fired."""
+        self.refused: list[Row] = []
+        """Changes that do not fit the model as it stood, of rules and from outside (no ``rule``), and ``why``."""
+        for rule in rules.rules:
+            for action in (a for block in rule.blocks for a in block.actions if isinstance(a, r.Emit)):
+                self.emitted.setdefault(action.name, [])
+        for key, time, one in self._rounds:
+            self._add(self._place(key, time), one)
+
+    def _add(self, place: Row, one: Round) -> None:
+        reasons = {id(change): why for change, why in one.told.refused}
+        for asked in one.asked:
+            row = {**change_row(self.models, place, asked.change), "rule": asked.rule, "round": one.number}
+            if id(asked.change) in reasons:
+                self.refused.append({**row, "why": reasons[id(asked.change)]})
+            elif asked.rule is not None:
+                self.changes.append(row)
+        self.lives += [_life(place, life, one.number) for life in one.lives]
+        for told in one.emitted:
+            self.emitted[told.name].append({**place, **told.values})
+        self.elsewhere += [change_row(self.models, self._other(place, asked), asked.change) for asked in one.elsewhere]
+
+    def _place(self, key: Key, time: int) -> Row:
+        return {self.models.time: v.moment(time), **dict(zip(self.models.key, key, strict=True))}
+
+    def _other(self, place: Row, asked: Asked) -> Row:
+        assert asked.model is not None
+        return {**place, **dict(zip(self.models.key, asked.model, strict=True))}
+
+    @property
+    def matches(self) -> Matches:
+        """All matches of the patterns that rules wait for: those that :meth:`match` would find in the same events."""
+        found = [match for _, _, one in self._rounds for match in one.matches]
+        found = sorted([*found, *self._late], key=lambda match: (match.end, match.start))
+        return Matches(found, {"capped": self._capped})
+
+    @property
+    def standing(self) -> dict[Key, dict[str, list[QueryMatch]]]:
+        """By model and query, the matches there are in the end."""
+        return standing_matches(self.live)
+
+    def events(self, *queries: str) -> pa.Table:
+        """What the named queries found, updated and lost, or all of them: round after round."""
+        watched = Watched(queries or tuple(self.models.queries.queries), ())
+        rows = EventRows(self.models.queries, watched, self.models.key)
+        for key, time, one in self._rounds:
+            rows.add(key, time, one.told)
+        return rows.table(*self.models.name_types())
+
+    def __repr__(self) -> str:
+        fired = sum(life["state"] == "fired" for life in self.lives)
+        told = sum(map(len, self.emitted.values()))
+        parts = [f"{fired} rules fired", f"{len(self.changes)} changes", f"{told} rows told"]
+        if self.elsewhere:
+            parts.append(f"{len(self.elsewhere)} changes for other models")
+        if self.refused:
+            parts.append(f"{len(self.refused)} changes refused")
+        return f"<reaction: {', '.join(parts)}>"
+
+
+def _life(place: Row, life: Life, number: int) -> Row:
+    return {**place, "rule": life.rule, "match": dict(life.match), "state": life.state, "round": number}
+
+
+def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, changes: int) -> Reaction:
+    """Every transaction of every model, with what rules make of it."""
+    check_columns(models, rules)
+    plans = plan_triggers(rules, models.key, models.shape_of_beside())
+    running: dict[Key, Reacting] = {}
+    live: dict[Key, LiveModel] = {}
+    triggers: dict[Key, PatternTrigger] = {}
+    found: list[tuple[Key, int, Round]] = []
+
+    def noted(key: Key, moments: Iterable[tuple[int, list[Round]]]) -> None:
+        found.extend((key, time, one) for time, told in moments for one in told)
+
+    for key, time, asked in models.transactions():
+        if until is not None and time > until:
+            continue
+        if key not in running:
+            live[key] = LiveModel(models.queries)
+            triggers[key] = PatternTrigger(models.queries, plans, dict(zip(models.key, key, strict=True)))
+            running[key] = Reacting(rules, live[key], triggers[key], rounds, changes)
+        noted(key, running[key].until(time))
+        noted(key, [(time, running[key].transact(time, asked))])
+    late: list[Match] = []
+    for key, one in running.items():
+        noted(key, one.until(None if until is None else until + 1))
+        # What is decided only by the end itself has no moment at which a rule could act.
+        late += one.watch.finish() if until is None else one.watch.pass_to(until + 1)
+    capped = sum(trigger.capped() for trigger in triggers.values())
+    return Reaction(models, rules, found, late, capped, live)
+
+
+def check_columns(models: Models, rules: Rules) -> None:
+    """That what rules tell and ask goes with what tells moments and models apart."""
+    own = {models.time, *models.key}
+    for rule in rules.rules:
+        for block in rule.blocks:
+            if block.model and len(block.model) != len(models.key):
+                raise EventDataError(
+                    f"Rule {rule.name} names a model by {len(block.model)} values, and models are told apart by {len(models.key)}.",
+                    hint="ps.model(rows, …, key=…) says which columns these are.",
+                )
+            for action in block.actions:
+                clash = [column_name(c) for c in action.columns] if isinstance(action, r.Emit) else []
+                for name in clash:
+                    if name in own:
+                        raise EventDataError(
+                            f"Rule {rule.name} tells a column {name!r}, and every row has one for its time and model.",
+                            hint=f"Leave it out, or give it another name: {name} as own_{name}.",
+                        )

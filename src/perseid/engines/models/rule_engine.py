@@ -1,0 +1,196 @@
+"""Rules over a shard of models: the same moments and rounds as in one process, transaction after transaction.
+
+Changes of a model are applied in its shard, inside the call; everything else that rules do is a row of the action log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.models.action_log import ActionLog, action_log_schema
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.pattern_trigger import PatternTrigger, plan_triggers
+from perseid.engines.models.plan import ModelsPlan, make_plan
+from perseid.engines.models.shard import accept, by_time, keep, ready, taken
+from perseid.engines.models.state import ModelsState
+from perseid.engines.models.transactions import Key
+from perseid.engines.models.trigger_state import decode_triggers, encode_triggers
+from perseid.engines.sequence.columns import arrow_type
+from perseid.engines.sequence.schema import arrow_of
+from perseid.errors import UnsupportedError
+from perseid.lang import rules as r
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
+from perseid.runtime.watermark import Watermark
+from perseid.semantics import types as t
+from perseid.semantics.model_queries import ANode
+from perseid.semantics.model_rules import CHANGES, ROUNDS, Reacting
+from perseid.semantics.model_steps import Watched
+from perseid.semantics.rules import Rules, emitted_sorts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReactingPlan(ModelsPlan):
+    """Rules over models; ``asked`` are the patterns that trigger them."""
+
+    rules: Rules
+    patterns: tuple[tuple[Plan, Watched], ...]
+    """The same patterns, as triggers run them: event by event."""
+    until: int | None = None
+    rounds: int = ROUNDS
+    changes: int = CHANGES
+    budget: SearchBudget = DEFAULT_BUDGET
+    """Steps of the patterns, for one partition in one call."""
+
+    @cached_property
+    def digest(self) -> str:
+        """What a state depends on: the models, and what rules wait for. What they do then may change."""
+        waited = [
+            (pattern.name, pattern.pattern.semantic_hash) for plan, _ in self.patterns for pattern in plan.patterns
+        ]
+        return self.digest_of("rules", self.told, waited, [watched.said() for _, watched in self.patterns])
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """The queries that rules, or patterns that they wait for, hear of."""
+        waited = [rule.trigger.query for rule in self.rules.rules if isinstance(rule.trigger, r.OnQuery)]
+        watched = [name for _, one in self.patterns for name in one.queries]
+        return tuple(sorted({*waited, *watched}))
+
+
+def make_rules_plan(
+    rules: Rules,
+    types: Mapping[str, pa.DataType],
+    *,
+    time: str,
+    columns: Mapping[str, str],
+    key: Sequence[str] = (),
+    order_by: Sequence[str] = (),
+    until: int | None = None,
+    rounds: int = ROUNDS,
+    changes: int = CHANGES,
+) -> ReactingPlan:
+    """Rules over models whose changes have columns of these types; ``columns`` are what the stream calls the roles."""
+    patterns = tuple(plan_triggers(rules, key))
+    base = make_plan([(watched, plan) for plan, watched in patterns], rules.queries, types, key=key, order_by=order_by)
+    _emitted_types(rules, base)
+    schema = action_log_schema(time, {name: types[name] for name in key}, columns, base.element)
+    return ReactingPlan(
+        base.queries, base.key, base.order_by, base.types, base.asked, schema,
+        rules=rules, patterns=patterns, until=until, rounds=rounds, changes=changes,
+    )  # fmt: skip
+
+
+def emitted_types(
+    rules: Rules, types: Mapping[str, pa.DataType], key: Sequence[str]
+) -> dict[str, dict[str, pa.DataType]]:
+    """Arrow's types of the columns of emitted rows, by the rows' name; ``types`` are those of names of nodes and of the key."""
+    patterns = plan_triggers(rules, key)
+    return _emitted_types(rules, make_plan([(one, plan) for plan, one in patterns], rules.queries, types, key=key))
+
+
+def _emitted_types(rules: Rules, base: ModelsPlan) -> dict[str, dict[str, pa.DataType]]:
+    returned: dict[str, dict[str, t.Type]] = {}
+    for asked in base.asked:
+        for pattern in asked.sequence.plan.patterns:
+            names = rules.parameters.get(pattern.name, ())
+            schema = asked.sequence.schema
+            returned[pattern.name] = {
+                name: arrow_type(schema.field(name).type) for name in names if name in schema.names
+            }
+    found: dict[str, dict[str, pa.DataType]] = {}
+    for name, columns in emitted_sorts(rules, returned).items():
+        for column, sort in columns.items():
+            kind = base.element if isinstance(sort, ANode) else arrow_of(sort.type)
+            kind = pa.string() if kind is None or pa.types.is_null(kind) else kind
+            if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+                raise UnsupportedError(
+                    f"{name} has the column {column!r} of the type {sort.type}, and rows of rules hold single values that have a text.",  # type: ignore[union-attr]
+                    hint="Emit what is wanted of it: a number, a text, a time.",
+                )
+            found.setdefault(name, {})[column] = kind
+    return found
+
+
+@dataclass(slots=True)
+class Running(ModelsState):
+    """What is known between calls, and the triggers of each model."""
+
+    triggers: dict[Key, PatternTrigger] = field(default_factory=dict)
+
+
+def react(plan: ReactingPlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
+    """One call of a shard."""
+    kept = _running(plan, state)
+    for trigger in kept.triggers.values():
+        trigger.renew_budget(plan.budget)
+    late, why, timely = by_time(rows, kept, watermark)
+    accept(plan, rows, timely, kept)
+    counted: Counter[str] = Counter(events=len(timely), late=len(late), bad=0, capped=-_capped(kept))
+    log = ActionLog(plan.schema, [plan.types[name] for name in plan.key], plan.element)
+    for key, time, changes in ready(kept, watermark):
+        if plan.until is None or time <= plan.until:
+            one = _of(plan, kept, key)
+            _pass(log, key, one, time)
+            moment = one.transact(time, changes)
+            log.add(key, time, moment)
+            counted["bad"] += len(moment[0].told.refused)
+    if plan.patterns and (watermark.ended or watermark.current is not None):
+        for key in kept.models:
+            _pass(log, key, _of(plan, kept, key), _end(plan, watermark))
+    kept.pass_to(watermark)
+    state = None
+    if not watermark.ended:
+        triggers = [kept.triggers[key] for key in kept.models]
+        kept.sequences = encode_triggers(plan.queries, plan.patterns, plan.types, plan.key, triggers, kept.done)
+        state = keep(plan, kept)
+    counted["capped"] += _capped(kept)
+    counted["matches"] = len(log.rows)
+    counted["live_keys"] = len(kept.models)
+    counted["kept_events"] = len(kept.waiting)
+    counted["state_bytes"] = 0 if state is None else len(state)
+    wakes = kept.first_times()
+    # What is decided because nothing happened is acted upon one microsecond after the last moment that counts.
+    wakes += [wake + 1 for trigger in kept.triggers.values() if (wake := trigger.wake()) is not None]
+    return StepResult(log.table(), state, min(wakes, default=None), dict(counted), late, why)
+
+
+def _pass(log: ActionLog, key: Key, one: Reacting, time: int | None) -> None:
+    for moment, rounds in one.until(time):
+        log.add(key, moment, rounds)
+
+
+def _end(plan: ReactingPlan, watermark: Watermark) -> int | None:
+    """Before when time has passed, for a model that was not changed as well; None where all time has."""
+    if watermark.ended:
+        return None if plan.until is None else plan.until + 1
+    assert watermark.current is not None
+    return watermark.current + 1
+
+
+def _of(plan: ReactingPlan, kept: Running, key: Key) -> Reacting:
+    if key not in kept.models:
+        kept.models[key] = LiveModel(plan.queries, plan.told)
+    if key not in kept.triggers:
+        kept.triggers[key] = PatternTrigger(plan.queries, plan.patterns, dict(zip(plan.key, key, strict=True)))
+        kept.triggers[key].renew_budget(plan.budget)
+    return Reacting(plan.rules, kept.models[key], kept.triggers[key], plan.rounds, plan.changes)
+
+
+def _capped(kept: Running) -> int:
+    return sum(trigger.capped() for trigger in kept.triggers.values())
+
+
+def _running(plan: ReactingPlan, state: bytes | None) -> Running:
+    kept = taken(plan, state)
+    if isinstance(kept, Running):
+        return kept
+    triggers = decode_triggers(plan.queries, plan.patterns, plan.types, plan.key, list(kept.models), kept.sequences)
+    return Running(kept.models, kept.waiting, kept.done, kept.sequences, triggers=triggers)

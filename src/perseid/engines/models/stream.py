@@ -1,0 +1,452 @@
+"""A declared stream of changes of models, and how it becomes one of events: what queries find and lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.models.engine import rules_plan
+from perseid.engines.models.events import PLACE, TIME, TYPE, EventRows, content_columns
+from perseid.engines.models.frame_rows import FrameShape
+from perseid.engines.models.live import LiveModel
+from perseid.engines.models.plan import ROLES, ModelsPlan, make_plan
+from perseid.engines.models.transactions import Key, Waiting, transactions
+from perseid.engines.sequence.narrowing import column_types
+from perseid.engines.sequence.results import Matches
+from perseid.engines.sequence.schema import common_type
+from perseid.engines.sequence.stream import Events, read_events
+from perseid.errors import EventDataError, UnsupportedError, missing_column, warn
+from perseid.runtime.declaration import StreamDeclaration
+from perseid.runtime.query import (
+    DeclaredTable,
+    HashIdentity,
+    Input,
+    Query,
+    RouteColumn,
+    StateOptions,
+    TableColumn,
+    TableSchema,
+)
+from perseid.semantics import types as t
+from perseid.semantics.graphs import Change, Happening
+from perseid.semantics.model_changes import Told
+from perseid.semantics.model_queries import Match, Queries
+from perseid.semantics.model_steps import Beside, Group, Watched
+from perseid.semantics.model_values import ordered
+from perseid.semantics.rules import Rules
+from perseid.tables.columns import Table, read_table, time_column
+from perseid.tables.rows import is_spark
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Data_co = TypeVar("Data_co", covariant=True, default=Any)
+    """Type of the rows: a DataFrame of Spark, or rows of this process."""
+else:
+    from typing import TypeVar
+
+    Data_co = TypeVar("Data_co", covariant=True)
+
+CHANGES = "Change"
+"""The type of the rows that are changes or frames."""
+EVENT = "event "
+"""The prefix of the columns of ordinary events, whose names may be those of roles."""
+
+
+@dataclass(frozen=True)
+class Models(StreamDeclaration[Matches], Generic[Data_co]):
+    """A stream of changes of models, one for each key; make one with :func:`perseid.model`."""
+
+    stream_kind: ClassVar[str] = "model"
+    data: Data_co
+    queries: Queries
+    time: str = "ts"
+    key: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=lambda: dict(zip(ROLES, ROLES, strict=True)))
+    """The column of each role."""
+    observe: tuple[str, ...] = ()
+    """Queries whose matches are events even where no pattern names them."""
+    idle: int | None = None
+    shards: int = 16
+    max_state: int = 1 << 28
+    rules: Rules | None = None
+    """Rules and repairs that the text about the model holds."""
+    beside: Events | None = None
+    """Ordinary events beside the models, by the same key."""
+    max_ahead: int | None = None
+    """Microseconds that a time may lie beyond its arrival on a stream."""
+
+    has_frames: ClassVar[bool] = False
+    """Rows are frames, which queries may evaluate all at once."""
+
+    def why_one_by_one(self, watched: Watched, types: Mapping[str, pa.DataType] | None = None) -> str | None:
+        """Why queries evaluate the rows one after the other; None: they evaluate all at once."""
+        return "rows are changes"
+
+    def transactions(self) -> Iterator[tuple[Key, int, Sequence[Change | Happening]]]:
+        """Every transaction of every model: models as they are met, each in the order of time."""
+        table = read_table(self.data)
+        for role in ("change", "element"):
+            self._require(table, role)
+        for name in (*self.key, *self.order_by):
+            if name not in table.columns and table.rows:
+                raise missing_column("The changes", name, "key or order", list(table.columns), "ps.model(rows, …)")
+        times = np.asarray(time_column(table, self.time))
+        changes = changes_of(self.columns, table)
+        keys = list(zip(*(values_of(table, name) for name in self.key), strict=True)) if self.key else [()] * table.rows
+        ranks = [values_of(table, name) for name in self.order_by]
+        waiting: Iterable[Waiting] = (
+            Waiting(keys[row], int(times[row]), tuple(column[row] for column in ranks), changes[row])
+            for row in range(table.rows)
+        )
+        yield from transactions(chain(waiting, self._happenings()))
+
+    def tables(self) -> list[DeclaredTable]:
+        """The tables of the stream: the changes, then those of ordinary events."""
+        changes = Events({CHANGES: self.data}, time=self.time, key=self.key, order_by=self.order_by)
+        return [*changes.tables(), *([] if self.beside is None else self.beside.tables())]
+
+    def bind(self, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema]) -> Query:
+        """The query of patterns over tables with these schemas."""
+        return bind_patterns(self, groups, schemas, None)
+
+    def shape_of_beside(self) -> Beside | None:
+        """The types and columns of the events beside the models."""
+        if self.beside is None:
+            return None
+        return beside_of(self.beside, column_types(self.beside))
+
+    def _happenings(self) -> Iterator[Waiting]:
+        shape = self.shape_of_beside()
+        if self.beside is None or shape is None:
+            return
+        names = [name for name, _ in shape.columns]
+        for event in read_events(self.beside):
+            for name in self.key:
+                if name not in event.attributes:
+                    raise missing_column(
+                        "The events beside the model", name, "key", list(event.attributes), "ps.model(…, key=…)"
+                    )
+            key, rank = (tuple(event.attributes.get(name) for name in own) for own in (self.key, self.order_by))
+            values = tuple((name, event.attributes.get(name)) for name in names)
+            if event.type is not None:  # else it is nobody's
+                yield Waiting(key, event.time, rank, Happening(event.type, values))
+
+    def told(self, queries: Iterable[str] | None = None) -> Iterator[tuple[Key, int, Told]]:
+        """What every transaction brought, of all queries or of some."""
+        live: dict[Key, LiveModel] = {}
+        for key, time, changes in self.transactions():
+            if key not in live:
+                live[key] = LiveModel(self.queries, queries)
+            yield key, time, live[key].transact(time, changes)
+
+    def events(self, *queries: str) -> pa.Table:
+        """What the named queries found, updated and lost, or all of them: a row for each, in the order of time."""
+        self._require_local("events")
+        watched = Watched(queries or tuple(self.queries.queries), ())
+        tables, rejected = self.event_tables([watched])
+        warn_of_rejected(rejected)
+        return tables[0]
+
+    def event_tables(self, watched: Sequence[Watched]) -> tuple[list[pa.Table], list[str]]:
+        """One table of events for each watcher, and the reason for each rejected change; reads the changes once."""
+        rows = [EventRows(self.queries, one, self.key) for one in watched]
+        rejected: list[str] = []
+        queries = dict.fromkeys(name for one in watched for name in one.queries)
+        for key, time, told in self.told(queries):
+            for one in rows:
+                one.add(key, time, told)
+            rejected += [why for _, why in told.refused]
+        element, keys = self.name_types()
+        return [one.table(element, keys) for one in rows], rejected
+
+    def name_types(self) -> tuple[pa.DataType, list[pa.DataType]]:
+        """The types of names of nodes, and of the columns that tell models apart."""
+        table = read_table(self.data, {self.columns["element"], *self.key})
+        return type_of(table, self.columns["element"]), [type_of(table, name) for name in self.key]
+
+    def matches(self) -> dict[Key, dict[str, list[Match]]]:
+        """By model and query, the matches there are after the last change."""
+        self._require_local("matches")
+        return standing_matches(self.live())
+
+    def refused(self) -> list[tuple[Key, int, Change, str]]:
+        """Changes that do not fit the model as it stood: of which model, when, what, and why."""
+        self._require_local("refused")
+        return [(key, time, *one) for key, time, told in self.told() for one in told.refused]
+
+    def live(self, until: int | None = None) -> dict[Key, LiveModel]:
+        """The models after the last change, or after those up to a time, by their keys."""
+        self._require_local("live")
+        live: dict[Key, LiveModel] = {}
+        rejected: list[str] = []
+        for key, time, changes in self.transactions():
+            if until is None or time <= until:
+                if key not in live:
+                    live[key] = LiveModel(self.queries)
+                rejected += [why for _, why in live[key].transact(time, changes).refused]
+        warn_of_rejected(rejected)
+        return live
+
+    def _require_local(self, method: str) -> None:
+        """Reject data of Spark, which only patterns and rules read."""
+        if is_spark(self.data):
+            raise UnsupportedError(
+                f"model.{method}() reads changes of this process, and this model is over a Spark DataFrame.",
+                hint="On Spark name the query in a pattern, match found q a, and run it: ps.patterns(metamodel).detect(model)."
+                f" For few changes collect them first: ps.model(changes.toPandas(), metamodel).{method}().",
+            )
+
+    def _require(self, table: Table, role: str) -> None:
+        name = self.columns[role]
+        if name not in table.columns and table.rows:
+            raise missing_column(
+                "The changes", name, f"{role} of a change", list(table.columns), f"ps.model(rows, {role}=…)"
+            )
+
+    def __repr__(self) -> str:
+        return f"<model {self.queries.kinds.metamodel.name}: changes by {', '.join(self.key) or 'one model'}>"
+
+
+def events_here(models: Models, watched: Sequence[Watched]) -> tuple[list[Events], list[str]]:
+    """The events of models in this process, for each that watches them, and the reason for each rejected change."""
+    tables, rejected = models.event_tables(watched)
+    warn_of_rejected(rejected)
+    return [event_stream(table, models, one) for table, one in zip(tables, watched, strict=True)], rejected
+
+
+def describe_rejected(rejected: Sequence[str]) -> str:
+    """A sentence with the number of rejected changes and the first reason."""
+    count = (
+        "1 change does not fit the model and was"
+        if len(rejected) == 1
+        else f"{len(rejected)} changes do not fit the model and were"
+    )
+    return f"{count} left out; the first: {rejected[0]}"
+
+
+def warn_of_rejected(rejected: Sequence[str]) -> None:
+    """Warn where changes were rejected."""
+    if rejected:
+        warn(describe_rejected(rejected))
+
+
+def beside_of(events: Events, types: Mapping[str, t.Type]) -> Beside:
+    """Declared events as what steps may ask for; when they happened and what they are is no column of theirs."""
+    several = isinstance(events.data, Mapping)
+    times = set(events.time.values()) if isinstance(events.time, Mapping) else {events.time}
+    own = {name: type_ for name, type_ in types.items() if name not in times and (several or name != events.type)}
+    return Beside(tuple(events.data) if several else None, tuple(sorted(own.items())))
+
+
+def standing_matches(live: Mapping[Key, LiveModel]) -> dict[Key, dict[str, list[Match]]]:
+    """By model and query, the matches there are."""
+    return {key: {name: ordered(held.standing) for name, held in one.matches.items()} for key, one in live.items()}
+
+
+def event_stream(data: pa.Table, models: Models, watched: Watched) -> Events:
+    """A table of events as the stream that patterns are asked of."""
+    content = content_columns(models.queries, watched, models.key)
+    return Events(data, time=TIME, type=TYPE, id=tuple(content), order_by=(PLACE,), key=models.key)
+
+
+def change_row(models: Models, place: Mapping[str, object], change: Change) -> dict[str, object]:
+    """A change as a row of the stream; ``place`` has its time and model."""
+    values = (change.action, change.element, change.kind, change.attribute, change.value, change.target)
+    return {**place, **dict(zip((models.columns[role] for role in ROLES), values, strict=True))}
+
+
+def changes_of(columns: Mapping[str, str], table: Table) -> list[Change]:
+    """Every row as a change; ``columns`` has the column of each role."""
+    absent = [None] * table.rows
+    found = [values_of(table, columns[role]) if columns[role] in table.columns else absent for role in ROLES]
+    return [Change(*row) for row in zip(*found, strict=True)]
+
+
+def values_of(table: Table, name: str) -> list[Any]:
+    """A column value by value."""
+    column = table.columns[name]
+    return column if isinstance(column, list) else column.to_pylist()
+
+
+def type_of(table: Table, name: str) -> pa.DataType:
+    """The one type of a column of names."""
+    if name not in table.columns:
+        return pa.string()
+    column = table.columns[name]
+    if isinstance(column, list):
+        raise EventDataError(
+            f"The column {name!r} has values of several kinds.", hint="Names are all texts, or all numbers."
+        )
+    return column.type
+
+
+def bind_patterns(
+    stream: Models, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema], frames: FrameShape | None
+) -> Query:
+    """The query of compiled patterns over tables with these schemas, in the order of :meth:`Models.tables`."""
+    watched = [group.watched for group, _ in groups]
+    changes, *others = schemas
+    needed = None if frames is None else _frame_columns(stream, frames, changes, watched)
+    types = _change_columns(stream, changes) if needed is None else needed
+    beside = _event_columns(watched, others)
+    types |= {f"{EVENT}{name}": type_ for name, type_ in beside.items()}
+    plan = make_plan(
+        [(group.watched, plan) for group, plan in groups],
+        stream.queries,
+        types,
+        key=stream.key,
+        order_by=stream.order_by,
+        beside={name: f"{EVENT}{name}" for name in beside},
+        frames=frames,
+    )
+    name = ", ".join(pattern.name for group, _ in groups for pattern in group.patterns)
+    return _query("models", name, stream, plan, types, schemas, watched)
+
+
+def bind_rules(
+    stream: Models, rules: Rules, schemas: Sequence[TableSchema], *, until: int | None, rounds: int, changes: int
+) -> Query:
+    """The query of rules over a table of changes with this schema."""
+    types = _change_columns(stream, schemas[0])
+    plan = rules_plan(
+        rules, types, time=stream.time, columns=stream.columns, key=stream.key, order_by=stream.order_by,
+        until=until, rounds=rounds, changes=changes,
+    )  # fmt: skip
+    return _query("rules", ", ".join(rule.name for rule in rules.rules), stream, plan, types, schemas, [])
+
+
+def event_types(watched: Sequence[Watched]) -> tuple[str, ...]:
+    """The types of ordinary events that patterns name."""
+    return tuple(dict.fromkeys(name for one in watched for name in one.happenings))
+
+
+def _query(
+    engine: str,
+    name: str,
+    stream: Models,
+    plan: ModelsPlan,
+    types: Mapping[str, pa.DataType],
+    schemas: Sequence[TableSchema],
+    watched: Sequence[Watched],
+) -> Query:
+    plan = replace(plan, shards=stream.shards, max_state=stream.max_state)
+    changes, *others = schemas
+    named = event_types(watched)
+    # Integers of any width name nodes; as targets they have the widest.
+    columns = {
+        role: pa.int64() if plan.frames is None and role in ROLES and pa.types.is_integer(type_) else type_
+        for role, type_ in types.items()
+    }
+    return Query(
+        name=name,
+        engine=engine,
+        plan=plan,
+        inputs=(
+            _input_of_changes(stream, plan, types, changes),
+            *(_input_of_events(stream, types, schema, named) for schema in others),
+        ),
+        columns=columns,
+        type_names=(CHANGES, *named),
+        step_schema=plan.schema,
+        schema=plan.schema,
+        state=StateOptions(stream.shards, stream.max_state, stream.idle),
+    )
+
+
+def _input_of_changes(stream: Models, plan: ModelsPlan, types: Mapping[str, pa.DataType], schema: TableSchema) -> Input:
+    if plan.frames is not None:
+        own = {name: name for name in types if name in schema.columns}
+        return Input(own, HashIdentity(prefix=0), _route(stream))
+    own = {name: stream.columns.get(name, name) for name in types}
+    roles = (stream.columns[role] for role in ROLES)
+    return Input(
+        {name: source for name, source in own.items() if source in schema.columns},
+        HashIdentity(tuple(name for name in roles if name in schema.columns)),
+        _route(stream),
+    )
+
+
+def _input_of_events(
+    stream: Models, types: Mapping[str, pa.DataType], schema: TableSchema, named: tuple[str, ...]
+) -> Input:
+    own = {name: name.removeprefix(EVENT) for name in types if name.startswith(EVENT) or name not in ROLES}
+    columns = {name: source for name, source in own.items() if source in schema.columns}
+    return Input(columns, HashIdentity(prefix=0), _route(stream), types=named)
+
+
+def _route(stream: Models) -> tuple[RouteColumn, ...]:
+    return tuple(RouteColumn((name,), as_text=True) for name in stream.key)
+
+
+def _frame_columns(
+    stream: Models, frames: FrameShape, schema: TableSchema, watched: Sequence[Watched]
+) -> dict[str, pa.DataType]:
+    """The columns that cross with frames: the key, and the attributes that some pattern needs."""
+    for name in frames.sets:
+        if name not in schema.columns:
+            role = "value of " + ".".join(map(str, frames.sets[name]))
+            raise missing_column("The DataFrame of frames", name, role, list(schema.columns), "ps.frames(df, …)")
+    types = {name: _crossing(name, schema.columns[name]) for name in (*stream.key, *frames.sets)}
+    needed = frames.needed(stream.queries, watched, types)
+    return {name: types[name] for name in dict.fromkeys((*stream.key, *needed))}
+
+
+def _change_columns(stream: Models, schema: TableSchema) -> dict[str, pa.DataType]:
+    """The columns that cross with changes: values as text, names of nodes as they are."""
+    element = stream.columns["element"]
+    if element not in schema.columns:
+        raise EventDataError(
+            f"The DataFrame of changes has no column {element!r}.", hint="Name it: ps.model(df, …, element=…)."
+        )
+    named = _crossing(element, schema.columns[element])
+    if not (pa.types.is_string(named) or pa.types.is_integer(named)):
+        raise EventDataError(f"Nodes are named by texts or whole numbers, and {element!r} is {named}.")
+    types: dict[str, pa.DataType] = dict.fromkeys(ROLES, pa.string())
+    types |= {"element": named, "target": named}
+    return types | {name: _crossing(name, schema.columns[name]) for name in (*stream.key, *stream.order_by)}
+
+
+def _event_columns(watched: Sequence[Watched], schemas: Sequence[TableSchema]) -> dict[str, pa.DataType]:
+    """The columns of ordinary events that patterns name, with the type that all tables share."""
+    if not schemas:
+        return {}
+    found: dict[str, pa.DataType] = {}
+    for name in dict.fromkeys(name for one in watched for name, _ in one.columns):
+        own = [_crossing(name, schema.columns[name]) for schema in schemas if name in schema.columns]
+        found[name] = own[0] if own else pa.null()
+        for other in own[1:]:
+            found[name] = found[name] if other == found[name] else common_type(found[name], other)
+    return found
+
+
+def require_equal_keys(stream: Models, schemas: Sequence[TableSchema]) -> None:
+    """Raise an error unless the tables of ordinary events have the key columns of the changes, with their types."""
+    changes, *others = schemas
+    for schema in others:
+        for name in stream.key:
+            if name not in schema.columns:
+                table = "The DataFrame of events beside the model"
+                raise missing_column(table, name, "key", list(schema.columns), "ps.model(df, …, key=…)")
+            own, theirs = changes.columns[name], schema.columns[name]
+            if own != theirs:
+                raise EventDataError(
+                    f"The key column {name!r} is {own.type_name} of changes and {theirs.type_name} of events beside them.",
+                    hint="Cast one of them.",
+                )
+
+
+def _crossing(name: str, column: TableColumn) -> pa.DataType:
+    if column.type is None:
+        raise EventDataError(
+            f"The column {name!r} is {column.type_name}, which cannot cross to Python.",
+            hint="Cast it before: df.withColumn(…).",
+        )
+    return column.type

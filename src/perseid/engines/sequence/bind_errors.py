@@ -1,0 +1,148 @@
+"""Patterns that do not fit a stream: errors of binding, raised before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.disorder.strategy import Conservative
+from perseid.engines.sequence.plan import SequencePlan
+from perseid.engines.sequence.schema import conditions_checked, returned_type
+from perseid.errors import TypeMismatchError, UnknownNameError, UnsupportedError, nearest
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.runtime.query import TableColumn, TableSchema
+from perseid.runtime.watermark import ARRIVAL
+from perseid.semantics import types as t
+from perseid.semantics.detection import expressions_of
+
+
+def require_streamable(plan: Plan, order: str) -> None:
+    """Raise an error for patterns that cannot be evaluated in the order of arrival."""
+    fed = next((pattern for pattern in plan.patterns if pattern.feeds_on), None)
+    if order == ARRIVAL and fed is not None:
+        raise UnsupportedError(
+            f"Pattern {fed.name} takes matches of {', '.join(fed.feeds_on)}; a match may be told after later events have "
+            "come, and order='arrival' takes what comes later for later.",
+            hint="Use order='watermark', or two queries: write the matches of the first and read them as the second's input.",
+        )
+    if order == ARRIVAL and len(plan.routes) > 1:
+        raise UnsupportedError(
+            f"order='arrival' trusts the order of one key, and these patterns are partitioned in {len(plan.routes)} ways.",
+            hint="Give patterns of each way a query of their own.",
+        )
+
+
+def require_suppressible(plan: Plan) -> None:
+    """Raise an error for a pattern that suppresses matches of several keys, which lie in different shards."""
+    for pattern in plan.patterns:
+        keys = {".".join(path.parts) for path in pattern.pattern.partition}
+        about = pattern.pattern.suppress
+        if about is not None and about.by and not keys <= set(about.by):
+            raise UnsupportedError(
+                f"Pattern {pattern.name} suppresses by {', '.join(about.by)}, which matches of different keys have in common; "
+                "on Spark they are found in different places.",
+                hint=f"Suppress by the key too: suppress … by {', '.join([*sorted(keys - set(about.by)), *about.by])}; "
+                "or drop them from the DataFrame of matches.",
+            )
+
+
+def require_known_columns(plan: Plan, schemas: Sequence[TableSchema], columns: Mapping[str, TableColumn]) -> None:
+    """Raise an error for a column that no table has, and for one that rows cannot be partitioned or ordered by."""
+    _require_columns(plan, schemas, columns)
+    for pattern in plan.patterns:
+        kinds = [step.kind for step in pattern.pattern.steps]
+        named = {kind.name for kind in kinds if isinstance(kind, ast.EventType)}
+        for path in pattern.pattern.partition:
+            name = ".".join(path.parts)
+            column = _field(path.parts, columns)
+            if column is None:
+                raise UnknownNameError(
+                    f"Pattern {pattern.name} is partitioned by {name!r}, and there is no such field.", span=path.span
+                )
+            if column.type is None or pa.types.is_map(column.type):
+                raise TypeMismatchError(f"Rows cannot be partitioned by {name!r}: it is {column.type_name}.")
+            for one in schemas:
+                if one.event_type in named and path.parts[0] not in one.columns:
+                    raise UnknownNameError(
+                        f"Pattern {pattern.name} is partitioned by {name!r}, and {one.event_type} has no such column.",
+                        span=path.span,
+                        nearest=nearest(path.parts[0], one.columns),
+                        hint=f"Say what it is called there: key={{{one.event_type!r}: …, …}}.",
+                    )
+    for one in schemas:
+        for name in one.order_by:
+            if one.columns[name].type is None:
+                raise TypeMismatchError(f"Rows cannot be ordered by {name!r}: it is {one.columns[name].type_name}.")
+
+
+def _require_columns(plan: Plan, schemas: Sequence[TableSchema], columns: Mapping[str, TableColumn]) -> None:
+    of_matches = _columns_of_matches(plan)
+    steps = list(dict.fromkeys(step.name for one in plan.patterns for step in one.pattern.steps if step.name))
+    for column in plan.columns:
+        if column.name not in columns and column.name not in of_matches:
+            expressions = [expr for pattern in plan.patterns for expr in expressions_of(pattern.pattern)]
+            span = next((ref.span for ref in _refs(expressions) if column.name in ref.parts[:2] and ref.span), None)
+            raise UnknownNameError(
+                f"No input has a column {column.name!r}." if len(schemas) > 1
+                else f"The DataFrame has no column {column.name!r}.",
+                span=span,
+                nearest=nearest(column.name, [*columns, *steps]),
+                hint=f"There is: {', '.join(columns)}." + (f" Steps are called {', '.join(steps)}." if steps else ""),
+            )  # fmt: skip
+
+
+def _field(parts: Sequence[str], columns: Mapping[str, TableColumn]) -> TableColumn | None:
+    """The column or field at the end of a path."""
+    column = columns.get(parts[0])
+    for part in parts[1:]:
+        column = None if column is None else column.fields.get(part)
+    return column
+
+
+def _columns_of_matches(plan: Plan) -> set[str]:
+    """The columns of matches that feed patterns, if no pattern over events alone reads them."""
+    taken = {name for pattern in plan.patterns for name in pattern.feeds_on}
+    found = {"match_id"} if taken else set()
+    for pattern in plan.patterns:
+        if pattern.name in taken:
+            found |= {name for name, _ in pattern.pattern.returns}
+    plain = [expr for pattern in plan.patterns if not pattern.feeds_on for expr in expressions_of(pattern.pattern)]
+    return found - {part for ref in _refs(plain) for part in ref.parts[:2]}
+
+
+def require_typed(plan: Plan, compiled: SequencePlan, types: Mapping[str, t.Type]) -> None:
+    """Raise an error for an expression that is null in every row, by the types of the columns."""
+    for given, pattern in zip(plan.patterns, compiled.patterns, strict=True):
+        core = pattern.pattern.pattern
+        known = {**types, **compiled.types_of_matches(pattern)}
+        conditions_checked(given.pattern, known)
+        for (name, formula, _), (_, expr) in zip(pattern.outputs, core.returns, strict=True):
+            if formula is None and name not in pattern.output_columns:
+                returned_type(expr, core, known)
+
+
+def require_punctuations(strategy: Conservative, schemas: Sequence[TableSchema], plan: Plan) -> None:
+    """Raise an error unless the tables have the columns of punctuations, and there is one way of partitioning."""
+    if len(plan.routes) > 1:
+        raise UnsupportedError(
+            f"disorder='conservative' knows of each key what was promised, and these patterns are partitioned in "
+            f"{len(plan.routes)} ways.",
+            hint="Give patterns of each way a query of their own.",
+        )
+    for name in (strategy.promise, *([] if strategy.source is None else [strategy.source])):
+        found = [one.columns[name] for one in schemas if name in one.columns]
+        if not found:
+            raise UnknownNameError(
+                f"disorder='conservative' reads promises from a column {name!r}, and there is none.",
+                nearest=nearest(name, schemas[0].columns),
+                hint="It has 'all' or 'key' in rows that are promises and null in events: ps.Conservative(promise=…).",
+            )
+        if not all(column.type is not None and pa.types.is_string(column.type) for column in found):
+            raise TypeMismatchError(f"The column {name!r} of promises has to be a string.")
+
+
+def _refs(expressions: Iterable[ex.Expr]) -> Iterable[ex.Ref]:
+    return (e for expr in expressions for e in ex.walk(expr) if isinstance(e, ex.Ref))

@@ -1,0 +1,230 @@
+"""A declared stream as rows for an engine: one table, several by event type, or Parquet in pieces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.compile.plan import Plan
+from perseid.engines.sequence.columns import value_at
+from perseid.engines.sequence.input_notes import warn_of_keys
+from perseid.engines.sequence.partition_sort import are_of
+from perseid.engines.sequence.stream import Events
+from perseid.engines.sequence.stream_keys import key_column
+from perseid.errors import EventDataError
+from perseid.runtime.arrays import IntArray
+from perseid.runtime.event_batch import Column, EventBatch
+from perseid.runtime.hashing import hash_columns, identities
+from perseid.semantics import values as v
+from perseid.semantics.hashing import hash_values, identity_of
+from perseid.tables.columns import (
+    Table,
+    are_paths,
+    read_table,
+    require,
+    time_column,
+    times_are_readable,
+    type_codes,
+)
+from perseid.tables.parquet import partitioned
+from perseid.tables.rows import rank
+
+MEMORY_SHARE = 4
+"""Parquet that would fill more than one part in so many of the machine's memory is read in pieces."""
+
+
+def row_pieces(
+    plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
+) -> Iterator[tuple[EventBatch, set[str]]]:
+    """The rows whole, or in pieces that hold whole partitions; and the names of all columns there were."""
+    warned = False
+    for rows, names in _row_pieces(plan, stream, relations, memory_limit):
+        if len(rows) and not warned:  # every piece has the same columns
+            warn_of_keys(plan, names)
+            warned = True
+        yield rows, names
+
+
+def _row_pieces(
+    plan: Plan, stream: Events, relations: Mapping[str, v.Relation], memory_limit: int | None
+) -> Iterator[tuple[EventBatch, set[str]]]:
+    if not isinstance(stream.data, Mapping):
+        [(_, only)] = stream.inputs()
+        for table in _pieces(plan, only, memory_limit):
+            try:
+                rows = _rows(plan, only, table, relations)
+            except EventDataError:
+                # It names a row, and events that nobody wants were not counted.
+                for whole in _pieces(plan, only, memory_limit, narrow=False):
+                    _rows(plan, only, whole, relations)
+                raise
+            yield rows, set(table.names or table.columns)
+        return
+    parts, names = [], set()
+    for event_type, one in stream.inputs():
+        table = read_table(one.data, None)
+        names |= set(table.names or table.columns)
+        keys = dict(zip(stream.key_names(), one.columns("key"), strict=True))
+        parts.append(_rows(plan, one, table, relations, event_type, keys))
+    yield _joined(parts), names
+
+
+def _pieces(plan: Plan, stream: Events, memory_limit: int | None, narrow: bool = True) -> Iterator[Table]:
+    if not are_paths(stream.data):
+        yield read_table(stream.data, None)
+        return
+    needed = None
+    if stream.id and not plan.all_columns:
+        wanted = {stream.time, stream.type, *stream.id, *stream.order_by}
+        wanted |= {path[0] for route in plan.routes for path in route.paths}
+        needed = wanted | {column.name for column in plan.columns}
+    keys = [route.paths for route in plan.routes]
+    shared = [path for path in keys[0] if all(path in other for other in keys)] if keys else []
+    limit = memory_limit if memory_limit is not None else _memory() // MEMORY_SHARE
+    split = [path[0] for path in shared if len(path) == 1]
+    keep = partial(_wanted, plan.event_types, stream) if narrow and plan.event_types is not None else None
+    for piece in partitioned(stream.data, split, needed, limit, [stream.type], keep):
+        yield read_table(piece, needed)
+
+
+def _wanted(types: Sequence[str], stream: Events, table: pa.Table) -> pa.Table:
+    """A piece of a file without the events of types that no step names, save one of each: that they occur is known."""
+    if not {stream.type, stream.time} <= set(table.column_names):
+        return table
+    if not times_are_readable(table[stream.time]):
+        return table  # Events without a time are refused, whatever their type.
+    kinds, names = type_codes(Table({stream.type: table[stream.type]}, table.num_rows), stream.type)
+    kept = are_of(types, kinds, names)
+    first = np.empty(len(names) + 1, np.int64)
+    first[kinds[::-1]] = np.arange(len(kinds))[::-1]  # what is written last stays
+    kept[first[:-1]] = True
+    return table if kept.all() else table.filter(pa.array(kept))
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # not every system tells
+        return 8 << 30
+
+
+def _rows(
+    plan: Plan,
+    stream: Events,
+    table: Table,
+    relations: Mapping[str, v.Relation],
+    event_type: str | None = None,
+    keys: Mapping[str, str] | None = None,
+) -> EventBatch:
+    """The rows of one input; ``keys`` has the names of its key columns by those that patterns use."""
+    time = time_column(table, stream.time)
+    if event_type is None:
+        kinds, kind_names = type_codes(table, stream.type)
+    else:
+        kinds, kind_names = np.zeros(table.rows, np.int32), [event_type]
+    renamed = {there: require(table, here, "key") for there, here in (keys or {}).items() if there != here}
+    seen = replace(table, columns={**table.columns, **renamed})
+    return EventBatch(
+        time=time,
+        type_codes=kinds,
+        type_names=kind_names,
+        columns=seen.columns,
+        keys={
+            route.id: dict(zip(route.columns, (key_column(seen, path) for path in route.paths), strict=True))
+            for route in plan.routes
+        },
+        identity=_identity([require(table, name, "id") for name in stream.id], table, event_type),
+        tie_breakers=[_rank_column(require(table, name, "order_by")) for name in stream.order_by],
+        relations=relations,
+        dedupe=stream.dedupe,
+    )
+
+
+def _identity(ids: list[Column], table: Table, event_type: str | None) -> IntArray:
+    """What makes an event this event; among several inputs, its type too, since each numbers its own events."""
+    columns = ids or [table.columns[name] for name in sorted(table.columns)]
+    if any(isinstance(column, list) for column in columns):
+        hashed = identity_of if ids else hash_values
+        words = [hashed([value_at(column, row) for column in columns]) for row in range(table.rows)]
+        found = np.array(words, np.int64).reshape(table.rows)
+    else:
+        found = identities(ids, table.columns)
+    return found if event_type is None else hash_columns([pa.array(found), pa.repeat(event_type, table.rows)])
+
+
+def _rank_column(column: Column) -> Column:
+    """A column to order by; one with values of several kinds becomes the place of each among them."""
+    if not isinstance(column, list):
+        return column
+    ranks = [rank(v.plain(value)) for value in column]
+    place = {found: i for i, found in enumerate(sorted(set(ranks)))}
+    return pa.array([place[found] for found in ranks], pa.int64())
+
+
+# several inputs as one
+
+
+def _joined(parts: Sequence[EventBatch]) -> EventBatch:
+    """The rows of several inputs; a column that one of them lacks is null there."""
+    kind_names = list(dict.fromkeys(name for part in parts for name in part.type_names))
+    sizes = [len(part) for part in parts]
+    names = list(dict.fromkeys(name for part in parts for name in part.columns))
+    routes = {
+        route: {name: _appended([part.keys[route][name] for part in parts], sizes) for name in keys}
+        for route, keys in parts[0].keys.items()
+    }
+    ranks = max(len(part.tie_breakers) for part in parts)
+    return EventBatch(
+        time=np.concatenate([part.time for part in parts]),
+        type_codes=np.concatenate(
+            [
+                np.where(part.type_codes < 0, -1, part.type_codes + kind_names.index(part.type_names[0]))
+                for part in parts
+            ]
+        ).astype(np.int32),
+        type_names=kind_names,
+        columns={name: _appended([part.columns.get(name) for part in parts], sizes) for name in names},
+        keys=routes,
+        identity=np.concatenate([part.identity for part in parts]),
+        tie_breakers=[
+            _appended([part.tie_breakers[i] if i < len(part.tie_breakers) else None for part in parts], sizes)
+            for i in range(ranks)
+        ],
+        relations=parts[0].relations,
+        dedupe=parts[0].dedupe,
+    )
+
+
+def _appended(columns: Sequence[Column | None], sizes: Sequence[int]) -> Column:
+    """Columns one below the other: as an array where they have a type in common, else as a list of values."""
+    present = [column for column in columns if column is not None]
+    if not any(isinstance(column, list) for column in present):
+        types = list(dict.fromkeys(column.type for column in present))
+        common = types[0] if len(types) == 1 else _common(types)
+        if common is not None:
+            arrays = [
+                pa.nulls(size, common) if column is None else column.cast(common)
+                for column, size in zip(columns, sizes, strict=True)
+            ]
+            return pa.concat_arrays([chunk for array in arrays for chunk in getattr(array, "chunks", [array])])
+    out: list[object] = []
+    for column, size in zip(columns, sizes, strict=True):
+        out += [None] * size if column is None else [value_at(column, row) for row in range(size)]
+    return out
+
+
+def _common(types: Sequence[pa.DataType]) -> pa.DataType | None:
+    """Integers meet as int64, numbers as doubles, and nothing meets nulls as itself."""
+    known = [kind for kind in types if not pa.types.is_null(kind)]
+    if len(set(known)) == 1:
+        return known[0]
+    if known and all(pa.types.is_integer(kind) for kind in known):
+        return pa.int64()
+    if known and all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in known):
+        return pa.float64()
+    return None

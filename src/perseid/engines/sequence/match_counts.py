@@ -1,0 +1,113 @@
+"""Exact numbers of matches: for a chain of ``->>`` without making them, else by finding them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perseid.compile.plan import Plan
+from perseid.engines.sequence.bytecode import MATCH_CAP, CompiledPattern
+from perseid.engines.sequence.columns import Batch, column_type, kernel_arrays, value_at
+from perseid.engines.sequence.counting import Chain, chain_of, count_matches
+from perseid.engines.sequence.engine import find_all
+from perseid.engines.sequence.local_rows import row_pieces
+from perseid.engines.sequence.output import PatternMatches
+from perseid.engines.sequence.partition_sort import arranged
+from perseid.engines.sequence.plan import make_plan
+from perseid.engines.sequence.run import make_space
+from perseid.engines.sequence.stream import Events
+from perseid.engines.sequence.stream_keys import field_inside
+from perseid.errors import LimitError
+from perseid.lang.expressions import Ref
+from perseid.runtime.event_batch import EventBatch
+from perseid.semantics import values as v
+from perseid.semantics.detection import check_relations
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many matches a pattern has, in all and for each key."""
+
+    pattern: str
+    total: int
+    by_key: Mapping[tuple[object, ...], int]
+    enumerated: str | None
+    """None where nothing was enumerated; else why matches had to be made to be counted."""
+
+    def __repr__(self) -> str:
+        how = "" if self.enumerated is None else f", enumerated because {self.enumerated}"
+        return f"<{self.total} matches of {self.pattern} in {len(self.by_key)} keys{how}>"
+
+
+def count_here(plan: Plan, stream: Events, relations: Mapping[str, list[tuple[object, ...]]]) -> list[Counts]:
+    """Exact counts of every pattern of a set over finite data; matches that feed patterns are not followed."""
+    check_relations([pattern.pattern for pattern in plan.patterns], relations)
+    tables = {name: v.Relation(rows) for name, rows in relations.items()}
+    totals: dict[str, Counter[tuple[object, ...]]] = {pattern.name: Counter() for pattern in plan.patterns}
+    why: dict[str, str | None] = {}
+    for rows, _ in row_pieces(plan, stream, tables, None):
+        known = {name: column_type(column) for name, column in rows.columns.items()}
+        numbered = replace(make_plan(plan, known, strictly_later=stream.strictly_later), budget=stream.budget)
+        chains = {one.pattern.name: chain_of(one) for one in numbered.patterns}
+        others = tuple(one for one in numbered.patterns if isinstance(chains[one.pattern.name], str))
+        made = {one.pattern.name: one for one in find_all(replace(numbered, patterns=others), rows)}
+        for one in numbered.patterns:
+            chain = chains[one.pattern.name]
+            why[one.pattern.name] = chain if isinstance(chain, str) else None
+            found = (
+                _counted(one, chain, rows) if isinstance(chain, Chain) else _enumerated(made[one.pattern.name], chain)
+            )
+            keys = list(rows.keys[one.pattern.route].values())
+            for row, count in found:
+                if count:
+                    totals[one.pattern.name][tuple(_shown(value_at(key, row)) for key in keys)] += count
+    return [Counts(name, sum(by_key.values()), by_key, why.get(name)) for name, by_key in totals.items()]
+
+
+def _enumerated(found: PatternMatches, why: str) -> Iterator[tuple[int, int]]:
+    """For each partition with matches a row of it, and how many were made."""
+    if found.raw.capped:
+        raise LimitError(
+            f"Pattern {found.pattern.name} has starts with more than {MATCH_CAP:,} matches, which have to be made to be "
+            f"counted, because {why}.",
+            hint="Narrow the window or the conditions; chains of ->> whose steps are decided alone need no such limit.",
+        )
+    parts, counts = np.unique(found.raw.partition[~found.raw.timed_out], return_counts=True)
+    assert found.batch.order is not None
+    yield from zip(found.batch.order[found.offsets[parts]].tolist(), counts.tolist(), strict=True)
+
+
+def _shown(value: object) -> object:
+    """A key as something a dict can be asked for."""
+    return value if not isinstance(value, (list, dict)) else repr(value)
+
+
+def _counted(one: CompiledPattern, chain: Chain, rows: EventBatch) -> Iterator[tuple[int, int]]:
+    """For each partition a row of it, and its number of matches."""
+    route, chosen = one.pattern.route, None
+    if chain.variable is not None:
+        path = one.columns[chain.variable].expr
+        assert isinstance(path, Ref)
+        column = field_inside(rows.columns[path.parts[0]], path.parts[1:])
+        there = [v.plain(x) is not None for x in column] if isinstance(column, list) else np.asarray(column.is_valid())
+        chosen = np.flatnonzero(there)
+        # Its values are a key more: each is a stream of its own.
+        rows = replace(rows, keys={route: {**rows.keys[route], "\0value": column}})
+    order, offsets, _, _ = arranged(rows, route, chosen)
+    batch = Batch(
+        rows.time[order],
+        rows.type_codes[order],
+        rows.type_names,
+        rows.columns,
+        order,
+        rows.relations,
+        rows.predicate_masks,
+        rows.computed_columns,
+    )
+    arrays = kernel_arrays(one, batch, *make_space(one))
+    counts = count_matches(chain, arrays, np.ascontiguousarray(offsets, np.int64), arrays.tables)
+    for first, count in zip(offsets[:-1].tolist(), counts, strict=True):
+        yield int(order[first]), count

@@ -1,0 +1,111 @@
+"""A few events out of many: all of them where they are few, else those of one key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from perseid.engines.sequence.columns import column_type
+from perseid.engines.sequence.stream import Events, read_events
+from perseid.semantics import types as t
+from perseid.semantics import values as v
+from perseid.semantics.events import Event
+from perseid.semantics.scope import attribute_path
+from perseid.tables.columns import are_paths, read_table
+from perseid.tables.parquet import open_parquet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Key: TypeAlias = Mapping[tuple[str, ...], object]
+"""Values by the path to the column, or to the field inside one, that has them."""
+
+
+Few: TypeAlias = "pa.Table | pd.DataFrame | list[object]"
+"""Rows in hand."""
+
+
+def few_events(stream: Events, key: Key, most: int) -> list[Event] | None:
+    """The events in hand, at most so many; None where even those of the key are more."""
+    few: dict[str | None, Few] = {}
+    for event_type, one in stream.inputs():
+        named = dict(zip(stream.key_names(), one.columns("key"), strict=True))
+        here = {(named.get(head, head), *inside): value for (head, *inside), value in key.items()}
+        few[event_type] = _few(one.data, here, most)
+        if sum(map(len, few.values())) > most:
+            return None
+    return read_events(replace(stream, data=few if isinstance(stream.data, Mapping) else few[None]))
+
+
+def column_types(stream: Events) -> dict[str, t.Type]:
+    """The types of the columns, as the engine sees them; of Parquet files only the schema is read."""
+    types: dict[str, t.Type] = {}
+    for _, one in stream.inputs():
+        table = read_table(open_parquet(one.data).head(0) if are_paths(one.data) else one.data, None)
+        for name, column in table.columns.items():
+            found = column_type(column)
+            types[name] = found if name not in types else t.wider(types[name], found) or t.Variant()
+    return types
+
+
+def _few(data: Any, key: Key, most: int) -> Few:
+    if are_paths(data):
+        data = open_parquet(data)
+    if isinstance(data, ds.Dataset):
+        chosen = None if data.count_rows() <= most else _condition(data.schema, key)
+        data = data.head(most + 1, filter=chosen)
+    elif hasattr(data, "__arrow_c_stream__") and not hasattr(data, "to_dict"):
+        data = pa.table(data)
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if not isinstance(data, Sized):
+        data = list(data)
+    if len(data) > most:
+        data = _of_key(data, key)
+    return _in_micros(data) if isinstance(data, pa.Table) else data
+
+
+def _of_key(data: Any, key: Key) -> Few:
+    """Rows that have the key's values, as far as columns tell; what is inside of columns is asked later."""
+    if isinstance(data, pa.Table):
+        chosen = _condition(data.schema, key)
+        return data if chosen is None else data.filter(chosen)
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):
+        for (name, *inside), value in key.items():
+            if name in data.columns and not inside:
+                data = data[data[name].isna() if value is None else data[name] == value]
+        return data
+    wanted = {path: v.identity(v.plain(value)) for path, value in key.items()}
+    return [
+        row
+        for row in data
+        if isinstance(row, Mapping)
+        and all(v.identity(v.plain(attribute_path(row, path))) == value for path, value in wanted.items())
+    ]
+
+
+def _condition(schema: pa.Schema, key: Key) -> ds.Expression | None:
+    found = None
+    for (name, *inside), value in key.items():
+        if name not in schema.names or inside:
+            continue
+        column = ds.field(name)
+        try:
+            one = column.is_null() if value is None else column == pa.scalar(value, schema.field(name).type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            one = ds.scalar(False)  # a value the column cannot have
+        found = one if found is None else found & one
+    return found
+
+
+def _in_micros(table: pa.Table) -> pa.Table:
+    """Times of other units in microseconds, which is what Python has."""
+    for at, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+            kind = pa.timestamp("us", column.type.tz)
+            table = table.set_column(at, column.name, table.column(at).cast(kind, safe=False))
+    return table

@@ -1,0 +1,286 @@
+"""Patterns that take matches of other patterns of the same key: stages that run one after the other.
+
+A stage has the patterns that take matches of the same patterns. It is searched like any set, over the rows and over the
+matches that earlier stages emitted. Those are events like others: their time is the end of the match, and they come after
+the rows of that time. The horizon of a stage is what the stages that feed it have decided.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.compile.plan import PatternPlan, Plan
+from perseid.engines.sequence import layout as y
+from perseid.engines.sequence.bytecode import CompiledPattern, compile_pattern
+from perseid.engines.sequence.columns import arrow_type
+from perseid.engines.sequence.schema import STANDARD, arrow_of, join_schemas, key_name, output_schema, returned_name
+from perseid.errors import TypeMismatchError, UnsupportedError
+from perseid.lang import expressions as ex
+from perseid.runtime.arrays import Int8Array, IntArray
+from perseid.runtime.contract import StepResult
+from perseid.runtime.event_batch import EventBatch, concat_batches, take_events
+from perseid.runtime.watermark import Watermark
+from perseid.semantics import types as t
+from perseid.semantics import values as v
+from perseid.semantics.core import CorePattern
+
+if TYPE_CHECKING:
+    from perseid.engines.sequence.plan import SequencePlan, Stage
+
+MATCH_ID = "match_id"
+
+
+# Planning
+
+
+def compile_stages(
+    plan: Plan, types: Mapping[str, t.Type], arrow: Mapping[str, pa.DataType], strictly_later: bool
+) -> tuple[tuple[CompiledPattern, ...], pa.Schema, tuple[Stage, ...]]:
+    """Every pattern in numbers, the schema of their matches, and the links in the order in which they are searched."""
+    from perseid.engines.sequence.plan import Stage
+
+    by_name = {pattern.name: pattern for pattern in plan.patterns}
+    groups: dict[tuple[str, ...], list[PatternPlan]] = {}
+    for pattern in plan.patterns:
+        _refuse(pattern, [by_name[name] for name in pattern.feeds_on])
+        groups.setdefault(tuple(sorted(pattern.feeds_on)), []).append(pattern)
+    bytecode: dict[str, CompiledPattern] = {}
+    gives: dict[str, dict[str, pa.DataType]] = {}
+    schema, stages = pa.schema([]), []
+    # Producers come before consumers, so a link is complete when its first pattern's turn has come.
+    for takes, patterns in groups.items():
+        columns = _columns(takes, gives, types, arrow)
+        known = {**types, **{name: arrow_type(kind) for name, kind in columns.items()}}
+        exact = {**columns, **arrow}
+        members = tuple(compile_pattern(plan, pattern, known, strictly_later) for pattern in patterns)
+        for member in members:
+            bytecode[member.pattern.name] = member
+            own = output_schema([member], known, exact)
+            gives[member.pattern.name] = {there: own.field(here).type for there, here in _shown(member.pattern.pattern)}
+            schema = join_schemas(schema, own)
+        routes = tuple(route for route in plan.routes if not takes or route.id == patterns[0].route)
+        wanted = None if plan.event_types is None else (*plan.event_types, *takes)
+        part = replace(plan, patterns=tuple(patterns), routes=routes, event_types=wanted)
+        hashes = (by_name[name].pattern.semantic_hash for name in takes)
+        stages.append(Stage(part, members, takes, columns, " ".join(hashes)))
+    _refuse_changed({name for takes in groups for name in takes}, gives, schema, by_name)
+    return tuple(bytecode[pattern.name] for pattern in plan.patterns), schema, tuple(stages)
+
+
+def _shown(core: CorePattern) -> Iterable[tuple[str, str]]:
+    """The columns that a match of the pattern has as an event, each with the name it has among matches."""
+    taken = {name for name, _ in STANDARD}
+    keys = [".".join(path.parts) for path in core.partition]
+    yield from ((name, key_name(name, taken)) for name in keys)
+    yield from ((name, returned_name(name, taken | set(keys))) for name, _ in core.returns if name not in keys)
+    if MATCH_ID not in keys and MATCH_ID not in dict(core.returns):
+        yield MATCH_ID, MATCH_ID
+
+
+def _columns(
+    takes: Sequence[str],
+    gives: Mapping[str, Mapping[str, pa.DataType]],
+    types: Mapping[str, t.Type],
+    arrow: Mapping[str, pa.DataType],
+) -> dict[str, pa.DataType]:
+    """The columns of matches, with their types; where the stream has one of that name it is of the same type."""
+    columns: dict[str, pa.DataType] = {}
+    for producer in takes:
+        for name, given in gives[producer].items():
+            kind = pa.string() if name == MATCH_ID else given
+            there = columns.get(name)
+            if name in types:
+                there = arrow.get(name) or arrow_of(types[name])
+            if there is not None and there != kind:
+                raise TypeMismatchError(
+                    f"Matches of {producer} have {name!r} as {kind}, and other events of a pattern that takes them have "
+                    f"it as {there}.",
+                    hint=f"Return it under another name: return … as {name}_of_{producer}.",
+                )
+            columns[name] = kind
+    return columns
+
+
+def _refuse(pattern: PatternPlan, producers: Sequence[PatternPlan]) -> None:
+    for producer in producers:
+        recipe = (
+            f"Make it two queries: detect {producer.name}, and give its DataFrame to the second as an input: "
+            f"ps.events({{{producer.name!r}: matches, …}}, time='end', …)."
+        )
+        keys = [".".join(path.parts) for path in producer.pattern.partition]
+        if producer.route != pattern.route:
+            mine = ", ".join(".".join(path.parts) for path in pattern.pattern.partition)
+            raise UnsupportedError(
+                f"Pattern {pattern.name} takes matches of {producer.name} across keys: one is partitioned by "
+                f"{mine or 'nothing'}, the other by {', '.join(keys) or 'nothing'}.",
+                hint=recipe,
+            )
+        if any("." in key for key in keys):
+            raise UnsupportedError(
+                f"Pattern {pattern.name} takes matches of {producer.name}, and no match has the field {keys[0]!r} "
+                "that they are partitioned by.",
+                hint="Make it a column of its own before.",
+            )
+        for name, expr in producer.pattern.returns:
+            if name in keys and not (isinstance(expr, ex.Ref) and expr.parts[1:] == (name,)):
+                raise UnsupportedError(
+                    f"Pattern {producer.name} returns {name!r}, which is its key too; {pattern.name} takes its matches, "
+                    "and could not tell them by their key.",
+                    hint=f"Return it under another name: return … as {name}_of_{producer.name}.",
+                )
+    if producers and pattern.pattern.evidence is not None:
+        raise UnsupportedError(
+            f"Pattern {pattern.name} takes matches of {producers[0].name} and gives evidence: "
+            "rows and matches have no columns in common.",
+            hint="Return what you need of them, or ask for evidence of the first pattern.",
+        )
+
+
+def _refuse_changed(
+    producers: Iterable[str],
+    gives: Mapping[str, Mapping[str, pa.DataType]],
+    schema: pa.Schema,
+    by_name: Mapping[str, PatternPlan],
+) -> None:
+    """What a match has as an event is read from its row, so it may not have become another type there."""
+    for producer in sorted(producers):
+        for name, shown in _shown(by_name[producer].pattern):
+            if gives[producer][name] != schema.field(shown).type:
+                raise TypeMismatchError(
+                    f"Patterns of one set return {shown!r} as different types, and {producer} feeds others with it.",
+                    hint=f"Give it another name in one of them: return … as {shown}_of_{producer}.",
+                )
+
+
+# Running
+
+
+def advance_stages(plan: SequencePlan, rows: EventBatch, state: bytes | None, watermark: Watermark) -> StepResult:
+    """One call: every link in turn, with what those before it told."""
+    from perseid.engines.sequence.output import joined
+    from perseid.engines.sequence.shard import newest_before, next_wake, run
+    from perseid.engines.sequence.state import join_states, split_state
+
+    before = split_state(state)
+    newest = newest_before(plan, watermark)
+    told: dict[str, pa.Table] = {}
+    known: dict[str, int] = {}
+    tables: list[pa.Table] = []
+    wakes: list[int] = []
+    after: dict[str, bytes | None] = {}
+    counters: Counter[str] = Counter()
+    late: IntArray | Sequence[int] = ()
+    why: Int8Array | Sequence[int] = ()
+    for stage in plan.stages:
+        here = replace(plan, plan=stage.plan, patterns=stage.patterns, stages=())
+        own, fed, mine = rows, None, watermark
+        if stage.takes:
+            own = _widened(rows, stage)
+            fed = _events(
+                own, plan, [(index, told[name]) for index, name in _places(plan, stage.takes) if name in told]
+            )
+            # Without a search nothing was decided either: then time stands where it stood.
+            upto = min(known.get(name, y.NONE) for name in stage.takes)
+            mine = watermark if watermark.ended else replace(watermark, current=None if upto == y.NONE else upto)
+        fresh = bool(before) and stage.label not in before
+        done = run(here, own, before.get(stage.label), clock=mine, fed=fed, newest=newest, fresh=fresh)
+        tables += done.tables.values()
+        told.update(done.tables)
+        known.update(done.known)
+        after[stage.label] = done.step.state
+        wakes += [] if done.step.next_timer is None else [done.step.next_timer]
+        counted = Counter(done.step.counters)
+        if stage.takes:
+            del counted["events"], counted["late"], counted["duplicates"]
+            counted["live_keys"] = max(counted["live_keys"] - counters["live_keys"], 0)
+        else:
+            late, why = done.step.late, done.step.late_reasons
+            rows = take_events(rows, np.setdiff1d(np.arange(len(rows)), late)) if len(late) else rows
+        counters.update(counted)
+    written = join_states(after)
+    counters["state_bytes"] = 0 if written is None else len(written)
+    return StepResult(
+        joined(tables, plan.schema), written, next_wake(wakes, watermark.current), dict(counters), late, why
+    )
+
+
+def _places(plan: SequencePlan, takes: Iterable[str]) -> list[tuple[int, str]]:
+    """The patterns in the order of the set, which decides among matches that end together."""
+    return [(i, one.pattern.name) for i, one in enumerate(plan.patterns) if one.pattern.name in set(takes)]
+
+
+def _widened(rows: EventBatch, stage: Stage) -> EventBatch:
+    """Rows as a link that takes matches knows them: of its key, with empty columns for what only matches have."""
+    (route,) = (pattern.route for pattern in stage.plan.patterns[:1])
+    if rows.route is not None:
+        rows = take_events(rows, np.flatnonzero(rows.route == route))
+    size = len(rows)
+    more = {name: pa.nulls(size, kind) for name, kind in stage.columns.items() if name not in rows.columns}
+    return replace(
+        rows,
+        columns={**rows.columns, **more},
+        keys={route: rows.keys[route]},
+        # Matches come after rows of their time, and among each other by pattern, start and id.
+        tie_breakers=[
+            pa.array(np.zeros(size, np.int32)),
+            *rows.tie_breakers,
+            pa.nulls(size, pa.int64()),
+            pa.nulls(size, pa.string()),
+        ],
+        route=None,
+        computed_columns={},
+    )
+
+
+def _events(shape: EventBatch, plan: SequencePlan, told: Iterable[tuple[int, pa.Table]]) -> EventBatch:
+    """Matches as rows of the shape that a link knows."""
+    found = take_events(shape, np.zeros(0, np.int64))
+    for index, table in told:
+        matches = table.filter(pc.equal(table["kind"], "match")) if "kind" in table.column_names else table
+        found = concat_batches(found, _as_rows(shape, plan.patterns[index].pattern, index, matches.combine_chunks()))
+    return found
+
+
+def _as_rows(shape: EventBatch, pattern: PatternPlan, index: int, table: pa.Table) -> EventBatch:
+    from perseid.runtime.hashing import match_identities
+
+    size = table.num_rows
+    ids = _texts(table[MATCH_ID])
+    here = {there: table[shown].combine_chunks() for there, shown in _shown(pattern.pattern)}
+    if table.schema.field(MATCH_ID).type != pa.string() and MATCH_ID in here:
+        here[MATCH_ID] = ids
+    filled = {
+        name: here[name].cast(column.type) if name in here else pa.nulls(size, column.type)
+        for name, column in shape.columns.items()
+    }
+    ((route, keys),) = shape.keys.items()
+    start, end = (table[name].cast(pa.int64()) for name in ("start", "end"))
+    first, *given, _, _ = shape.tie_breakers
+    return replace(
+        shape,
+        time=np.asarray(end.fill_null(v.LATEST + 1).combine_chunks()),
+        type_codes=np.zeros(size, np.int32),
+        type_names=[pattern.name],
+        columns=filled,
+        keys={route: {name: here[name].cast(column.type) for name, column in keys.items()}},
+        identity=match_identities(ids),
+        tie_breakers=[
+            pa.array(np.full(size, index + 1, np.int32)).cast(first.type),
+            *(pa.nulls(size, rank.type) for rank in given),
+            start.combine_chunks(),
+            ids,
+        ],
+        predicate_masks={n: np.zeros(size, bool) for n in shape.predicate_masks},
+    )
+
+
+def _texts(ids: pa.ChunkedArray) -> pa.Array:
+    ids = ids.combine_chunks()
+    return ids if pa.types.is_string(ids.type) else pa.array([one.hex() for one in ids.to_pylist()], pa.string())

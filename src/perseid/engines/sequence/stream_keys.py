@@ -1,0 +1,50 @@
+"""The columns that partition a stream: what a key's name leads to, and the column at the end of the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.sequence.stream import Events
+from perseid.errors import EventDataError
+from perseid.tables.columns import Column, Table, column_names
+
+
+def key_paths(stream: Events) -> tuple[tuple[str, ...], ...]:
+    """Where each key of a stream lies: a name with dots is the column of that name, or leads into a struct."""
+    names, inputs = stream.key_names(), stream.inputs()
+    if not any("." in name for _, one in inputs for name in one.columns("key")):
+        return tuple((name,) for name in names)
+    there = {event_type: column_names(one.data) for event_type, one in inputs}
+    known = {name for columns in there.values() for name in columns}
+    paths = tuple((name,) if name in known else tuple(name.split(".")) for name in names)
+    for event_type, one in inputs:
+        for name, here, path in zip(names, one.columns("key"), paths, strict=True):
+            if name != here and (len(path) > 1 or ("." in here and here not in there[event_type])):
+                raise EventDataError(
+                    f"The key {here!r} of {event_type} cannot go by the name {name!r}, because one of them is "
+                    "inside a struct.",
+                    hint="Give each input a plain column with the key: df.withColumn('user', 'device.user').",
+                )
+    return paths
+
+
+def key_column(table: Table, path: Sequence[str]) -> Column:
+    """A key column; one that no row has is null for all, and one with values of several kinds stays a list."""
+    column = table.columns.get(path[0])
+    return pa.nulls(table.rows) if column is None else field_inside(column, path[1:])
+
+
+def field_inside(column: Column, path: Sequence[str]) -> Column:
+    """The field that a way through structs leads to; null where there is none."""
+    rows = len(column)
+    for part in path:
+        if isinstance(column, list):
+            column = [value.get(part) if isinstance(value, Mapping) else None for value in column]
+        elif pa.types.is_struct(column.type) and column.type.get_field_index(part) >= 0:
+            column = pc.struct_field(column, part)
+        else:
+            return pa.nulls(rows)
+    return column

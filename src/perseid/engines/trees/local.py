@@ -1,0 +1,151 @@
+"""Documents read: what tree patterns find in them as columns, for this process and for executors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.engines.sequence.stream import Events
+from perseid.engines.trees.engine import Trees, prepare, readings
+from perseid.engines.trees.formats import XML
+from perseid.engines.trees.namespaces import warn_of_namespaces
+from perseid.engines.trees.results import ERROR, PATTERN, error_column, result_columns, result_fields
+from perseid.engines.trees.row_documents import has_text, textless
+from perseid.engines.trees.stream import Asked, Documents, event_stream
+from perseid.errors import DocumentError, EventDataError
+from perseid.runtime.document_columns import BODY, DOCUMENT, PLACE, STREAM, TYPE
+from perseid.runtime.event_batch import Column
+from perseid.runtime.hashing import identities
+from perseid.tables.columns import Table, read_table
+
+if TYPE_CHECKING:
+    pass
+
+_LEAVE_OUT = "Leave the row out. ps.trees(…).match(…) lists all that cannot be read, and detect(…) counts them."
+
+
+def find_here(documents: Documents, trees: Trees, names: Sequence[str]) -> pa.Table:
+    """What tree patterns find in documents of this process, as an Arrow table; also what cannot be read."""
+    fields, pieces, bodies = result_fields(trees.patterns), [], []
+    for event_type, data in documents.inputs():
+        table = read_documents(documents, data)
+        documents.require(list(table.columns), event_type)
+        documents.refuse_returned((field.name for field in fields), list(table.columns))
+        kept = {name: whole_array(column) for name, column in table.columns.items() if name != documents.body}
+        bodies.append(bodies_of(documents, table))
+        pieces.append(_no_rows(kept, {field.name: field.type for field in fields}))
+        for first, reader, findings in readings(trees, bodies[-1], documents.is_path):
+            refused = findings.refused_from(first)
+            for at, columns in (
+                (findings.document[findings.firsts] + first, result_columns(names, reader, findings)),
+                (np.array([one.row for one in refused], np.int64), {ERROR: error_column(refused)}),
+            ):
+                own = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(len(at), f.type) for f in fields]
+                of_documents = {name: column.take(pa.array(at)) for name, column in kept.items()}
+                pieces.append(pa.table({**of_documents, **dict(zip([f.name for f in fields], own, strict=True))}))
+    found = pa.concat_tables(pieces, promote_options="permissive")
+    if documents.format == XML and found[PATTERN].null_count == found.num_rows:
+        warn_of_namespaces(documents, bodies, trees.patterns)
+    return found
+
+
+def read_documents(documents: Documents, data: object) -> Table:
+    """The table that documents lie in; a list without rows, which names no columns, has those that are declared."""
+    table = read_table(data, None)
+    if table.rows or table.columns:
+        return table
+    names = dict.fromkeys((documents.column, documents.type, documents.events.time))
+    return Table({name: pa.nulls(0, pa.string()) for name in names if name is not None}, 0)
+
+
+def bodies_of(documents: Documents, table: Table) -> pa.Array:
+    """The column that documents are read from; where rows are documents, one of all columns."""
+    if documents.column is None:
+        return _rows_of(table)
+    given: Column = table.columns[documents.column]
+    if hasattr(given, "type") and given.null_count == len(given):
+        return pa.nulls(len(given), pa.string())  # the column has no type of its own, or that of its missing values
+    if documents.body is not None and (not hasattr(given, "type") or not _is_readable(given.type)):
+        raise EventDataError(
+            f"The column {documents.body!r}, which is to be the body of documents, has neither text nor bytes."
+        )
+    return whole_array(given)
+
+
+def _rows_of(table: Table) -> pa.Array:
+    columns = {name: whole_array(column) for name, column in table.columns.items()}
+    for name, column in columns.items():
+        if not has_text(column.type):
+            raise textless(name, str(column.type))
+    return pa.StructArray.from_arrays(list(columns.values()), names=list(columns)) if columns else pa.array([])
+
+
+def _is_readable(kind: pa.DataType) -> bool:
+    is_ = pa.types
+    texts = (is_.is_string, is_.is_large_string, is_.is_binary, is_.is_large_binary)
+    return any(one(kind) for one in texts)
+
+
+def read_here(documents: Documents, asked: Asked) -> Events:
+    """Documents that lie in tables of this process, as events; one that cannot be read is an error that names its row."""
+    tables, bodies = [], []
+    for event_type, data in documents.inputs():
+        table = read_documents(documents, data)
+        documents.require(list(table.columns), event_type)
+        documents.require_time(list(table.columns))
+        documents.refuse_returned(asked.variables, list(table.columns))
+        bodies.append(bodies_of(documents, table))
+        tables.append(_events_here(documents, asked, event_type, table, bodies[-1]))
+    events = pa.concat_tables(tables, promote_options="permissive")
+    if documents.format == XML and not {step.type for step in asked.steps}.intersection(
+        pc.unique(events[TYPE]).to_pylist()
+    ):
+        warn_of_namespaces(documents, bodies, [step.tree for step in asked.steps])
+    return event_stream(documents, events)
+
+
+def _events_here(
+    documents: Documents, asked: Asked, event_type: str | None, table: Table, bodies: pa.Array
+) -> pa.Table:
+    columns = {name: whole_array(column) for name, column in table.columns.items()}
+    kept = {name: column for name, column in columns.items() if name != documents.body}
+    kept[DOCUMENT] = pa.array(identities([columns[name] for name in documents.events.id], columns))
+    given = {BODY: bodies}
+    if event_type is not None:
+        given[STREAM] = pa.array([event_type] * table.rows, pa.string())
+    elif documents.type is not None:
+        given[STREAM] = columns[documents.type]
+    texts = dict.fromkeys(asked.variables, pa.string())
+    pieces = [_no_rows(kept, {TYPE: pa.string(), PLACE: pa.int64(), **texts})]
+    for piece in prepare(asked.bind(documents, ()).plan, given):
+        for bad in piece.bad:
+            raise DocumentError(
+                f"Row {bad.row + 1}: {bad.reason}", line=bad.line or 1, column=bad.column or 1, hint=_LEAVE_OUT
+            )
+        rows = pa.array(piece.rows, pa.int64())
+        pieces.append(pa.table({**{name: column.take(rows) for name, column in kept.items()}, **piece.columns}))
+    return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def _no_rows(kept: Mapping[str, pa.Array], ours: Mapping[str, pa.DataType]) -> pa.Table:
+    """The columns of what is found, for tables without a document."""
+    of_documents = {name: column.slice(0, 0) for name, column in kept.items()}
+    return pa.table({**of_documents, **{name: pa.nulls(0, kind) for name, kind in ours.items()}})
+
+
+def whole_array(column: Column) -> pa.Array:
+    """A column as one Arrow array."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(whole, pa.Array):
+        return whole
+    try:
+        return pa.array(whole)
+    except (pa.ArrowException, UnicodeError, OverflowError) as error:
+        raise EventDataError(
+            f"A column beside documents, or of rows that are documents, has values of no one type: {error}.",
+            hint="Make them of one type, or leave the column out.",
+        ) from None

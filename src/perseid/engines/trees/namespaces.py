@@ -1,0 +1,88 @@
+"""Names that are asked for in no namespace and that documents have in one: why nothing is found in most feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from xml.parsers import expat
+
+import pyarrow as pa
+
+from perseid.engines.trees.judge import SEPARATOR, RefusedError, safe_parser
+from perseid.engines.trees.stream import Documents
+from perseid.errors import PerseidError, warn
+from perseid.lang.tree_patterns import TreeNode, TreePattern, walk
+from perseid.semantics.documents import Name
+
+BEGINNING = 1 << 16
+"""Bytes of a document that are looked at: expat repeats a namespace with every name, and it may be long."""
+LOOKED_AT = 1 << 18
+"""Bytes of all documents that are looked at: it is only for a warning."""
+_LONG_URI = 200
+
+
+def warn_of_namespaces(documents: Documents, bodies: Iterable[pa.Array], patterns: Iterable[TreePattern]) -> None:
+    """Say that a name is in a namespace in documents, where patterns found nothing and ask for it in none."""
+    if "" in dict(documents.namespaces):
+        return
+    seen = _names(_sample(bodies, documents.is_path))
+    spaces = {local: uri for uri, local in reversed(seen) if uri}  # the first of several
+    for name in _asked(patterns):
+        if name in spaces and ("", name) not in seen:
+            uri = spaces[name][:_LONG_URI]
+            warn(
+                f"Nothing was found: {name!r} is asked for in no namespace, and documents have it in {uri!r}. "
+                f"Say which one names without a prefix are in: ps.documents(…, namespaces={{'': {uri!r}}})."
+            )
+            return
+
+
+def _asked(patterns: Iterable[TreePattern]) -> Iterator[str]:
+    """Names of elements without a prefix."""
+    for pattern in patterns:
+        for part, _ in walk(pattern):
+            if isinstance(part, TreeNode) and not part.is_attribute and part.test.prefix is None:
+                yield part.test.local
+
+
+def _sample(columns: Iterable[pa.Array], is_path: bool) -> Iterator[tuple[bytes, str | None]]:
+    """The beginnings of the first documents, each with its encoding if that is known."""
+    left = LOOKED_AT
+    for column in columns:
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        for one in column:
+            if left <= 0:
+                return
+            given = one.as_py()
+            if given is None:
+                continue
+            data = (_first_chunk(given) if is_path else given.encode() if is_text else given)[:BEGINNING]
+            yield data, "utf-8" if is_text and not is_path else None
+            left -= len(data)
+
+
+def _first_chunk(path: str) -> bytes:
+    from perseid.engines.trees.reader import file_chunks
+
+    try:
+        return b"".join(islice(file_chunks(path), 1))
+    except (OSError, PerseidError, ValueError):
+        return b""  # a row of its own says what is wrong with it
+
+
+def _names(sample: Iterable[tuple[bytes, str | None]]) -> dict[Name, None]:
+    """The names of elements, each once, in the order in which they come; of what is broken those before that."""
+    seen: dict[Name, None] = {}
+
+    def element(name: str, _: object) -> None:
+        uri, _, local = name.rpartition(SEPARATOR)
+        seen[uri, local] = None
+
+    for data, encoding in sample:
+        parser = safe_parser(encoding)
+        parser.StartElementHandler = element
+        try:
+            parser.Parse(data, False)
+        except (expat.ExpatError, LookupError, ValueError, RefusedError):
+            continue
+    return seen

@@ -1,0 +1,49 @@
+"""Results of tree patterns as columns: a row for each result, and one for each document that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from perseid.engines.trees.fields import NODE
+from perseid.engines.trees.match_layout import ELEMENT_BITS, O_ORDINAL, O_PATTERN
+from perseid.lang.tree_patterns import TreePattern, return_names
+from perseid.runtime.contract import BadRecord
+
+if TYPE_CHECKING:
+    from perseid.engines.trees.reader import Findings, Reader
+
+ERROR, PATTERN = "error", "pattern"
+_ERROR_TYPE = pa.struct([("what", pa.string()), ("line", pa.int64()), ("column", pa.int64())])
+
+
+def result_fields(patterns: Sequence[TreePattern]) -> list[pa.Field]:
+    """The columns of results as they are: which pattern, where, its nodes, and by return name the texts of its nodes."""
+    variables = dict.fromkeys(name for pattern in patterns for name in return_names(pattern))
+    return [
+        pa.field(PATTERN, pa.string()),
+        pa.field("place", pa.int64()),
+        *(pa.field(name, pa.list_(pa.string())) for name in variables),
+        pa.field("nodes", pa.list_(pa.struct(NODE))),
+        pa.field(ERROR, _ERROR_TYPE),
+    ]
+
+
+def result_columns(names: Sequence[str], reader: Reader, findings: Findings) -> dict[str, pa.Array]:
+    """Results as they are, a row each."""
+    steps = reader.plan.steps
+    columns = {
+        PATTERN: pa.array(names, pa.string()).take(pa.array(findings.rows[findings.firsts, O_PATTERN])),
+        "place": pa.array(findings.rows[findings.firsts, O_ORDINAL] >> ELEMENT_BITS, pa.int64()),
+        "nodes": findings.nodes([step.returns for step in steps]),
+    }
+    for name in dict.fromkeys(step.returns for step in steps if step.returns is not None):
+        columns[name] = findings.all_texts([number for number, step in enumerate(steps) if step.returns == name])
+    return columns
+
+
+def error_column(refused: Sequence[BadRecord]) -> pa.Array:
+    """What is wrong with documents."""
+    return pa.array([{"what": one.reason, "line": one.line, "column": one.column} for one in refused], _ERROR_TYPE)

@@ -1,0 +1,316 @@
+"""A declared stream of documents, and how it becomes one of events: a result of a tree pattern is an event.
+
+A step ``Orders << //order->o >>`` asks for documents that a tree pattern matches. Before anything else is planned it becomes
+a step that asks for events of a type of its own; documents are read where they lie, and what their results have in them
+goes on as events, with the columns of their document beside the texts of the nodes returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from perseid.engines.sequence.results import Matches
+from perseid.engines.sequence.stream import Events
+from perseid.engines.trees.engine import Trees, TreesPlan, compile_trees
+from perseid.engines.trees.formats import JSON, ROW, XML
+from perseid.engines.trees.limits import DEEPEST, MOST_ATTRIBUTES, MOST_BYTES, MOST_TIMES
+from perseid.engines.trees.results import result_fields
+from perseid.engines.trees.row_documents import has_text, textless
+from perseid.errors import EventDataError, MeaningError, UnknownNameError, did_you_mean, missing_column
+from perseid.lang import ast
+from perseid.lang import expressions as ex
+from perseid.lang.tree_patterns import Exists, TreeNode, TreePart, TreePattern, children, print_tree, return_names, walk
+from perseid.runtime.declaration import StreamDeclaration
+from perseid.runtime.document_columns import BODY, DOCUMENT, PLACE, STREAM, TYPE, WRONG
+from perseid.runtime.query import EventIdentity, PrepareInput, PrepareStage, TableColumn, TableSchema
+from perseid.semantics import types as t
+
+ANY_DOCUMENT = "Document"
+"""The type of a document where nothing says another."""
+_PROVED = "XML, proved well formed, or judged by expat"
+_READ_AS = {
+    JSON: "JSON: the root is /json, members are elements of their name, items of arrays are elements each, a null is none",
+    ROW: "rows: the root is /row, columns are elements of their name, items of arrays are elements each, a null is none",
+}
+
+
+@dataclass(frozen=True)
+class Documents(StreamDeclaration[Matches]):
+    """A stream of documents and what it is like; make one with :func:`perseid.documents`."""
+
+    stream_kind: ClassVar[str] = "documents"
+    events: Events
+    """What is said of its rows, as of any events."""
+    body: str | None
+    path: str | None
+    type: str | None = None
+    namespaces: tuple[tuple[str, str], ...] = ()
+    trusted: bool = False
+    format: str = XML
+
+    @property
+    def column(self) -> str | None:
+        """The column that documents are read from; a row as a document is all its columns."""
+        return self.body if self.body is not None else self.path
+
+    @property
+    def is_path(self) -> bool:
+        return self.path is not None
+
+    def trees(self, patterns: Iterable[TreePattern]) -> Trees:
+        """Tree patterns compiled for these documents."""
+        return compile_trees(patterns, self.namespaces, self.trusted, self.format)
+
+    def bind_trees(self, trees: Trees, names: Sequence[str], schemas: Sequence[TableSchema]) -> PrepareStage:
+        """The stage that makes rows of the results of tree patterns with these names."""
+        fields = result_fields(trees.patterns)
+        plan = TreesPlan(trees, (), (), (), self.is_path, names=tuple(names))
+        columns = {field.name: field.type for field in fields}
+        inputs = tuple(self.bind_table(schema) for schema in schemas)
+        for schema in schemas:
+            self.refuse_returned(columns, list(schema.columns))
+        return PrepareStage("trees", plan, columns, inputs)
+
+    def bind_table(self, schema: TableSchema) -> PrepareInput:
+        """What is read of a table with this schema. All columns but bodies go on, if they can cross."""
+        columns = schema.columns
+        self.require(list(columns), schema.event_type)
+        if self.column is None:
+            for name, column in columns.items():
+                if column.type is None or not has_text(column.type):
+                    raise textless(name, column.type_name)
+        else:
+            self._require_readable(self.column, columns[self.column])
+        kept = tuple(name for name, column in columns.items() if column.type is not None and name != self.body)
+        return PrepareInput({BODY: kept if self.column is None else self.column}, {}, kept)
+
+    def bind_events(self, schema: TableSchema) -> PrepareInput:
+        """What is read of a table with this schema, whose documents are events."""
+        found = self.bind_table(schema)
+        self.require_time(list(schema.columns))
+        named = schema.event_type is None and self.type is not None
+        return replace(
+            found,
+            columns={**found.columns, **({STREAM: str(self.type)} if named else {})},
+            constants={} if schema.event_type is None else {STREAM: schema.event_type},
+            identity=EventIdentity(self.events.id),
+            time=self.events.time,
+            body=None if self.body is None else BODY,
+        )
+
+    def _require_readable(self, name: str, column: TableColumn) -> None:
+        readable = t.String if self.is_path else t.String | t.Binary
+        if not column.is_null and not isinstance(column.meaning, readable):
+            role = "path" if self.is_path else "body"
+            raise EventDataError(
+                f"The column {name!r}, which is to be the {role} of documents, is {column.type_name}.",
+                hint="A path is a string; a body is a string or binary.",
+            )
+
+    def inputs(self) -> list[tuple[str | None, Any]]:
+        """The tables, of several by the type of their documents."""
+        data = self.events.data
+        return list(data.items()) if isinstance(data, Mapping) else [(None, data)]
+
+    def require(self, names: Sequence[str], event_type: str | None = None) -> None:
+        """That a table has the columns which were named for documents, and none of the names that are ours."""
+        where = "" if event_type is None else f" of {event_type}"
+        for role, name in (("path" if self.is_path else "body", self.column), ("type", self.type)):
+            if name is not None and name not in names:
+                raise missing_column(
+                    f"The table{where}", name, f"{role} of documents", names, f"ps.documents(df, {role}=…)"
+                )
+        for name in (DOCUMENT, PLACE, TYPE, WRONG):
+            if name in names:
+                raise EventDataError(f"A column{where} is named {name!r}, as one of ours is.", hint="Rename it.")
+
+    def require_time(self, names: Sequence[str]) -> None:
+        """That there is a time, which documents need only where they are events."""
+        time = self.events.time
+        if time not in names:
+            raise missing_column("The table", time, "time column of documents", names, "ps.documents(df, time=…)")
+
+    def require_streams(self) -> None:
+        """That documents can be related to each other: they are read whole, and it is said of which stream each is."""
+        if self.is_path:
+            raise EventDataError(
+                "Documents that are joined are read whole, and these are given by their paths.",
+                hint="Read them into a column, and name it: ps.documents(data, body=…).",
+            )
+        if self.type is None and any(event_type is None for event_type, _ in self.inputs()):
+            raise EventDataError(
+                "A subscription names the stream of each block, and nothing says of which stream documents are.",
+                hint="Name the column that says it, ps.documents(data, type=…), or give the tables by stream: "
+                "{'Feed': data}.",
+            )
+
+    def refuse_returned(self, returned: Iterable[str], names: Sequence[str]) -> None:
+        """That no node is returned under the name of a column that goes on."""
+        for name in returned:
+            if name in names and name != self.body:
+                raise EventDataError(
+                    f"Results have a column {name!r}, and the table has that name too.",
+                    hint=f"Rename one of them: ->{name}_node.",
+                )
+
+    def explain(self) -> str:
+        """How documents are read."""
+        where = "all columns of a row" if self.column is None else f"the column {self.column!r}"
+        where = f"files named in {self.path!r}, in pieces" if self.is_path else where
+        proof = _READ_AS.get(self.format, "XML, trusted to be well formed" if self.trusted else _PROVED)
+        lines = [
+            "documents",
+            f"  read from {where}, before the shuffle: bodies are not shuffled",
+            f"  {proof}; what cannot be read is a bad row",
+            f"  limits: {DEEPEST:,} elements deep, {MOST_ATTRIBUTES:,} attributes a tag, results of {MOST_TIMES} times the "
+            f"document's bytes and {MOST_BYTES >> 20} MB",
+        ]
+        lines += [f"  namespace {prefix or '(none)'}: {uri}" for prefix, uri in self.namespaces]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<documents: {self.format if self.column is None else repr(self.column)} of {self.events!r}>"
+
+
+@dataclass(frozen=True)
+class TreeStep:
+    """A tree pattern that steps ask for, and the type its results have as events."""
+
+    stream: str
+    tree: TreePattern
+    namespaces: tuple[tuple[str, str], ...] = ()
+    """What its prefixes stand for."""
+
+    @property
+    def type(self) -> str:
+        said = "".join(f" {prefix or 'default'}={uri}" for prefix, uri in self.namespaces)
+        return f"{self.stream} <<{print_tree(self.tree)}>>{said}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of documents: tree patterns, and whether documents are events themselves."""
+
+    steps: tuple[TreeStep, ...]
+    whole: bool
+
+    def bind(self, documents: Documents, schemas: Sequence[TableSchema]) -> PrepareStage:
+        """The stage that makes events of documents in tables with these schemas."""
+        for schema in schemas:
+            documents.refuse_returned(self.variables, list(schema.columns))
+        plan = TreesPlan(
+            documents.trees(step.tree for step in self.steps),
+            tuple(step.type for step in self.steps),
+            tuple(step.stream for step in self.steps),
+            self.variables,
+            documents.is_path,
+            ANY_DOCUMENT if self.whole else None,
+        )
+        texts = dict.fromkeys((TYPE, *self.variables), pa.string())
+        inputs = tuple(documents.bind_events(schema) for schema in schemas)
+        return PrepareStage("trees", plan, {**texts, PLACE: pa.int64()}, inputs)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for step in self.steps for name in return_names(step.tree)))
+
+
+def asked_of(
+    patterns: Sequence[ast.Pattern], namespaces: Sequence[tuple[str, str]] = ()
+) -> tuple[tuple[ast.Pattern, ...], Asked]:
+    """Patterns in which steps ask for events where they asked for trees, and what these trees are."""
+    found: dict[TreeStep, None] = {}
+    whole = False
+    names = {pattern.name for pattern in patterns}
+
+    def lowered(value: Any) -> Any:
+        nonlocal whole
+        if isinstance(value, ast.TreeMatch):
+            tests = [part.test for part, _ in walk(value.tree) if isinstance(part, TreeNode)]
+            used = {test.prefix or "" for test in tests if test.prefix is not None or not test.is_wildcard}
+            step = TreeStep(value.stream, value.tree, tuple(one for one in namespaces if one[0] in used))
+            found[step] = None
+            return ast.EventType(step.type)
+        if isinstance(value, ast.AnyEvent) or (isinstance(value, ast.EventType) and value.name not in names):
+            whole = True
+            return value
+        if isinstance(value, tuple):
+            return tuple(map(lowered, value))
+        if isinstance(value, ast.ELEMENT_TYPES) and is_dataclass(value):
+            parts = {part.name: getattr(value, part.name) for part in fields(value)}
+            return replace(value, **{name: lowered(part) for name, part in parts.items()})
+        return value
+
+    lowered_patterns = tuple(replace(pattern, match=lowered(pattern.match)) for pattern in patterns)
+    return lowered_patterns, Asked(tuple(found), whole)
+
+
+def together(part: TreePart) -> list[tuple[str, ...]]:
+    """The return names of a tree pattern by the results they are told in: those of one are told together."""
+    if isinstance(part, TreeNode) and part.returns is not None:
+        return [return_names(TreePattern(part))]
+    groups: list[tuple[str, ...]] = []
+    for child in children(part):
+        found = together(child)
+        if found and _is_run(part, child):
+            found = [tuple(name for group in found for name in group)]
+        groups += found
+    return groups
+
+
+def _is_run(part: TreePart, child: TreePart) -> bool:
+    """Is a part's child an expression over siblings, whose runs are results?"""
+    if isinstance(part, TreeNode):
+        return child is part.siblings
+    return isinstance(part, Exists) and not isinstance(child, TreeNode)
+
+
+def check_variables(patterns: Sequence[ast.Pattern], columns: Sequence[str]) -> None:
+    """That names after a tree step's are those of nodes its pattern returns, or of columns; and all in one result."""
+    for pattern in patterns:
+        for step in ast.steps(pattern.match):
+            groups = together(step.kind.tree.root) if isinstance(step.kind, ast.TreeMatch) else []
+            if len(groups) > 1:
+                raise MeaningError(
+                    f"{groups[0][0]!r} and {groups[1][0]!r} are results beside each other, so each is an event of its own.",
+                    span=step.span,
+                    hint="Return the node that they belong to as well, for example //order->order[/total->total].",
+                )
+        trees = {
+            step.name: step.kind.tree
+            for step in ast.steps(pattern.match)
+            if step.name is not None and isinstance(step.kind, ast.TreeMatch)
+        }
+        for ref in _refs(pattern):
+            tree = trees.get(ref.parts[0]) if len(ref.parts) > 1 else None
+            if tree is None:
+                continue
+            known = [*return_names(tree), *columns]
+            if ref.parts[1] not in known:
+                raise UnknownNameError(
+                    f"{'.'.join(ref.parts[:2])}: the tree pattern of {ref.parts[0]} returns no {ref.parts[1]!r}."
+                    + did_you_mean(ref.parts[1], known),
+                    span=ref.span,
+                    hint=f"It returns: {', '.join(return_names(tree)) or 'nothing'}; write ->{ref.parts[1]} behind the step that is meant.",
+                )
+
+
+def _refs(value: object) -> Iterator[ex.Ref]:
+    if isinstance(value, ex.Ref):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _refs(part)
+    elif is_dataclass(value) and not isinstance(value, type | TreePattern):
+        for part in fields(value):
+            yield from _refs(getattr(value, part.name))
+
+
+def event_stream(documents: Documents, data: object) -> Events:
+    """The declaration of the events that results are, ``data`` being their rows."""
+    order = (*documents.events.order_by, DOCUMENT, PLACE)
+    return replace(documents.events, data=data, type=TYPE, id=(DOCUMENT, TYPE, PLACE), order_by=order, wrong=WRONG)

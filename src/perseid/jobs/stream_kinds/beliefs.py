@@ -1,0 +1,215 @@
+"""``kind: beliefs``: uncertain events, as distributions or as readings with a hidden Markov model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
+
+from pydantic import Field, model_validator
+
+from perseid.api import uncertain as belief_api
+from perseid.api.arguments import Relations
+from perseid.api.patterns import PatternSet
+from perseid.api.streams import beliefs
+from perseid.engines.uncertain.results import Answers
+from perseid.engines.uncertain.stream import Beliefs
+from perseid.engines.uncertain.telling import Telling
+from perseid.jobs.stream_kinds.contract import (
+    JobQueryOptions,
+    Names,
+    Row,
+    SourceOf,
+    StreamSettings,
+    Table,
+    Tables,
+    join_paths,
+    require_time,
+)
+from perseid.jobs.stream_kinds.events import EventStream
+from perseid.semantics.hidden import HiddenMarkov, Value, floor_plan, hidden_markov
+from perseid.settings import Duration, Settings
+from perseid.sources.contract import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class FloorPlan(Settings):
+    """Rooms and doors: the hidden value stays, or moves to any neighbor with equal probability."""
+
+    doors: list[tuple[str, str]] = Field(min_length=1)
+    """Pairs of rooms with a door between them."""
+    stay: float = Field(default=0.8, ge=0, le=1)
+    """The probability to stay."""
+
+
+class HiddenModel(Settings):
+    """Hidden Markov model that produces the readings."""
+
+    floor_plan: FloorPlan | None = None
+    """Rooms and doors, instead of transitions."""
+    transitions: dict[str, dict[str, float]] | None = None
+    """The probability of each next value, by value."""
+    initial: dict[str, float] | None = None
+    """The initial distribution; by default all values are equally probable."""
+    readings: dict[str, dict[str | None, float]] | None = None
+    """The probability of each reading, by value; an empty text is no reading."""
+
+    @model_validator(mode="after")
+    def _check_one(self) -> HiddenModel:
+        if (self.floor_plan is None) == (self.transitions is None):
+            raise ValueError("say floor_plan: {doors: […]} or transitions: {…}, one of them")
+        return self
+
+    def create(self) -> HiddenMarkov:
+        """Create the model."""
+        if self.floor_plan is not None:
+            transitions = floor_plan(self.floor_plan.doors, self.floor_plan.stay)
+        else:
+            transitions = cast("dict[Value, dict[Value, float]]", self.transitions)
+        readings = self.readings and {
+            value: {(name or None): chance for name, chance in row.items()} for value, row in self.readings.items()
+        }
+        return hidden_markov(
+            transitions=transitions,
+            initial=cast("dict[Value, float] | None", self.initial),
+            readings=cast("dict[Value, dict[Value, float]] | None", readings),
+        )
+
+
+class AlertSettings(Settings):
+    """Emit when a probability rises to a bound, and not again until it has fallen."""
+
+    rise: float = Field(ge=0, le=1)
+    """Emit when the probability rises to this."""
+    fall: float | None = Field(default=None, gt=0, le=1)
+    """Do not emit again until the probability has been below this."""
+
+
+class OutputSettings(Settings):
+    """Output policy of an uncertain stream."""
+
+    above: float | None = Field(default=None, ge=0, le=1)
+    """Emit steps with a probability above this."""
+    alerts: AlertSettings | None = None
+    """Emit once when the probability rises to a bound."""
+    spans: float | None = Field(default=None, gt=0, le=1)
+    """Emit spans of time in which the probability is at least this."""
+    expected: float | None = Field(default=None, ge=0)
+    """Emit the expected number of matches too, for steps with more than this."""
+
+    @model_validator(mode="after")
+    def _check_one(self) -> OutputSettings:
+        if sum(getattr(self, name) is not None for name in ("above", "alerts", "spans", "expected")) != 1:
+            raise ValueError("say one of above, alerts, spans and expected")
+        return self
+
+    def create(self) -> Telling:
+        """Create the policy, as ``match(…, tell=)`` takes it."""
+        if self.above is not None:
+            return belief_api.above(self.above)
+        if self.alerts is not None:
+            return belief_api.alerts(self.alerts.rise, self.alerts.fall)
+        if self.spans is not None:
+            return belief_api.spans(self.spans)
+        return belief_api.expected(cast("float", self.expected))
+
+
+class BeliefStream(StreamSettings):
+    """Uncertain events: distributions, or readings with a model; each match has a probability."""
+
+    supports_dead_letters: ClassVar[bool] = False
+
+    kind: Literal["beliefs"]
+    """The kind of stream."""
+    source: SourceOf
+    """The source of the rows."""
+    lateness: Duration
+    """How late a record may be: the delay of the watermark."""
+    event: str
+    """The event type that steps of patterns name."""
+    of: Names = Field(default_factory=list)
+    """The key columns."""
+    about: Names
+    """The columns that are uncertain."""
+    p: str | None = None
+    """The column with the probability of each value."""
+    given: Names | None = None
+    """The columns with the value before."""
+    reading: str | None = None
+    """The column with the reading, null for none."""
+    likelihood: str | None = None
+    """Instead of ``reading``: the column with the probability of the reading under each value."""
+    model: HiddenModel | None = None
+    """The model that produces the readings."""
+    inference: str = "filter"
+    """The inference over readings: filter, lag(5), smooth, viterbi, likeliest or particles(1000)."""
+    correlations: bool = True
+    """Whether a step depends on the step before."""
+    patience: Duration | None = None
+    """For how long a missing reading counts as one."""
+    time: str = "ts"
+    """The column with the time."""
+    every: Duration | None = None
+    """The length of a step; without it, each distinct time is one."""
+    method: Literal["auto", "sample"] = "auto"
+    """``sample``: sample possible worlds even where exact inference is possible."""
+    epsilon: float = Field(default=0.1, gt=0, lt=1)
+    """The maximum error of a sampled probability."""
+    delta: float = Field(default=0.1, gt=0, lt=1)
+    """The probability that the error is larger."""
+    seed: int = 0
+    """The seed of sampling."""
+    prune: float = Field(default=0.0, ge=0, lt=1)
+    """Drop weights below this."""
+    tell: OutputSettings | None = None
+    """The output policy; by default every step is emitted."""
+    beside: list[EventStream] = Field(default_factory=list)
+    """Additional streams of certain events."""
+
+    def sources_by_path(self) -> dict[str, Source]:
+        return join_paths({"source": self.source}, {at: one.sources_by_path() for at, one in self._beside_by_path()})
+
+    def time_columns(self) -> dict[str, str]:
+        return join_paths({"source": self.time}, {at: one.time_columns() for at, one in self._beside_by_path()})
+
+    def max_ahead_bounds(self) -> dict[str, int | None]:
+        own = {"source": self.max_ahead_us}
+        return join_paths(own, {at: one.max_ahead_bounds() for at, one in self._beside_by_path()})
+
+    def _beside_by_path(self) -> list[tuple[str, EventStream]]:
+        return [(f"beside[{number}].", one) for number, one in enumerate(self.beside)]
+
+    def declare(self, tables: Tables | Table) -> Beliefs:
+        opened = self.require_tables(tables)
+        names = (
+            "event", "of", "about", "p", "given", "reading", "likelihood", "inference", "correlations", "patience", "time",
+            "every", "method", "epsilon", "delta", "seed", "prune", "idle", "shards", "max_state", "lateness",
+        )  # fmt: skip
+        declared = beliefs(
+            require_time(opened["source"], self.time, "source"),
+            model=None if self.model is None else self.model.create(),
+            **{name: getattr(self, name) for name in names},
+            max_ahead=self.max_ahead_or_none,
+        )
+        others = [one.declare_at(prefix, opened) for prefix, one in self._beside_by_path()]
+        return declared.beside(*others) if others else declared
+
+    def output_policy(self) -> Telling | None:
+        """The output policy, as ``match(…, tell=)`` takes it."""
+        return None if self.tell is None else self.tell.create()
+
+    def explain(self, rules: PatternSet) -> str:
+        return rules.explain(self.declare(self.empty_tables()))
+
+    def match(self, tables: Tables | Table, rules: PatternSet, relations: Relations) -> list[Row]:
+        found: Answers = rules.match(self.declare(tables), relations=relations, tell=self.output_policy())
+        return found.to_dicts()
+
+    def detect(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
+        found: DataFrame = rules.detect(
+            self.declare(tables),
+            relations=options.relations or None,
+            checkpoint=options.checkpoint,
+            tell=self.output_policy(),
+        )
+        return found

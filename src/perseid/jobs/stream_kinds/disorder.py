@@ -1,0 +1,71 @@
+"""Settings of ``disorder:``, the strategy for records that arrive out of order."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from perseid.engines.disorder.strategy import STRATEGIES, Strategy
+from perseid.jobs.choices import ByKey
+from perseid.settings import Settings
+
+
+class BufferSettings(Settings):
+    """Emit matches when the watermark has made them final."""
+
+
+class AssembleSettings(Settings):
+    """Emit a match when it is complete and no later record can invalidate it."""
+
+
+class EarlySettings(Settings):
+    """Emit a match when it is complete; retract it if a later record invalidates it."""
+
+
+class AggressiveSettings(Settings):
+    """Emit every match of the records that have arrived; retract it if a late record invalidates it."""
+
+
+class AdaptiveSettings(Settings):
+    """Wait as long as records are late, all but a share of them."""
+
+    loss: float = Field(default=0.01, ge=0, lt=1)
+    """The share of records that may be left out."""
+
+
+class ConservativeSettings(Settings):
+    """Emit the matches that punctuations in the stream have made final."""
+
+    promise: str = "promise"
+    """The column that makes a row a punctuation: ``key`` for its key, ``all`` for every key, null for an event."""
+    source: str | None = None
+    """The column with the scope of a punctuation; without it, the event type."""
+    sources: list[str] = Field(default_factory=list)
+    """All values of that column."""
+
+
+class AutoSettings(Settings):
+    """``assemble`` for patterns that it supports, ``buffer`` for all others."""
+
+
+STRATEGY_SETTINGS: dict[str, type[Settings]] = {
+    "buffer": BufferSettings,
+    "assemble": AssembleSettings,
+    "early": EarlySettings,
+    "aggressive": AggressiveSettings,
+    "adaptive": AdaptiveSettings,
+    "conservative": ConservativeSettings,
+    "auto": AutoSettings,
+}
+"""Settings of each strategy, by its name in ``ps.events(…, disorder=)``."""
+DisorderOf = Annotated[Settings, ByKey(lambda: STRATEGY_SETTINGS, "strategy", bare=True)]
+
+
+def create_strategy(settings: Settings) -> Strategy:
+    """Create the strategy that the settings describe."""
+    name = next(name for name, kind in STRATEGY_SETTINGS.items() if type(settings) is kind)
+    options = settings.model_dump()
+    if "sources" in options:
+        options["sources"] = tuple(options["sources"])
+    return STRATEGIES[name](**options)

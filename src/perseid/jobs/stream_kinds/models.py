@@ -1,0 +1,154 @@
+"""``kind: model``: changes of live models, with patterns over the matches of graph queries, or rules that act on the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from perseid.api.arguments import Relations
+from perseid.api.models import metamodel, model, react
+from perseid.api.patterns import PatternSet, patterns
+from perseid.engines.models.stream import Models
+from perseid.jobs.inline_text import InlineText, read_text
+from perseid.jobs.stream_kinds.contract import (
+    JobQueryOptions,
+    LocalResult,
+    Names,
+    SourceOf,
+    StreamSettings,
+    Table,
+    Tables,
+    join_paths,
+    require_patterns,
+    require_time,
+)
+from perseid.jobs.stream_kinds.events import EventStream
+from perseid.settings import Duration, Settings
+from perseid.sources.contract import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+METAMODEL = "metamodel"
+"""Name of the metamodel among the rule texts of a job."""
+
+
+class ChangeColumns(Settings):
+    """Columns of a row that describes a change."""
+
+    change: str = "change"
+    """The column with the operation: create, delete, set, link or unlink."""
+    element: str = "element"
+    """The column with the node."""
+    kind: str = "kind"
+    """The column with the kind of node or edge."""
+    attribute: str = "attribute"
+    """The column with the attribute that is set."""
+    value: str = "value"
+    """The column with the new value."""
+    target: str = "target"
+    """The column with the target node of an edge."""
+
+
+class ModelStream(StreamSettings):
+    """Changes of live models: events are matches of graph queries that appear, change and disappear."""
+
+    requires_patterns: ClassVar[bool] = False
+    supports_dead_letters: ClassVar[bool] = False
+
+    kind: Literal["model"]
+    """The kind of stream."""
+    source: SourceOf
+    """The source of the changes."""
+    lateness: Duration
+    """How late a change may be: the delay of the watermark."""
+    metamodel: Path | InlineText
+    """The file, or the text, of the metamodel with queries, patterns and rules."""
+    time: str = "ts"
+    """The column with the time."""
+    key: Names = Field(default_factory=list)
+    """The columns that identify a model."""
+    order_by: Names = Field(default_factory=list)
+    """The order of changes within a transaction."""
+    columns: ChangeColumns = ChangeColumns()
+    """The columns of a change."""
+    observe: Names = Field(default_factory=list)
+    """Queries whose matches are emitted even if no pattern names them."""
+    react: bool = False
+    """Run the rules of the metamodel; the job outputs their actions."""
+    beside: EventStream | None = None
+    """An additional stream of ordinary events."""
+
+    def sources_by_path(self) -> dict[str, Source]:
+        return join_paths({"source": self.source}, {at: one.sources_by_path() for at, one in self._beside_by_path()})
+
+    def time_columns(self) -> dict[str, str]:
+        return join_paths({"source": self.time}, {at: one.time_columns() for at, one in self._beside_by_path()})
+
+    def max_ahead_bounds(self) -> dict[str, int | None]:
+        own = {"source": self.max_ahead_us}
+        return join_paths(own, {at: one.max_ahead_bounds() for at, one in self._beside_by_path()})
+
+    def _beside_by_path(self) -> list[tuple[str, EventStream]]:
+        return [] if self.beside is None else [("beside.", self.beside)]
+
+    def declare(self, tables: Tables | Table) -> Models:
+        opened = self.require_tables(tables)
+        return model(
+            require_time(opened["source"], self.time, "source"),
+            metamodel(read_text(self.metamodel, METAMODEL)),
+            time=self.time,
+            key=self.key,
+            order_by=self.order_by,
+            observe=self.observe,
+            beside=None if self.beside is None else self.beside.declare_at("beside.", opened),
+            idle=self.idle,
+            shards=self.shards,
+            max_state=self.max_state,
+            lateness=self.lateness,
+            max_ahead=self.max_ahead_or_none,
+            **self.columns.model_dump(),
+        )
+
+    @property
+    def evaluates_patterns(self) -> bool:
+        return not self.react
+
+    def check_patterns_setting(self, has_patterns: bool) -> None:
+        if self.react and has_patterns:
+            raise ValueError("react lets rules act, which ask patterns of their own text; leave out patterns or react")
+
+    def rule_texts(self) -> dict[str, str]:
+        return {METAMODEL: read_text(self.metamodel, METAMODEL)}
+
+    def with_rule_texts(self, texts: Mapping[str, str]) -> Self:
+        return self.model_copy(update={"metamodel": InlineText(text=texts[METAMODEL])})
+
+    def parse_patterns(self, texts: Mapping[str, str]) -> PatternSet:
+        own = {name: text for name, text in texts.items() if name != METAMODEL}
+        if own or METAMODEL not in texts:
+            return super().parse_patterns(own)
+        return require_patterns(patterns(metamodel(texts[METAMODEL])))
+
+    def check(self, rules: PatternSet) -> None:
+        if not self.react:
+            self.explain(rules)
+
+    def explain(self, rules: PatternSet) -> str:
+        if self.react:
+            return "rules act on the model; the job outputs their actions\n"
+        return rules.explain(self.declare(self.empty_tables()))
+
+    def match(self, tables: Tables | Table, rules: PatternSet, relations: Relations) -> LocalResult:
+        if self.react:
+            return str(react(self.declare(tables)))
+        return super().match(tables, rules, relations)
+
+    def detect(self, tables: Tables, rules: PatternSet, options: JobQueryOptions) -> DataFrame:
+        if self.react:
+            done: DataFrame = react(self.declare(tables), checkpoint=options.checkpoint)
+            return done
+        return super().detect(tables, rules, options)

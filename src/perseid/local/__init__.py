@@ -1,1 +1,0 @@
-"""Matching in one process, without a cluster."""

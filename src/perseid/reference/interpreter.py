@@ -1,0 +1,684 @@
+"""The plan run in plain Python, event by event: the reference every kernel is compared with.
+
+Unlike the oracle it never looks ahead: events are fed in order, time is advanced, and what is decided comes out at
+once. An attempt is one list of *items* in order of preference: options that wait for an event, acceptances that
+wait for a deadline, and matches that wait for something preferred to them to fail. An event replaces an option
+by the items that follow from it, in place, so the order stays the order of preference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from perseid.compile import program as p
+from perseid.compile.plan import PatternPlan, Plan, forgetful
+from perseid.errors import SearchBudgetError
+from perseid.lang import ast
+from perseid.lang.ast import Contiguity
+from perseid.lang.expressions import Expr
+from perseid.reference.threads import (
+    CLEAR,
+    Attempt,
+    Complete,
+    Done,
+    GivenUp,
+    ListItem,
+    OpenZone,
+    Pending,
+    Thread,
+    Wait,
+    Waiting,
+    Watched,
+)
+from perseid.semantics import core as c
+from perseid.semantics.contexts import END_OF_TIME, Simulation
+from perseid.semantics.detection import RawMatch
+from perseid.semantics.events import Event, is_of_kind
+from perseid.semantics.scope import Bindings, MatchScope, holds, unify
+from perseid.semantics.values import Relation, identity, plain
+
+STEP_WORK = 8
+"""Work of an event that a partial match takes; an event that it is compared with is work of 1."""
+
+
+class Machine:
+    """One pattern over one partition, fed in order."""
+
+    def __init__(
+        self, plan: Plan, pattern: PatternPlan, strictly_later: bool, relations: Mapping[str, Relation]
+    ) -> None:
+        self.plan = pattern
+        self.predicates: list[Expr] = [predicate.expr for predicate in plan.predicates]
+        self.local = [predicate.event_local for predicate in plan.predicates]
+        self.pattern = pattern.pattern
+        self.strictly_later = strictly_later if self.pattern.strictly_later is None else self.pattern.strictly_later
+        self.relations = relations
+        self.names = frozenset(s.name for s in self.pattern.steps if s.name is not None)
+        self.events: list[Event] = []
+        self.horizon: int | None = None
+        self.attempts: list[Attempt] = []
+        self.resume = 0
+        self.out: list[RawMatch] = []
+        self.forgetful = forgetful(plan, pattern)
+        self.one = self.pattern.skip.mode != "none"
+        self.capped = 0
+        """Attempts given up because more than the plan's cap were open."""
+        self.work = 0
+        """Work since the counter was set to 0, in eighths of a step of the search budget."""
+        self.max_work: int | None = None
+        """Work after which a search is a :class:`SearchBudgetError`; None for no limit."""
+        self.simulation = Simulation(self) if self.pattern.context is not None else None
+
+    def _spend(self, eighths: int) -> None:
+        self.work += eighths
+        if self.max_work is not None and self.work > self.max_work:
+            raise SearchBudgetError(self.pattern.name, "steps", self.max_work // STEP_WORK, len(self.events))
+
+    # the outside
+
+    def feed(self, event: Event) -> None:
+        """The next event of the partition, in order."""
+        position = len(self.events)
+        self.events.append(event)
+        if self.simulation is not None:
+            self.simulation.offer(position)
+            self._cap(self.simulation.partials)
+            return
+        for attempt in self.attempts:
+            attempt.items = self._on_event(attempt.items, position, attempt.start, False)
+        if position >= self.resume:
+            items = [i for thread in self.begin(position) for i in self._expand(thread, position, False)]
+            if items:
+                self.attempts.append(Attempt(position, self._count_out(items, position + 1)))
+        self._resolve()
+        self._cap(self.attempts)
+
+    def _cap(self, kept: list[Attempt] | list[Thread]) -> None:
+        cap = self.plan.retention.cap
+        if cap is not None and len(kept) > cap:
+            self.capped += len(kept) - cap
+            del kept[: len(kept) - cap]
+
+    def advance(self, watermark: int) -> None:
+        """All events up to this time have been fed."""
+        if self.simulation is not None:
+            self.simulation.settle(len(self.events), watermark + 1)
+            return
+        for attempt in self.attempts:
+            attempt.items = self._on_time(attempt.items, watermark + 1)
+        self._resolve()
+
+    def finish(self) -> None:
+        """There will be no further event."""
+        if self.simulation is not None:
+            self.simulation.settle(len(self.events), END_OF_TIME)
+            return
+        for attempt in self.attempts:
+            attempt.items = [
+                i for i in self._on_time(attempt.items, END_OF_TIME) if not isinstance(i, (Waiting, Pending))
+            ]
+        self._resolve()
+
+    def collect(self) -> list[RawMatch]:
+        """What was decided since the last call."""
+        if self.simulation is not None:
+            found = self.simulation.found
+            self.simulation.found = []
+            return [RawMatch(f.path.taken, f.end, f.kind, f.path.unified) for f in found]
+        out, self.out = self.out, []
+        return out
+
+    def held(self) -> list[int]:
+        """Times at which matches may end that are found, or may be, but not decided yet."""
+        if self.simulation is not None:
+            return self.simulation.held()
+        ends = [
+            item.end
+            for attempt in self.attempts
+            for item in attempt.items
+            if isinstance(item, Complete) and item.thread.combination not in attempt.emitted
+        ]
+        if self.attempts and self.pattern.skip.mode not in ("none", "to next"):
+            ends.append(self.events[self.attempts[0].start].time)
+        return ends
+
+    # items
+
+    def _expand(self, thread: Thread, start: int, inner: bool) -> list[ListItem]:
+        """The items of a thread that has just taken an event."""
+        items: list[ListItem] = []
+        for option in self.options(thread):
+            if isinstance(option, Done):
+                items.extend(self._accept(option.path, start, inner))
+            else:
+                closing = self.closing(option, start, inner)
+                items.append(Waiting(thread, option, closing, tuple(self._limits(option, start, inner))))
+        return items
+
+    def _accept(self, thread: Thread, start: int, inner: bool) -> Iterator[ListItem]:
+        if inner:
+            yield Complete(thread, thread.clock)
+            return
+        end = self.accepted_end(thread, start)
+        if end is not None:
+            yield Pending(thread, end) if thread.watches else Complete(thread, end)
+
+    def accepted_end(self, path: Thread, start: int) -> int | None:
+        """When a match that ends here ends; None where its bounds or guards refuse it."""
+        closing = self.window_end(start)
+        end = max([path.clock, *(closing if w.until is None else w.until for w in path.watches)])
+        held = self.pattern.holds_for is None or end - self.events[start].time >= self.pattern.holds_for
+        allowed = end <= closing and held and all(self.check(guard, path) for guard in self.plan.guards)
+        return end if allowed else None
+
+    def broken(self, path: Thread, start: int, seen: int) -> bool:
+        """Among the first ``seen`` events, does something happen that the absences at the end rule out?"""
+        closing = self.window_end(start)
+        for watch in path.watches:
+            limit = closing if watch.until is None else watch.until
+            high = seen
+            while high > 0 and self.events[high - 1].time > limit:
+                high -= 1
+            if self.occurs(watch.program, path, watch.position + 1, high, watch.since):
+                return True
+        return False
+
+    def _breaks(self, path: Thread, start: int, position: int) -> bool:
+        """Does this event break an absence at the end?"""
+        moment, closing = self.events[position].time, self.window_end(start)
+        return any(
+            moment <= (closing if w.until is None else w.until)
+            and self.occurs(w.program, path, self._from(w, position), position + 1, w.since)
+            for w in path.watches
+        )
+
+    def option(self, step: int, path: Thread) -> Wait:
+        return Wait(step, path)
+
+    def state(self, path: Thread) -> object:
+        """Where a thread stands: its last step, rounds done, members of conjunctions done."""
+        return path.taken[-1][0], tuple(register[0] for register in path.registers)
+
+    def tested(self, step: int, path: Thread, position: int) -> bool:
+        """Would the step's ``must`` let this event pass?"""
+        bound = self._bound(path, step, position, path.unified)
+        return all(self.check(test, bound, self.events[position]) for test in self.plan.steps[step].must)
+
+    def _on_event(self, items: list[ListItem], position: int, start: int, inner: bool) -> list[ListItem]:
+        self._spend(len(items))
+        items = self._on_time(items, self.events[position].time)
+        fitting: set[int] = set()
+        committed: set[int] = set()
+        for item in items:
+            if isinstance(item, Waiting) and self._may_take(item, position):
+                fitting.add(id(item))
+                if not item.wait.any and not item.wait.path.spare:
+                    committed.add(id(item.thread))
+        reached: set[object] = set()
+        out: list[ListItem] = []
+        for item in items:
+            if isinstance(item, Pending):
+                if not self._breaks(item.thread, start, position):
+                    out.append(item)
+                continue
+            if not isinstance(item, Waiting):
+                # A thread that goes on did not wait in vain, even where one of its options did.
+                if not (isinstance(item, GivenUp) and id(item.thread) in committed):
+                    out.append(item)
+                continue
+            wait = item.wait
+            took = id(item) in fitting
+            if took:
+                thread = self.take(wait, position)
+                if thread is not None and self._is_new(thread, reached):
+                    out.extend(self._expand(thread, start, inner))
+            over = wait.next or (not wait.any and (took or id(item.thread) in committed))
+            if not over and not self._stopped(wait, position):
+                out.extend(self._unbroken(item, position, start, inner))
+        return self._count_out(out, position + 1)
+
+    def _is_new(self, thread: Thread, reached: set[object]) -> bool:
+        """Has no preferred way come to the same point with this event?
+
+        Where no condition looks back at what was bound, threads at one point have one future, so the less preferred
+        can never be needed: (A+)+ has one way, not one for each way to group its rounds.
+        """
+        if not self.forgetful:
+            return True
+        rounds = tuple(register[0] for register in thread.registers)
+        unified = tuple(sorted((name, repr(identity(plain(value)))) for name, value in thread.unified.items()))
+        key = (thread.program, thread.pc, rounds, thread.watches, thread.zones, thread.combination, unified)
+        if key in reached:
+            return False
+        reached.add(key)
+        return True
+
+    def _unbroken(self, item: Waiting, position: int, start: int, inner: bool) -> Iterator[Waiting]:
+        """The option, unless this event breaks its absence; events of one time may still be taken if they are one."""
+        if item.broken is not None or not self.violated(item.wait, position, start, inner):
+            yield item
+        elif self.strictly_later:
+            yield replace(item, broken=self.events[position].time)
+
+    def _may_take(self, item: Waiting, position: int) -> bool:
+        """May this option take this event? What came before it in time has been dealt with."""
+        return self.live(item.wait, item.thread, position, 0, True) and self.fits(item.wait, position)
+
+    def _on_time(self, items: list[ListItem], now: int) -> list[ListItem]:
+        """Everything before ``now`` has been seen: windows that closed before it are closed."""
+        out: list[ListItem] = []
+        for item in items:
+            if isinstance(item, Waiting) and item.broken is not None and item.broken < now:
+                continue
+            if isinstance(item, Waiting) and item.closing is not None and item.closing < now:
+                out.append(GivenUp(item.thread, item.closing))
+            elif isinstance(item, Pending) and item.end < now:
+                out.append(Complete(item.thread, item.end))
+            else:
+                out.append(item)
+        return out
+
+    def _count_out(self, items: list[ListItem], count: int) -> list[ListItem]:
+        """Give up options whose window by count is used up once ``count`` events have come."""
+        out: list[ListItem] = []
+        for item in items:
+            if isinstance(item, Waiting) and any(count - first >= n for n, first in item.limits):
+                if item.broken is None:
+                    out.append(GivenUp(item.thread, self.events[count - 1].time))
+            else:
+                out.append(item)
+        return out
+
+    # decisions
+
+    def _resolve(self) -> None:
+        if self.pattern.skip.mode in ("none", "to next"):
+            self.attempts = [a for a in self.attempts if not self._decide(a)]
+            return
+        while self.attempts:
+            attempt = self.attempts[0]
+            if attempt.start >= self.resume:
+                before = len(self.out)
+                if not self._decide(attempt):
+                    return
+                if len(self.out) > before and self.out[-1].kind == "match":
+                    self.resume = self._resume(self.out[-1], attempt.start)
+            self.attempts.pop(0)
+
+    def _decide(self, attempt: Attempt) -> bool:
+        """Emit what is decided; True where the attempt is over."""
+        blocked: set[tuple[int, ...]] = set()
+        is_open = False
+        for item in attempt.items:
+            if isinstance(item, (Waiting, Pending)):
+                is_open = True
+                if self.one:
+                    return False
+                if isinstance(item, Pending) or not item.wait.any:
+                    blocked.add(item.thread.combination)
+            elif isinstance(item, Complete):
+                combination = item.thread.combination
+                if combination not in blocked and combination not in attempt.emitted:
+                    attempt.emitted.add(combination)
+                    if item.thread.taken not in attempt.taken:
+                        attempt.taken.add(item.thread.taken)
+                        self._emit(item.thread, item.end, "match")
+                    if self.one:
+                        return True
+                blocked.add(combination)
+        if is_open:
+            return False
+        if not attempt.emitted and self.pattern.report_timeouts:
+            for item in attempt.items:
+                if isinstance(item, GivenUp):
+                    self._emit(item.thread, item.end, "timed out")
+                    break
+        return True
+
+    def _emit(self, thread: Thread, end: int, kind: str) -> None:
+        self.out.append(RawMatch(thread.taken, end, kind, thread.unified))
+
+    def _resume(self, found: RawMatch, start: int) -> int:
+        skip = self.pattern.skip
+        if skip.mode == "past last":
+            return found.taken[-1][1] + 1
+        assert skip.step is not None
+        target = self.pattern.step_named(skip.step)
+        assert target is not None
+        positions = [position for step, position in found.taken if step == target.id]
+        if not positions:
+            return start + 1
+        return max(start + 1, positions[0] if skip.mode == "to first" else positions[-1])
+
+    # instructions
+
+    def begin(self, position: int) -> Iterator[Thread]:
+        """The ways in which this event can be the first of a match."""
+        seed = Thread(0, 0, (CLEAR,) * self.plan.programs[0].registers)
+        for option in self.options(seed):
+            if isinstance(option, Wait) and self.fits(option, position):
+                thread = self.take(option, position)
+                if thread is not None and not self._led(thread, position):
+                    yield thread
+
+    def _led(self, thread: Thread, position: int) -> bool:
+        moment = self.events[position].time
+        for program, duration in self.plan.leads:
+            low = position
+            while low > 0 and self.events[low - 1].time >= moment - duration:
+                low -= 1
+            high = position
+            while self.strictly_later and high > low and self.events[high - 1].time == moment:
+                high -= 1
+            if self.occurs(program, thread, low, high):
+                return True
+        return False
+
+    def options(self, thread: Thread) -> Iterator[Wait | Done]:
+        """What the thread can do next, the preferred way first; ways that come to the same are one."""
+        yield from self._follow(thread, set())
+
+    def _follow(self, thread: Thread, seen: set[object]) -> Iterator[Wait | Done]:
+        """Follow the instructions that need no event. What differs on the way is the key; the rest stays as it was."""
+        key = (
+            thread.pc, thread.registers, thread.hop, thread.together, thread.clock, thread.barrier, thread.watches,
+            thread.zones, thread.untils, thread.spare, tuple(thread.current),
+        )  # fmt: skip
+        if key in seen:
+            return
+        seen.add(key)
+        instruction = self.plan.programs[thread.program].instructions[thread.pc]
+        after = thread._replace(pc=thread.pc + 1)
+        match instruction:
+            case p.TakeEvent():
+                yield Wait(instruction.step, after)
+            case p.AcceptMatch():
+                yield Done(thread)
+            case p.SetHop():
+                yield from self._follow(after._replace(hop=instruction.hop, together=False), seen)
+            case p.Split():
+                for target in instruction.targets:
+                    yield from self._follow(thread._replace(pc=target), seen)
+            case p.Jump():
+                yield from self._follow(thread._replace(pc=instruction.target), seen)
+            case p.LoopEnter():
+                registers = thread.set(instruction.register, (0, len(thread.taken), len(thread.taken)))
+                yield from self._follow(after._replace(registers=registers), seen)
+            case p.LoopTurn():
+                yield from self._turn(thread, instruction, seen)
+            case p.LoopBack():
+                rounds, mark, entered = thread.registers[instruction.register]
+                turn = self.plan.programs[thread.program].instructions[instruction.target]
+                assert isinstance(turn, p.LoopTurn)
+                if len(thread.taken) == mark and rounds >= turn.low:
+                    return  # An empty iteration stands for all that are still required; here none is.
+                # Without an upper bound, the count is capped at the lower one.
+                rounds = rounds + 1 if turn.high is not None else min(rounds + 1, max(turn.low, 1))
+                registers = thread.set(instruction.register, (rounds, mark, entered))
+                yield from self._follow(thread._replace(pc=instruction.target, registers=registers), seen)
+            case p.AllEnter():
+                watches = tuple(
+                    Watched(b, thread.last, self._since(thread), None, len(thread.zones), instruction.register)
+                    for b in instruction.barred
+                )
+                registers = thread.set(instruction.register, (0, 0, len(thread.taken)))
+                yield from self._follow(after._replace(registers=registers, watches=thread.watches + watches), seen)
+            case p.AllTurn():
+                yield from self._any_order(thread, instruction, seen)
+            case p.AllBack():
+                done, _, entered = thread.registers[instruction.register]
+                registers = thread.set(instruction.register, (done | 1 << instruction.member, 0, entered))
+                yield from self._follow(thread._replace(pc=instruction.target, registers=registers), seen)
+            case p.WatchFor():
+                yield from self._follow(self._watch(after, instruction), seen)
+            case p.ZoneEnter():
+                zone = OpenZone(instruction.within, instruction.holds_for, None)
+                yield from self._follow(after._replace(zones=(*thread.zones, zone)), seen)
+            case p.ZoneLeave():
+                closed = self._close(after)
+                if closed is not None:
+                    yield from self._follow(closed, seen)
+
+    def _turn(self, thread: Thread, turn: p.LoopTurn, seen: set[object]) -> Iterator[Wait | Done]:
+        rounds, mark, entered = thread.registers[turn.register]
+        idle = rounds > 0 and len(thread.taken) == mark
+        leave = (idle or rounds >= turn.low) and all(self.check(guard, thread) for guard in turn.guards)
+        again = not idle and (turn.high is None or rounds < turn.high)
+        if again and turn.until is not None and len(thread.taken) > entered:
+            begun = thread.taken[entered][1]
+            again = not any(self.stops(turn.until, thread, at) for at in range(begun + 1, thread.last + 1))
+        ways: list[Thread] = []
+        if again:
+            current = {s: at for s, at in thread.current.items() if s not in turn.inside}
+            registers = thread.set(turn.register, (rounds, len(thread.taken), entered))
+            spare = (turn.reluctant and leave) or (thread.spare and len(thread.taken) == entered)
+            way = thread._replace(pc=turn.body, current=current, registers=registers, spare=spare)
+            if rounds > 0:
+                untils = () if turn.until is None else (*thread.untils, turn.until)
+                way = way._replace(hop=turn.hop, together=False, untils=untils)
+            ways.append(way)
+        if leave:
+            way = thread._replace(pc=turn.exit, registers=thread.set(turn.register, CLEAR))
+            ways.append(way._replace(untils=(), spare=False) if idle else way)
+        for way in reversed(ways) if turn.reluctant else ways:
+            yield from self._follow(way, seen)
+
+    def _any_order(self, thread: Thread, turn: p.AllTurn, seen: set[object]) -> Iterator[Wait | Done]:
+        done, _, entered = thread.registers[turn.register]
+        first = len(thread.taken) == entered
+        if done == (1 << len(turn.members)) - 1:
+            if all(self.check(guard, thread) for guard in turn.guards):
+                watches = tuple(w for w in thread.watches if w.conjunction != turn.register)
+                registers = thread.set(turn.register, CLEAR)
+                yield from self._follow(thread._replace(pc=turn.exit, watches=watches, registers=registers), seen)
+            return
+        for i, target in enumerate(turn.members):
+            if done >> i & 1:
+                continue
+            way = thread._replace(pc=target)
+            yield from self._follow(way if first else way._replace(hop=turn.hop, together=True), seen)
+
+    def _watch(self, thread: Thread, watch: p.WatchFor) -> Thread:
+        until = None if watch.duration is None else thread.clock + watch.duration
+        watched = Watched(watch.program, thread.last, self._since(thread), until, len(thread.zones))
+        thread = thread._replace(watches=(*thread.watches, watched))
+        return thread if until is None else thread._replace(clock=until, barrier=until)
+
+    def _since(self, thread: Thread) -> int | None:
+        return thread.clock if self.strictly_later else thread.barrier
+
+    def _close(self, thread: Thread) -> Thread | None:
+        zone = thread.zones[-1]
+        thread = thread._replace(zones=thread.zones[:-1])
+        if zone.first is None:
+            return thread
+        begin = self.events[zone.first].time
+        if isinstance(zone.within, ast.TimeWindow):
+            closing = begin + _fixed(zone.within)
+            if thread.clock > closing:
+                return None
+            ends_here = [
+                w.depth > len(thread.zones) and w.until is None and w.conjunction is None for w in thread.watches
+            ]
+            if any(ends_here):
+                watches = tuple(
+                    replace(w, until=closing) if here else w for w, here in zip(thread.watches, ends_here, strict=True)
+                )
+                thread = thread._replace(watches=watches, clock=closing, barrier=closing)
+        if zone.holds_for is not None and thread.clock - begin < zone.holds_for:
+            return None
+        return thread
+
+    # events
+
+    def fits(self, option: Wait, position: int) -> bool:
+        """Is the event of the step's kind, and do the conditions that choose hold?"""
+        self.work += 1
+        step = self.pattern.steps[option.step]
+        event = self.events[position]
+        if not is_of_kind(event, step.kind):
+            return False
+        thread = option.path
+        unified = unify(step.unify, event, thread.unified)
+        if unified is None:
+            return False
+        bound = self._bound(thread, option.step, position, unified)
+        return all(
+            any(n not in thread.current for n in needs) or self.check(predicate, bound, event)
+            for predicate, needs in self.plan.steps[option.step].choose
+        )
+
+    def take(self, option: Wait, position: int) -> Thread | None:
+        """The thread with the event, or None where ``must`` refuses it."""
+        self._spend(STEP_WORK)
+        thread, event = option.path, self.events[position]
+        unified = unify(self.pattern.steps[option.step].unify, event, thread.unified)
+        assert unified is not None
+        bound = self._bound(thread, option.step, position, unified)
+        if not all(self.check(test, bound, event) for test in self.plan.steps[option.step].must):
+            return None
+        return bound._replace(
+            hop=None,
+            together=False,
+            clock=event.time,
+            barrier=None,
+            watches=tuple(w for w in thread.watches if w.conjunction is not None),
+            zones=tuple(replace(z, first=position) if z.first is None else z for z in thread.zones),
+            untils=(),
+            combination=(*thread.combination, position) if option.any else thread.combination,
+            spare=False,
+        )
+
+    @staticmethod
+    def _bound(thread: Thread, step: int, position: int, unified: Mapping[str, object]) -> Thread:
+        return thread._replace(
+            taken=(*thread.taken, (step, position)),
+            current={**thread.current, step: position},
+            unified=unified,
+        )
+
+    def live(self, option: Wait, path: Thread, position: int, start: int, inner: bool) -> bool:
+        """May the option take an event here, whatever the event is? Windows of items are kept elsewhere."""
+        way, moment = option.path, self.events[position].time
+        assert way.hop is not None
+        if option.next and position != path.last + 1:
+            return False
+        if self.strictly_later and (moment < way.clock or (moment == way.clock and not way.together)):
+            return False
+        if way.barrier is not None and moment <= way.barrier:
+            return False
+        if way.hop.after is not None and moment < way.clock + way.hop.after:
+            return False
+        if self._stopped(option, position):
+            return False
+        if inner:
+            return True
+        closing = self.closing(option, start, False)
+        return closing is None or moment <= closing
+
+    def closing(self, option: Wait, start: int, inner: bool) -> int | None:
+        """The last time at which the option could take an event."""
+        way = option.path
+        ends = [] if inner or not isinstance(self.pattern.within, ast.TimeWindow) else [self.window_end(start)]
+        for zone in way.zones:
+            if zone.first is not None and isinstance(zone.within, ast.TimeWindow):
+                ends.append(self.events[zone.first].time + _fixed(zone.within))
+        if way.hop is not None and way.hop.within is not None:
+            ends.append(way.clock + way.hop.within)
+        return min(ends, default=None)
+
+    def _limits(self, option: Wait, start: int, inner: bool) -> Iterator[tuple[int, int]]:
+        if not inner and isinstance(self.pattern.within, ast.CountWindow):
+            yield self.pattern.within.events, start
+        for zone in option.path.zones:
+            if zone.first is not None and isinstance(zone.within, ast.CountWindow):
+                yield zone.within.events, zone.first
+
+    def window_end(self, start: int) -> int:
+        if isinstance(self.pattern.within, ast.TimeWindow):
+            return self.events[start].time + _fixed(self.pattern.within)
+        return END_OF_TIME
+
+    def stops(self, until: int, thread: Thread, position: int) -> bool:
+        return self.fits(Wait(until, thread), position)
+
+    def _stopped(self, wait: Wait, position: int) -> bool:
+        return any(self.stops(until, wait.path, position) for until in wait.path.untils)
+
+    # absence
+
+    def violated(self, option: Wait, position: int, start: int, inner: bool) -> bool:
+        """Does something negated happen with this event before the option's own?"""
+        moment = self.events[position].time
+        closing = self.closing(option, start, inner)
+        if closing is not None and moment > closing:
+            return False
+        return any(
+            (w.until is None or moment <= w.until)
+            and self.occurs(w.program, option.path, self._from(w, position), position + 1, w.since)
+            for w in option.path.watches
+        )
+
+    def _from(self, watch: Watched, position: int) -> int:
+        """Where to look for what this event may complete: a single step is completed by the event itself."""
+        single = len(self.plan.programs[watch.program].instructions) == 2
+        return position if single and position > watch.position else watch.position + 1
+
+    def occurs(self, program: int, outer: Thread, low: int, high: int, since: int | None = None) -> bool:
+        """Does the program match somewhere among the events from ``low`` to before ``high``?"""
+        registers = (CLEAR,) * self.plan.programs[program].registers
+        seed = Thread(program, 0, registers, hop=c.Hop(Contiguity.SKIP), taken=outer.taken, current=outer.current,
+                      unified=outer.unified)  # fmt: skip
+        mine = {position for _, position in outer.taken}
+        for start in range(low, high):
+            if start in mine or (since is not None and self.events[start].time <= since):
+                continue
+            for option in self.options(seed):
+                if isinstance(option, Done) or not self.fits(option, start):
+                    continue
+                thread = self.take(option, start)
+                if thread is not None and self._completes(thread, start, high):
+                    return True
+        return False
+
+    def _completes(self, thread: Thread, start: int, high: int) -> bool:
+        items = self._expand(thread, start, True)
+        mine = {position for _, position in thread.taken}
+        for position in range(start + 1, high):
+            if position in mine:
+                continue
+            if any(isinstance(item, Complete) for item in items):
+                return True
+            items = self._on_event(items, position, start, True)
+        return any(isinstance(item, Complete) for item in items)
+
+    # expressions
+
+    def check(self, predicate: int, thread: Thread, own: Event | None = None) -> bool:
+        if self.local[predicate]:
+            # What one event decides names no step: a name in it is a column, one that a step is called included.
+            return holds(self.predicates[predicate], MatchScope(frozenset(), Bindings(), own, self.relations))
+        return self.holds(self.predicates[predicate], thread, own)
+
+    def holds(self, expr: Expr, thread: Thread, own: Event | None = None) -> bool:
+        return holds(expr, self.scope(thread, own))
+
+    def scope(self, thread: Thread, own: Event | None) -> MatchScope:
+        """What an expression sees of a thread and the event at hand."""
+        events: dict[str, list[Event]] = {}
+        current: dict[str, Event] = {}
+        for step, position in thread.taken:
+            name = self.pattern.steps[step].name
+            if name is not None:
+                events.setdefault(name, []).append(self.events[position])
+        for step, position in thread.current.items():
+            name = self.pattern.steps[step].name
+            if name is not None:
+                current[name] = self.events[position]
+        return MatchScope(self.names, Bindings(events, current, thread.unified), own, self.relations)
+
+
+def _fixed(window: ast.TimeWindow) -> int:
+    assert isinstance(window.duration, int), "parameters are bound before a pattern is compiled"
+    return window.duration

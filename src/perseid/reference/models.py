@@ -1,0 +1,253 @@
+"""What queries over a model mean: everything computed from scratch, after every transaction, and compared.
+
+Slow and meant to be read. A transaction is all changes of one moment; queries see its end. A match is *found* when
+it was not there before, *lost* when it is there no more, and *updated* when it stayed and a node among its parameters
+changed: an attribute has another value, or an edge at it came or went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cmp_to_key
+from typing import TypeAlias
+
+from perseid.lang import expressions as ex
+from perseid.lang import models as m
+from perseid.semantics.evaluate import evaluate, truth
+from perseid.semantics.graphs import Change, Done, Element, Graph, Happening, canonical, same
+from perseid.semantics.model_changes import QueryChange, Told, applied, told_apart, touched
+from perseid.semantics.model_queries import Match, Moving, Queries
+from perseid.semantics.model_values import (
+    RowScope,
+    aggregate,
+    compare_values,
+    match_key,
+    moving_value,
+    order_key,
+    ordered,
+)
+from perseid.semantics.values import Value
+
+Row: TypeAlias = "dict[str, Value]"
+
+
+@dataclass(slots=True)
+class Recomputed:
+    """A model and the queries over it; every transaction is answered from scratch."""
+
+    queries: Queries
+    graph: Graph = field(init=False)
+    matches: dict[str, set[Match]] = field(init=False)
+    history: dict[tuple[Element, str], list[tuple[int, Value]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.graph = Graph(self.queries.kinds)
+        self.matches = {name: set() for name in self.queries.queries}
+
+    def transact(self, time: int, changes: Iterable[Change | Happening]) -> Told:
+        """All changes of one moment, in order."""
+        asked, happened = told_apart(changes)
+        if happened and not asked:
+            return Told([], [], [], happened)
+        done, refused = applied(self.graph, asked)
+        self._remember(time, done)
+        before = self.matches
+        self.matches = evaluate_all(self.queries, self.graph, self._moving(time))
+        return Told(done, list(self._changes(before, touched(done))), refused, happened)
+
+    def _remember(self, time: int, done: Sequence[Done]) -> None:
+        for one in done:
+            if one.action == "set":
+                past = self.history.setdefault((one.element, str(one.attribute)), [])
+                if past and past[-1][0] == time:
+                    past.pop()
+                past.append((time, one.new))
+            elif one.action == "delete":
+                for place in [p for p in self.history if p[0] == one.element]:
+                    del self.history[place]
+
+    def _moving(self, time: int) -> Callable[[Element, Moving], Value]:
+        def value(element: Element, window: Moving) -> Value:
+            past = self.history.get((element, window.attribute), [])
+            if window.values is not None:
+                seen = past[-window.values :]
+            else:
+                assert window.microseconds is not None
+                seen = [p for p in past if p[0] > time - window.microseconds]
+            return moving_value(window, [value for _, value in seen])
+
+        return value
+
+    def _changes(self, before: dict[str, set[Match]], changed: set[Element]) -> Iterator[QueryChange]:
+        for name, now in self.matches.items():
+            then = before[name]
+            nodes = self.queries.node_parameters(name)
+            for match in ordered(then - now):
+                yield QueryChange("lost", name, match)
+            for match in ordered(m_ for m_ in then & now if any(m_[i] in changed for i in nodes)):
+                yield QueryChange("updated", name, match)
+            for match in ordered(now - then):
+                yield QueryChange("found", name, match)
+
+
+# a set of queries on a graph
+
+
+def evaluate_all(queries: Queries, graph: Graph, moving: Callable[[Element, Moving], Value]) -> dict[str, set[Match]]:
+    """The matches of every query."""
+    found: dict[str, set[Match]] = {}
+    reader = _Reader(queries, graph, moving, found)
+    for name, query in queries.queries.items():
+        found[name] = reader.matches(query)
+    return found
+
+
+@dataclass(slots=True)
+class _Reader:
+    queries: Queries
+    graph: Graph
+    moving: Callable[[Element, Moving], Value]
+    found: dict[str, set[Match]]
+
+    def matches(self, query: m.Query) -> set[Match]:
+        if isinstance(query.ways, m.Components):
+            return self._components(query.ways)
+        rows: dict[Match, Row] = {}
+        widened = self.queries.widened(query.name)
+        for way in query.ways:
+            for row in self._way(way):
+                match: Match = tuple(row[name] for name in query.parameters)
+                match = match if widened is None else widened(match)
+                rows[match] = dict(zip(query.parameters, match, strict=True))
+        return set(rows) if query.top is None else self._top(query.top, rows)
+
+    def _way(self, way: m.Find) -> Iterator[Row]:
+        for joined in self._joined(way.constraints, [{}]):
+            row = joined
+            for definition in way.definitions:
+                row = row | {definition.name: self._defined(definition, row)}
+            if way.where is None or truth(self._value(way.where, row)):
+                yield row
+
+    def _joined(self, constraints: Iterable[m.Constraint], rows: list[Row]) -> list[Row]:
+        """Every row with every way to fulfil the constraints; those of absence last, when all else is bound."""
+        wanted = [c for c in constraints if not isinstance(c, m.No)]
+        for constraint in wanted:
+            variables, tuples = self._relation(constraint)
+            rows = [row | new for row in rows for new in _agreeing(row, variables, tuples)]
+        for no in constraints:
+            if isinstance(no, m.No):
+                rows = [row for row in rows if not self._there_is(no, row)]
+        return rows
+
+    def _there_is(self, no: m.No, row: Row) -> bool:
+        inside = self._joined(no.constraints, [row])
+        return any(no.where is None or truth(self._value(no.where, one)) for one in inside)
+
+    def _relation(self, constraint: m.IsNode | m.Walk | m.Call) -> tuple[tuple[str, ...], set[Match]]:
+        match constraint:
+            case m.IsNode():
+                is_a = self.graph.kinds.is_a
+                return (constraint.variable,), {(n,) for n, k in self.graph.nodes.items() if is_a(k, constraint.type)}
+            case m.Walk():
+                edges: set[Match] = set(self.graph.edges(constraint.edge))
+                return (constraint.source, constraint.target), self._walks(edges, constraint.low, constraint.high)
+            case m.Call():
+                matches = self.found[constraint.query]
+                if (constraint.low, constraint.high) != (1, 1):
+                    matches = self._walks(matches, constraint.low, constraint.high)
+                return constraint.arguments, matches
+
+    def _walks(self, edges: set[Match], low: int, high: int | None) -> set[Match]:
+        """Pairs that some walk of ``low`` to ``high`` edges joins."""
+        at: set[Match] = {(node, node) for node in self.graph.nodes}
+        found = set(at) if low == 0 else set()
+        seen: set[frozenset[Match]] = set()
+        steps = 0
+        while at and (high is None or steps < high):
+            at = {(a, c) for a, b in at for b_, c in edges if b == b_}
+            steps += 1
+            if steps >= low:
+                found |= at
+            if high is None:
+                # Walks without a bound end when the same ends come again.
+                if frozenset(at) in seen:
+                    break
+                seen.add(frozenset(at))
+        return found
+
+    def _components(self, asked: m.Components) -> set[Match]:
+        near: dict[Match, set[Match]] = {}
+        for *group, a, b in self.found[asked.edges]:
+            near.setdefault((*group, a), set()).add((*group, b))
+            near.setdefault((*group, b), set()).add((*group, a))
+        for node in self.found[asked.nodes] if asked.nodes is not None else ():
+            near.setdefault(node, set())
+        found: set[Match] = set()
+        for start in near:
+            reached, todo = {start}, [start]
+            while todo:
+                new = near[todo.pop()] - reached
+                reached |= new
+                todo.extend(new)
+            found.add((*start, ordered(reached)[0][-1]))
+        return found
+
+    # values
+
+    def _defined(self, definition: m.Definition, row: Row) -> Value:
+        if isinstance(definition, m.Let):
+            return canonical(self._value(definition.value, row))
+        variables, tuples = self._relation(definition.call)
+        inside = [row | new for new in _agreeing(row, variables, tuples)]
+        if definition.value is None:
+            return len(inside)
+        values = [self._value(definition.value, one) for one in _by_match(inside)]
+        return canonical(aggregate(definition.function, values, definition.nothing))
+
+    def _value(self, expr: ex.Expr, row: Row) -> Value:
+        def named(parts: tuple[str, ...]) -> Value:
+            found = row[parts[0]]
+            return found if len(parts) == 1 else self._attribute(found, parts[1])  # type: ignore[arg-type]
+
+        return evaluate(expr, RowScope(named))
+
+    def _attribute(self, element: Element, name: str) -> Value:
+        window = self.queries.moving.get(name)
+        return self.graph.value(element, name) if window is None else self.moving(element, window)
+
+    def _top(self, top: m.Top, rows: dict[Match, Row]) -> set[Match]:
+        groups: dict[Match, list[tuple[Match, list[Value]]]] = {}
+        for match, row in rows.items():
+            keys = [self._value(order.value, row) for order in top.by]
+            groups.setdefault(tuple(row[name] for name in top.per), []).append((match, keys))
+        found: set[Match] = set()
+        for members in groups.values():
+            members.sort(key=lambda one: top_key(top, one[1]))
+            last = members[: top.count][-1]
+            found |= {match for match, keys in members if top_key(top, keys) <= top_key(top, last[1])}
+        return found
+
+
+def _agreeing(row: Row, variables: tuple[str, ...], tuples: set[Match]) -> Iterator[Row]:
+    """What each tuple adds to a row, for those that agree with it, and with themselves where a variable comes twice."""
+    for values in tuples:
+        new = dict(zip(variables, values, strict=True))
+        if all(same(new[name], value) for name, value in zip(variables, values, strict=True)) and all(
+            same(row[name], value) for name, value in new.items() if name in row
+        ):
+            yield new
+
+
+def _by_match(rows: list[Row]) -> list[Row]:
+    """In one order, so that a sum of doubles has one value."""
+    return sorted(rows, key=lambda row: match_key([row[name] for name in sorted(row)]))
+
+
+_descending_key = cmp_to_key(lambda left, right: compare_values(right, left))
+
+
+def top_key(top: m.Top, keys: Sequence[Value]) -> list[object]:
+    """The first of the top is the least of these; null is below everything."""
+    return [(order_key if order.ascending else _descending_key)(key) for order, key in zip(top.by, keys, strict=True)]

@@ -1,0 +1,181 @@
+"""The meaning of subscriptions: every subscription, every pair of documents, every choice of nodes.
+
+This is the specification of paper 3's queries, as ``oracle`` is that of sequences: short, slow, and obviously right.
+``FOLLOWED BY`` asks for 0 < t2 - t1 <= T; ``JOIN`` for |t2 - t1| <= T, either order, equal times too. A document is never
+joined with itself, nothing is used up, and what lies in one document decides nothing about another but by its values.
+
+What is found is told by the nodes that take part in equalities and the nodes where their ways part: the paper's
+RoutT. All else of a block only has to be there, in whatever way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from perseid.lang import tree_patterns as tp
+from perseid.lang.subscriptions import Block, Relation, Subscription
+from perseid.semantics.documents import Attribute, Element, Found, node_numbers
+from perseid.semantics.subscription_nodes import compare_numbers, holds, names_at, root_of, variables_in_runs
+from perseid.semantics.subscriptions import LEFT, RIGHT, Node, Related, below, kept, normal_forms, step_at, steps_of
+from perseid.semantics.trees import Place, Reading, known_prefixes
+from perseid.semantics.writing import result_of
+
+Embedding: TypeAlias = Mapping[Node, Found]
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A document of a stream; two that say the same are two."""
+
+    id: int
+    time: int
+    stream: str
+    root: Element
+
+
+@dataclass(frozen=True)
+class Notification:
+    """That two documents are what a subscription asks for."""
+
+    subscription: str
+    left: int
+    right: int
+    nodes: tuple[tuple[int, ...], tuple[int, ...]]
+    """The nodes of the left document and those of the right one, by :func:`node_numbers`, each in the order of the block's steps.
+
+    Neither variables nor alternatives are named: what several alternatives of an OR find in the same nodes is one.
+    """
+
+
+def notifications(
+    subscriptions: Mapping[str, Subscription],
+    documents: Sequence[Document],
+    namespaces: Mapping[str, str] | None = None,
+) -> set[Notification]:
+    """All that is due."""
+    found: set[Notification] = set()
+    for name, subscription in subscriptions.items():
+        for related in normal_forms(subscription):
+            asked = [related.asked(side) for side in (LEFT, RIGHT)]
+            found |= {one for one, _ in _of_one(name, related, asked, documents, namespaces or {})}
+    return found
+
+
+def results(
+    subscriptions: Mapping[str, Subscription],
+    documents: Sequence[Document],
+    namespaces: Mapping[str, str] | None = None,
+) -> dict[Notification, str]:
+    """All that is due, with what SELECT makes of it.
+
+    A variable stands for every node that it is in some way in which the blocks lie in the two documents and the
+    notification is this one.
+    """
+    made: dict[Notification, str] = {}
+    for name, subscription in subscriptions.items():
+        found: dict[Notification, dict[str, set[Found]]] = {}
+        for related in normal_forms(subscription):
+            steps = [{node for node, _ in steps_of(root_of(block))} for block in related.blocks]
+            for one, ways in _of_one(name, related, steps, documents, namespaces or {}):
+                for side, way in enumerate(ways):
+                    for variable, node in _named(related.blocks[side], side, way, namespaces or {}):
+                        found.setdefault(one, {}).setdefault(variable, set()).add(node)
+        for one, nodes in found.items():
+            order: dict[Found, int] = {}
+            for document in documents:
+                if document.id in (one.left, one.right):
+                    order |= node_numbers(document.root)
+            sorted_nodes = {variable: sorted(some, key=order.__getitem__) for variable, some in nodes.items()}
+            made[one] = result_of(subscription.select, sorted_nodes)
+    return made
+
+
+def _of_one(
+    name: str,
+    related: Related,
+    asked: Sequence[set[Node]],
+    documents: Sequence[Document],
+    namespaces: Mapping[str, str],
+) -> Iterator[tuple[Notification, tuple[Embedding, Embedding]]]:
+    there = [
+        [list(_embeddings(block, one, related, side, asked[side], namespaces)) for one in documents]
+        for side, block in enumerate(related.blocks)
+    ]
+    shown = [kept(pair[side] for pair in related.pairs) for side in (LEFT, RIGHT)]
+    numbered = [node_numbers(one.root) for one in documents]
+    for (i, left), (j, right) in product(enumerate(documents), repeat=2):
+        if i == j or not in_time(related, left.time, right.time):
+            continue
+        for one, other in product(there[LEFT][i], there[RIGHT][j]):
+            if all(one[a].text == other[b].text for a, b in related.pairs) and all(
+                compare_numbers(one[a].text, op, other[b].text) for a, op, b in related.ordered
+            ):
+                nodes = (
+                    tuple(numbered[i][one[n]] for n in shown[LEFT]),
+                    tuple(numbered[j][other[n]] for n in shown[RIGHT]),
+                )
+                yield Notification(name, left.id, right.id, nodes), (one, other)
+
+
+def in_time(related: Related, left: int, right: int) -> bool:
+    """Are the times of two documents as the subscription asks?"""
+    apart = right - left
+    if related.relation is Relation.JOIN:
+        apart = abs(apart)
+    elif apart <= 0:
+        return False
+    return related.window is None or apart <= related.window
+
+
+def _named(block: Block, side: int, way: Embedding, namespaces: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
+    """Every variable of a block that lies so, with its nodes."""
+    for node, found in way.items():
+        yield from ((name, found) for name in names_at(block, side, node))
+        if isinstance(found, Element):
+            reading = Reading(found, known_prefixes(block.tree, namespaces), block.tree)
+            yield from variables_in_runs(reading, step_at(root_of(block), node), found)
+
+
+def _embeddings(
+    block: Block,
+    document: Document,
+    related: Related,
+    side: int,
+    asked: set[Node],
+    namespaces: Mapping[str, str],
+) -> Iterable[Embedding]:
+    """Every way in which the block's nodes lie in a document, those that are compared with constants as they should be."""
+    if document.stream != block.stream:
+        return
+    known = known_prefixes(block.tree, namespaces)
+    reading = Reading(document.root, known, block.tree)
+    conditions = [one for one in related.conditions if one.side == side]
+    for found in _below(reading, root_of(block), (), Place((document.root,)), asked):
+        if all(holds(one.op, one.value, found[one.node].text) for one in conditions):
+            yield found
+
+
+def _below(
+    reading: Reading, step: tp.TreeNode, node: Node, place: Place, asked: set[Node]
+) -> Iterator[dict[Node, Found]]:
+    """Every way in which a step, and what is asked for below it, lies in a place."""
+    branches = {there: one for there, one in below(node, step) if any(a[: len(there)] == there for a in asked)}
+    # What nobody asks for only has to be there.
+    demands = [one for number, one in enumerate(step.predicates) if (*node, number) not in branches]
+    demanded = tp.TreeNode(
+        step.axis, step.test, step.is_attribute, None, (), step.siblings, None if (*node, -1) in branches else step.next
+    )
+    for found in reading.candidates(step, place):
+        if isinstance(found, Attribute):
+            yield {node: found}
+            continue
+        if reading.node(demanded, found, None) is None:
+            continue
+        if any(reading.predicate(one, step, found) is None for one in demands):
+            continue
+        inner = [list(_below(reading, one, there, Place.below(found), asked)) for there, one in branches.items()]
+        for chosen in product(*inner):
+            yield {node: found, **{k: v for part in chosen for k, v in part.items()}}

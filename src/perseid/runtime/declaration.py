@@ -1,0 +1,16 @@
+"""The base of declared streams: their kind, and the type of what patterns find in them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+Result_co = TypeVar("Result_co", covariant=True)
+"""Type of the results of a pattern set over rows of this process."""
+
+
+class StreamDeclaration(Generic[Result_co]):
+    """A declared stream: rows of some kind, and which of their columns mean what."""
+
+    __slots__ = ()
+    stream_kind: ClassVar[str]
+    """The name of the kind in the registry of kinds."""

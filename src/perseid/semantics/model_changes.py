@@ -1,0 +1,101 @@
+"""What a transaction changes: the changes that fit applied to a graph, the nodes they touch, and matches that come and go.
+
+A transaction is all changes of one moment; queries see its end. A match is *found* when it was not there before, *lost*
+when it is there no more, and *updated* when it stayed and a node among its parameters changed: an attribute has another
+value, or an edge at it came or went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from perseid.errors import PerseidError
+from perseid.semantics.graphs import Change, Done, Element, Graph, Happening, same
+from perseid.semantics.model_queries import Match
+from perseid.semantics.model_values import order_key
+from perseid.semantics.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class QueryChange:
+    """A match that came, stayed with a change, or went: an event that a step ``found q`` may ask for."""
+
+    change: str
+    query: str
+    match: Match
+
+
+@dataclass(slots=True)
+class Told:
+    """What one transaction brought: elementary changes, changes of matches, what was refused, and what happened beside."""
+
+    done: list[Done]
+    changes: list[QueryChange]
+    refused: list[tuple[Change, str]]
+    happened: list[Happening] = field(default_factory=list)
+
+
+def told_apart(changes: Iterable[Change | Happening]) -> tuple[list[Change], list[Happening]]:
+    """Changes of a moment, and what happened beside them.
+
+    A moment without a change is no transaction: what queries see does not hang on events that are none of theirs.
+    """
+    whole = list(changes)
+    happened = [one for one in whole if isinstance(one, Happening)]
+    return [one for one in whole if isinstance(one, Change)] if happened else whole, happened  # type: ignore[return-value]
+
+
+def applied(graph: Graph, changes: Iterable[Change]) -> tuple[list[Done], list[tuple[Change, str]]]:
+    """Every change that fits, done; those that do not, with the reason."""
+    done: list[Done] = []
+    refused: list[tuple[Change, str]] = []
+    for change in _settle_ties(graph, changes):
+        try:
+            done.extend(graph.apply(change))
+        except PerseidError as error:
+            refused.append((change, error.message))
+    return done, refused
+
+
+def _settle_ties(graph: Graph, changes: Iterable[Change]) -> Iterator[Change]:
+    """Changes in their order, and tied sets of one attribute by value: null first, NaN last.
+
+    A run is sorted after all changes before it are applied: these decide the type of the node.
+    """
+    run: list[Change] = []
+    for change in changes:
+        if run and not change.tied:
+            yield from _by_value(graph, run)
+            run = []
+        run.append(change)
+    yield from _by_value(graph, run)
+
+
+def _by_value(graph: Graph, run: list[Change]) -> list[Change]:
+    return run if len(run) < 2 else sorted(run, key=lambda change: order_key(graph.value_given(change)))
+
+
+def touched(done: Iterable[Done]) -> set[Element]:
+    """Nodes that changed: an attribute has another value, or an edge at it came or went.
+
+    A node that was deleted and created again under its name is another one, and so has changed.
+    """
+    found: set[Element] = set()
+    first: dict[tuple[Element, str | None], Value] = {}
+    last: dict[tuple[Element, str | None], Value] = {}
+    edges: dict[tuple[str, Element, Element | None], int] = {}
+    for one in done:
+        if one.action == "set":
+            first.setdefault((one.element, one.attribute), one.old)
+            last[one.element, one.attribute] = one.new
+        elif one.action in ("link", "unlink"):
+            edge = (one.kind, one.element, one.target)
+            edges[edge] = edges.get(edge, 0) + (1 if one.action == "link" else -1)
+        elif one.action == "delete":
+            found.add(one.element)
+    found |= {place[0] for place, new in last.items() if not same(new, first[place])}
+    for (_, source, target), weight in edges.items():
+        if weight and target is not None:
+            found |= {source, target}
+    return found

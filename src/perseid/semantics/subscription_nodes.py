@@ -1,0 +1,62 @@
+"""Nodes of subscribed blocks: how their texts compare, what they are called, and the variables in runs of siblings."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+
+from perseid.lang import tree_patterns as tp
+from perseid.lang.subscriptions import Block, Comparator
+from perseid.semantics.documents import Element, Found
+from perseid.semantics.subscriptions import Node, step_at
+from perseid.semantics.trees import Place, Reading, Result, Returned, compares, number_of
+from perseid.semantics.writing import BLOCKS
+
+_ORDERS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def compare_numbers(one: str, op: Comparator, other: str) -> bool:
+    """Do two texts compare so, as numbers?"""
+    return _ORDERS[op](number_of(one), number_of(other))
+
+
+def holds(op: Comparator, value: tp.Constant, text: str) -> bool:
+    """Does a text compare so with a constant?"""
+    return str(value) in text if op == "contains" else compares(op, value)(text)
+
+
+def root_of(block: Block) -> tp.TreeNode:
+    """The first step of a block."""
+    assert isinstance(block.tree.root, tp.TreeNode)
+    return block.tree.root
+
+
+def names_at(block: Block, side: int, node: Node) -> Iterator[str]:
+    """What the nodes at a step are called: by its variable, and as the block's own where its path ends."""
+    step = step_at(root_of(block), node)
+    if step.returns is not None:
+        yield step.returns
+    if step.next is None and all(number < 0 for number in node):
+        yield BLOCKS[side]
+
+
+def variables_in_runs(reading: Reading, step: tp.TreeNode, node: Found) -> Iterator[tuple[str, Found]]:
+    """Variables that runs of siblings below a step return, with their nodes."""
+    if not isinstance(node, Element):
+        return
+    exprs = [
+        one.expr for one in step.predicates if isinstance(one, tp.Exists) and not isinstance(one.expr, tp.TreeNode)
+    ]
+    waiting: list[Result] = []
+    for expr in (*exprs, *(() if step.siblings is None else (step.siblings,))):
+        waiting += reading.runs(expr, Place.below(node)) or ()
+    while waiting:
+        one = waiting.pop()
+        waiting += one.inner
+        if isinstance(one, Returned):
+            yield one.name, one.node

@@ -1,0 +1,1 @@
+"""User data as columns: lists of dicts, pandas, Arrow, Parquet and text files."""

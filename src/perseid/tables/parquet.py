@@ -1,0 +1,245 @@
+"""Parquet files: read whole where they fit, else in pieces that each hold complete partitions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from perseid.errors import EventDataError
+from perseid.runtime.key_encoding import key_hashes
+
+Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+_MOST_BUCKETS = 512  # a file is open for each
+_BATCH = 65_536
+_SAMPLED_FILES = 4
+_ENDINGS = (".parquet", ".parq", ".pq")
+
+
+def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> ds.FileSystemDataset:
+    """A dataset of files, and of folders of them as Spark writes them (``day=2024-01-01/part-0.parquet``).
+
+    Columns of few texts, ``coded``, are read as the files have them: codes and a dictionary.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not given:
+        raise EventDataError("There is no file to read events from.", hint="Give the path of a Parquet file or folder.")
+    parts = [_open(path, coded) for path in given]
+    # Files of one stream may differ: a column that one of them lacks is null there.
+    schemas = [part.schema for part in parts]
+    fragments = [fragment for part in parts for fragment in part.get_fragments()]
+    for fragment in fragments:
+        with _readable(fragment.path):
+            schemas.append(fragment.physical_schema)
+    try:
+        schema = pa.unify_schemas([schema.remove_metadata() for schema in schemas], promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise EventDataError(
+            f"The Parquet files do not go together: {_reason(error)}.", hint="Give files with the same columns."
+        ) from error
+    # Arrow cannot take rows out of views yet.
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    schema = pa.schema([column.with_type(plain.get(column.type, column.type)) for column in schema])
+    return ds.FileSystemDataset(fragments, schema, parts[0].format, parts[0].filesystem)
+
+
+def partitioned(
+    paths: Paths,
+    key_columns: Sequence[str],
+    needed: Collection[str] | None,
+    memory_limit: int,
+    coded: Sequence[str] = (),
+    keep: Callable[[pa.Table], pa.Table] | None = None,
+) -> Iterator[pa.Table]:
+    """Tables that each hold all rows of the keys in them; one table where everything fits ``memory_limit`` bytes.
+
+    What does not fit is split by key in one pass through temporary files. Rows of a table stay in the order of the
+    files. A table may be above the limit where a single key is. What ``keep`` leaves out of a piece is let go at once.
+    """
+    dataset = open_parquet(paths, coded)
+    columns = _present(dataset, None if needed is None else {*needed, *key_columns})
+    # A key column that is nowhere is null in every row: it splits nothing.
+    keys = [name for name in dict.fromkeys(key_columns) if name in dataset.schema.names]
+    size = _decoded_size(dataset, columns)
+    if size <= memory_limit:
+        with _readable("The Parquet files"):
+            table = _read(dataset, columns, keep)
+        yield table
+        return
+    if not keys:
+        raise EventDataError(
+            f"The events take about {_written(size)} in memory, the limit is {_written(memory_limit)}, "
+            "and there is no key to split them by.",
+            hint="Write 'partition by' in the pattern, raise the memory limit, or run the pattern on Spark.",
+        )
+    yield from _split(open_parquet(paths), columns, keys, size, memory_limit)
+
+
+def _read(dataset: ds.Dataset, columns: list[str], keep: Callable[[pa.Table], pa.Table] | None) -> pa.Table:
+    """All rows, a row group at a time on each core: what is not kept never leaves the core's cache."""
+    groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
+    cores = min(len(groups), os.cpu_count() or 1)
+    if keep is None or cores <= 1:
+        table = dataset.to_table(columns=columns)
+        return table if keep is None else keep(table)
+
+    def read(group: ds.Fragment) -> pa.Table:
+        return keep(group.to_table(schema=dataset.schema, columns=columns, use_threads=False))
+
+    with ThreadPoolExecutor(cores) as pool:
+        return pa.concat_tables(list(pool.map(read, groups)))
+
+
+def _open(path: str | os.PathLike[str], coded: Sequence[str]) -> ds.Dataset:
+    form = ds.ParquetFileFormat(dictionary_columns=list(coded))
+    name = os.fspath(path)
+    if "://" in name:
+        with _readable(name):
+            return ds.dataset(name, format=form, partitioning="hive")
+    found = Path(name)
+    if not found.exists():
+        raise EventDataError(f"There is no file or folder {name!r}.", hint="Give the path of a Parquet file or folder.")
+    if found.is_dir():
+        files = [inner for inner in sorted(found.rglob("*")) if inner.is_file() and not _hidden(inner, found)]
+        files = [inner for inner in files if inner.suffix in _ENDINGS] or files
+        if not files:
+            raise EventDataError(f"The folder {name!r} has no Parquet file in it.")
+        base = found
+    else:
+        files, base = [found], found.parent
+    for file in files:
+        with _readable(str(file)), file.open("rb") as opened:
+            if opened.read(4) != b"PAR1":
+                raise pa.ArrowInvalid("it does not start as one")
+    with _readable(name):
+        return ds.dataset([str(file) for file in files], format=form, partitioning="hive", partition_base_dir=str(base))
+
+
+def _hidden(path: Path, folder: Path) -> bool:
+    """Spark's and Hive's own files: ``_SUCCESS``, ``.crc`` and what lies in folders such as ``_temporary``."""
+    return any(part.startswith(("_", ".")) and "=" not in part for part in path.relative_to(folder).parts)
+
+
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        shown = what if what.startswith("The ") else repr(what)
+        raise EventDataError(
+            f"{shown} cannot be read as Parquet: {_reason(error)}.",
+            hint="Give Parquet files; other formats can be read with pandas or pyarrow and given as a table.",
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("\n", maxsplit=1)[0].rstrip(". ")
+
+
+def _present(dataset: ds.Dataset, needed: Collection[str] | None) -> list[str]:
+    names = dataset.schema.names
+    return [name for name in dict.fromkeys(names) if needed is None or name in needed]
+
+
+def _decoded_size(dataset: ds.Dataset, columns: list[str]) -> int:
+    """About how many bytes the columns take in memory.
+
+    The sizes in the files are those of encoded values, far too small where a dictionary stands for long strings; so
+    rows are counted, and those columns whose values have no one size are weighed by a few batches.
+    """
+    fixed = [name for name in columns if _is_fixed(dataset.schema.field(name).type)]
+    width = sum(dataset.schema.field(name).type.bit_width / 8 for name in fixed)
+    columns = [name for name in columns if name not in fixed]
+    rows, sampled_rows, sampled_bytes = 0, 0, 0
+    with _readable("The Parquet files"):
+        for number, fragment in enumerate(dataset.get_fragments()):
+            rows += fragment.metadata.num_rows
+            if number < _SAMPLED_FILES and columns:
+                batch = fragment.scanner(dataset.schema, columns=columns, **_bounded()).head(_BATCH)
+                sampled_rows += batch.num_rows
+                sampled_bytes += batch.nbytes
+    sampled = -(-rows * sampled_bytes // sampled_rows) if sampled_rows else 0
+    return int(rows * width) + sampled
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
+
+
+def _bounded() -> dict[str, int | ds.FragmentScanOptions]:
+    """Options that keep a scan from reading far ahead of who consumes it."""
+    return {
+        "batch_size": _BATCH,
+        "batch_readahead": 2,
+        "fragment_readahead": 1,
+        "fragment_scan_options": ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True),
+    }
+
+
+def _split(
+    dataset: ds.Dataset, columns: list[str], keys: list[str], size: int, memory_limit: int
+) -> Iterator[pa.Table]:
+    # Twice as many buckets as would do if keys were of one size, for they never are.
+    count = min(_MOST_BUCKETS, -(-2 * size // max(1, memory_limit)))
+    with tempfile.TemporaryDirectory(prefix="perseid-") as folder:
+        files = [Path(folder, f"{bucket}.arrows") for bucket in range(count)]
+        used = _spill(dataset, columns, keys, files, memory_limit)
+        for bucket in used:
+            with pa.OSFile(str(files[bucket]), "rb") as source, pa.ipc.open_stream(source) as reader:
+                table = reader.read_all()
+            files[bucket].unlink()
+            yield table
+
+
+def _spill(dataset: ds.Dataset, columns: list[str], keys: list[str], files: list[Path], memory_limit: int) -> list[int]:
+    """Every row into the file of its bucket, in one pass; returns the buckets that have rows."""
+    writers: dict[int, pa.RecordBatchWriter] = {}
+    with ExitStack() as stack:
+
+        def write(pending: list[pa.RecordBatch]) -> None:
+            table = pa.Table.from_batches(pending)
+            hashes = key_hashes([table.column(name) for name in keys], table.num_rows)
+            bucket = (hashes % np.uint64(len(files))).astype(np.int64)
+            order = np.argsort(bucket, kind="stable")
+            starts = np.searchsorted(bucket[order], np.arange(len(files) + 1))
+            for number in np.flatnonzero(np.diff(starts)).tolist():
+                if number not in writers:
+                    sink = stack.enter_context(pa.OSFile(str(files[number]), "wb"))
+                    writers[number] = stack.enter_context(pa.ipc.new_stream(sink, table.schema))
+                writers[number].write_table(table.take(pa.array(order[starts[number] : starts[number + 1]])))
+
+        pending: list[pa.RecordBatch] = []
+        held = 0
+        for batch in _batches(dataset, columns):
+            pending.append(batch)
+            held += batch.nbytes
+            if held >= memory_limit // 4:
+                write(pending)
+                pending, held = [], 0
+        if pending:
+            write(pending)
+    return sorted(writers)
+
+
+def _batches(dataset: ds.Dataset, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    with _readable("The Parquet files"):
+        for batch in dataset.scanner(columns=columns, **_bounded()).to_batches():
+            if batch.num_rows:
+                yield batch
+
+
+def _written(size: float) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1_000:
+            return f"{size:.3g} {unit}"
+        size /= 1_000
+    return f"{size:,.1f} GB"

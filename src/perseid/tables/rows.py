@@ -1,0 +1,161 @@
+"""User rows (lists of dicts, pandas, Arrow tables) and the values in them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from perseid.errors import BindingError, EventDataError, missing_column, type_name
+from perseid.semantics import values as v
+
+_MICROS = 1_000_000
+
+
+def is_spark(data: object) -> bool:
+    """Is it a DataFrame of Spark's, classic or Connect's?"""
+    return hasattr(data, "mapInArrow")
+
+
+def require_spark(data: object) -> None:
+    """That it is one."""
+    if not is_spark(data):
+        raise EventDataError(
+            f"detect works on Spark DataFrames, and this is {type_name(data)}.",
+            hint="For lists, pandas, Arrow and Parquet use match(…): no cluster is needed.",
+        )
+
+
+def require_here(what: str, data: object) -> None:
+    """That it is none, for what is done in this process."""
+    if is_spark(data):
+        raise EventDataError(
+            f"{what} works on data of this process, and this is a Spark DataFrame.", hint="Use detect(…)."
+        )
+
+
+def read_relation(name: str, rows: object) -> list[tuple[object, ...]]:
+    """A relation as people have one: rows of values, single values, dicts, a pandas frame or an Arrow table."""
+    if hasattr(rows, "to_pylist") or (hasattr(rows, "to_dict") and hasattr(rows, "columns")):
+        return [tuple(row.values()) for row in rows_of(rows)]
+    if isinstance(rows, (str, bytes, Mapping)) or not isinstance(rows, Iterable):
+        raise BindingError(
+            f"The relation {name!r} is {_a(rows)}, not a table.",
+            hint="Give rows: [('ann', 220), …], or single values: ['AT', 'DE'].",
+        )
+    out: list[tuple[object, ...]] = []
+    for row in rows:
+        if isinstance(row, Mapping):
+            out.append(tuple(row.values()))
+        elif isinstance(row, (list, tuple)):
+            out.append(tuple(row))
+        else:
+            out.append((row,))
+    if len({len(row) for row in out}) > 1:
+        raise BindingError(f"The relation {name!r} has rows of different lengths.")
+    return out
+
+
+def rows_of(data: object) -> Iterator[Mapping[str, object]]:
+    """A table as people have one, row by row."""
+    if hasattr(data, "to_pylist"):  # an Arrow table or record batch
+        try:
+            rows = data.to_pylist(maps_as_pydicts="lossy")
+        except TypeError:  # an older pyarrow has only lists of pairs for maps
+            rows = data.to_pylist()
+        yield from rows
+    elif hasattr(data, "to_dict") and hasattr(data, "columns"):  # a pandas frame
+        for row in data.to_dict("records"):
+            yield {str(name): pandas_null(value) for name, value in row.items()}
+    elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, Mapping)):
+        for number, row in enumerate(data, 1):
+            if not isinstance(row, Mapping):
+                raise EventDataError(
+                    f"Row {number} is {_a(row)}, not a dict.", hint="Give one dict an event: {'ts': …, 'type': …}."
+                )
+            yield row
+    else:
+        raise EventDataError(
+            f"Events cannot be read from {_a(data)}.",
+            hint="Give a list of dicts, a pandas frame or an Arrow table.",
+        )
+
+
+def pandas_null(value: object) -> object:
+    """pandas writes a missing number as NaN; here it is null, as when Spark reads a pandas frame."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def index_names(data: object) -> tuple[str, ...]:
+    """What the index of a pandas frame is called; nothing else has one."""
+    return tuple(str(name) for name in getattr(getattr(data, "index", None), "names", ()) if name is not None)
+
+
+def column_missing_in(
+    number: int, name: str, role: str, there: Sequence[str], index: Sequence[str] = ()
+) -> EventDataError:
+    """The error for a row that lacks a column which was named for a role; it may be in the index of its frame."""
+    say = f"ps.events(rows, {role}=…), or --{role.replace('_', '-')} on the command line"
+    error = missing_column(f"Row {number}", name, f"{role} column", there, say)
+    if name in index:
+        error.hint = "It is the index: df.reset_index()."
+    return error
+
+
+def read_time(value: object, number: int, column: str) -> int:
+    """Microseconds since 1970 UTC; what is no time is an error that names the row."""
+    value = v.plain(value)
+    match value:
+        case bool() | None:
+            pass
+        case int() | Decimal():
+            return _seconds(Decimal(value), number, column)
+        case float() if math.isfinite(value):
+            return _seconds(Decimal(repr(value)), number, column)
+        case dt.datetime():
+            moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+            return (moment - v.EPOCH) // dt.timedelta(microseconds=1)
+        case dt.date():
+            return (dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC) - v.EPOCH) // dt.timedelta(
+                microseconds=1
+            )
+        case str():
+            read = v.read_timestamp(value)
+            if read is not None:
+                return (read - v.EPOCH) // dt.timedelta(microseconds=1)
+    raise EventDataError(
+        f"Row {number} has no readable time: {column} is {value!r}.",
+        hint="A time is a datetime, an ISO 8601 text, or a number of seconds since 1970.",
+    )
+
+
+def _seconds(value: Decimal, number: int, column: str) -> int:
+    micros = value * _MICROS
+    if not v.EARLIEST <= micros <= v.LATEST:
+        raise EventDataError(
+            f"Row {number} has a time outside the years 1 to 9999: {column} is {value}.",
+            hint="A number is seconds since 1970; divide milliseconds by 1000.",
+        )
+    return int(micros)
+
+
+def rank(value: object) -> tuple[Any, ...]:
+    """Values of ``order_by`` made comparable with one another: nulls first, then by kind."""
+    if value is None:
+        return (0,)
+    if isinstance(value, bool):
+        return (1, int(value))
+    if isinstance(value, (int, Decimal)):
+        return (2, value)
+    if isinstance(value, float):
+        return (2, value) if not math.isnan(value) else (3, 0)
+    if isinstance(value, (dt.datetime, dt.date, dt.timedelta, str, bytes)):
+        return (4, type(value).__name__, value)
+    return (5, type(value).__name__, str(v.identity(value)))
+
+
+def _a(value: object) -> str:
+    name = type(value).__name__
+    return ("an " if name[:1].lower() in "aeiou" else "a ") + name

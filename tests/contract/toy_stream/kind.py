@@ -1,0 +1,30 @@
+"""The kind of toy streams: what pattern sets do over one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import perseid as ps
+from perseid.api.pattern_sources import PatternSources
+from perseid.api.stream_kinds.events import EventStreamKind
+from perseid.engines.sequence.stream import Events
+from tests.contract.toy_stream.declaration import ToyStream
+
+
+class ToyStreamKind(EventStreamKind):
+    """A stream that becomes events: ``match``, ``detect``, ``count`` and ``why_not`` are those of events."""
+
+    name: ClassVar[str] = "toy"
+    job_settings: ClassVar[str | None] = "tests.contract.toy_stream.settings:ToyStreamSettings"
+
+    def events_of(self, patterns: PatternSources, stream: ToyStream) -> tuple[PatternSources, Events]:
+        return patterns, stream.events()
+
+    def as_events(self, stream: ToyStream, otherwise: ps.PerseidError) -> Events:
+        return stream.events()
+
+    def require_local(self, method: str, stream: ToyStream) -> None:
+        super().require_local(method, stream.events())
+
+    def explain(self, patterns: PatternSources, stream: ToyStream) -> str:
+        return f"{super().explain(patterns, stream.events())}\nsearched by brute force\n"

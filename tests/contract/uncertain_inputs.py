@@ -1,0 +1,234 @@
+"""Cases of the engine for uncertain streams; the oracle enumerates possible worlds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+
+import numpy as np
+import pyarrow as pa
+
+from perseid.engines.uncertain.engine import make_plan
+from perseid.engines.uncertain.plan import Asked, UncertainPlan
+from perseid.engines.uncertain.streams import CHANCE, GIVEN, READING, Inference, Known, Sampling, Stream, Streams
+from perseid.engines.uncertain.telling import Telling
+from perseid.errors import UnsupportedError
+from perseid.lang.parser import parse_pattern
+from perseid.reference.worlds import Answer, answers
+from perseid.runtime.arrays import BoolArray, IntArray
+from perseid.semantics import values as v
+from perseid.semantics.classes import window_of
+from perseid.semantics.hidden import hidden_markov
+from perseid.semantics.resolve import resolve
+from tests.contract.cases import SECOND, Case, GoldenCase, Inputs, Output
+from tests.generators.random_beliefs import Row, Uncertain, make_uncertain, rows_of
+
+EPSILON = 0.25
+SAMPLING = Sampling(EPSILON, 1e-9)
+"""Sampled probabilities are off by more than ``EPSILON`` in one case of 10**9."""
+RISE = 0.4
+Key = tuple[tuple[object, ...], int]
+"""A group and the time of a step."""
+
+
+def read(tables: Sequence[pa.Table]) -> Output:
+    return sorted(repr(row) for table in tables for row in table.to_pylist())
+
+
+def _micros(moment: dt.datetime) -> int:
+    return (moment - v.EPOCH) // dt.timedelta(microseconds=1)
+
+
+# The oracle
+
+
+def _check(case: Uncertain, asked: Asked, telling: Telling, tables: Sequence[pa.Table]) -> int:
+    expected = answers(case.pattern, case.chains, case.certain)
+    rows = [row for table in tables for row in table.to_pylist()]
+    names = [component.name for component in asked.unit[: asked.groups]]
+    if telling.how == "spans":
+        return _check_spans(expected, rows, names)
+    found = {(tuple(row[name] for name in names), _micros(row["time"])): row for row in rows}
+    assert len(found) == len(rows), "two rows of one group and step"
+    for key in {*found, *expected}:
+        row, right = found.get(key), expected.get(key, Answer())
+        chance, error = (0.0, 0.0) if row is None else (row["p"], row["error"])
+        assert row is None or key in expected, f"{key} is in no world"
+        if row is not None or not asked.is_sampled(case.streams):
+            assert abs(chance - right.probability) <= (error or 1e-9), f"{key}: {chance}, not {right.probability}"
+        else:
+            assert right.probability <= EPSILON, f"{key} was not sampled once"
+        if telling.counts and row is not None:
+            assert abs(row["expected"] - right.expected) <= 1e-9, f"{key}: {row['expected']}, not {right.expected}"
+    return len(expected)
+
+
+def _check_spans(expected: Mapping[Key, Answer], rows: Sequence[Row], names: Sequence[str]) -> int:
+    """Longest runs of steps above ``RISE``, by their probabilities in the oracle."""
+    spans = {(tuple(row[name] for name in names), _micros(row["start"]), _micros(row["end"])): row["p"] for row in rows}
+    right = dict(_spans_of(expected))
+    assert {*spans} == {*right}
+    assert all(abs(spans[key] - peak) <= 1e-9 for key, peak in right.items())
+    return len(right)
+
+
+def _spans_of(expected: Mapping[Key, Answer]) -> Iterator[tuple[tuple[tuple[object, ...], int, int], float]]:
+    high = {key: one.probability for key, one in expected.items() if one.probability >= RISE}
+    for group, first in high:
+        if (group, first - SECOND) not in high:
+            last = first
+            while (group, last + SECOND) in high:
+                last += SECOND
+            steps = range(first, last + SECOND, SECOND)
+            yield (group, first, last), max(high[group, step] for step in steps)
+
+
+# Random cases
+
+
+def _is_late(times: IntArray, watermark: int) -> BoolArray:
+    """A step is complete once the watermark has passed its end; only then are its rows late."""
+    late: BoolArray = times // SECOND <= (watermark + 1) // SECOND - 1
+    return late
+
+
+def _moments(plan: UncertainPlan, times: IntArray) -> list[int]:
+    """Ends of steps, as far as a window, a lag or silence reaches."""
+    steps = {int(time) // SECOND for time in times}
+    return [(step + 1) * SECOND - 1 for step in range(min(steps), min(max(steps), min(steps) + 200) + 60)]
+
+
+def _is_bounded(plan: UncertainPlan) -> bool:
+    return all(window_of(one.pattern) is not None for one in plan.asked)
+
+
+def _owners(plan: UncertainPlan, columns: Mapping[str, pa.Array]) -> IntArray | None:
+    """By row the number of its group, where a pattern is partitioned."""
+    (asked,) = plan.asked
+    if not asked.groups:
+        return None
+    names = [component.name for component in asked.unit[: asked.groups]]
+    groups = [repr(group) for group in zip(*(columns[name].to_pylist() for name in names), strict=True)]
+    return np.array([sorted({*groups}).index(group) for group in groups], np.int64)
+
+
+@lru_cache(256)
+def _random_case(seed: int) -> Case | None:
+    """None where a stream cannot answer the pattern."""
+    case, chance = make_uncertain(seed), random.Random(f"telling {seed}")
+    rows = rows_of(case.given)
+    types = {name: column.type for name, column in rows.columns.items()}
+    streams = Streams(case.streams.parts, case.streams.every, SAMPLING)
+    telling = chance.choice((Telling(), Telling(), Telling("expected"), Telling("spans", RISE, RISE)))
+    try:
+        plan = make_plan([case.pattern], streams, types, telling=telling)
+        plan.refuse_on_streams()
+    except UnsupportedError:
+        return None
+    (asked,) = plan.asked
+    if telling.how == "spans" and (asked.groups < len(asked.unit) or asked.is_sampled(streams)):
+        return None  # sampled probabilities may be on the other side of the threshold
+    return Case(
+        plan, rows, read, partial(_check, case, asked, telling), _owners(plan, rows.columns),
+        is_late=_is_late, bounded=_is_bounded(plan), moments=_moments(plan, rows.time),
+    )  # fmt: skip
+
+
+def make_case(seed: int) -> Case:
+    """Of the seeds from ``1000 * seed`` on the first that a stream can answer."""
+    return next(case for number in range(1000 * seed, 1000 * seed + 1000) if (case := _random_case(number)) is not None)
+
+
+# States of earlier versions
+
+STEPS = "At a [v = 1] -> At b must (v = 2) -> At+ c must (v > 0) -> At d [v = 0]"
+UNSAFE = "At a [v = 1] -> At b [b.v >= a.v] -> At c [c.v < b.v]"
+SAFE = "At(k as x) a [v = 1] -> At(k as x) b [v = 2] -> By c [v = 1]"
+DIGITS = Stream("At", Known.INDEPENDENT, ("k",), ("v",))
+MODEL = hidden_markov(
+    values=[0, 1, 2],
+    initial=[0.5, 0.25, 0.25],
+    transitions=[[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]],
+    readings=[[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]],
+    reading_names=["r", "s"],
+)
+
+
+def _digits(chance: random.Random, seconds: int, type_: str = "At") -> Iterator[Row]:
+    for second in range(seconds):
+        for k in range(3):
+            for value in range(3):
+                yield {"type": type_, "time": second * SECOND, "k": k, "v": value, CHANCE: chance.random() / 3}
+
+
+def _tables(chance: random.Random, seconds: int) -> Iterator[Row]:
+    """By second and key: the value given that of the second before."""
+    for second in range(seconds):
+        for k in range(3):
+            for before in (None, 1, 2):
+                for value in (1, 2):
+                    share = chance.random() / 2
+                    yield {
+                        "type": "At", "time": second * SECOND, "k": k, "v": value, GIVEN + "v": before, CHANCE: share,
+                    }  # fmt: skip
+
+
+def _readings(chance: random.Random, seconds: int) -> Iterator[Row]:
+    for second in range(seconds):
+        for k in range(3):
+            if chance.random() < 0.8:
+                yield {"type": "At", "time": second * SECOND, "k": k, READING: chance.choice("rs")}
+
+
+def _golden(
+    match: str,
+    rows: Sequence[Row],
+    parts: Sequence[Stream] = (DIGITS,),
+    *,
+    more: str = "within 5 seconds partition by k",
+    telling: Telling | None = None,
+    now: int = 5 * SECOND - 1,
+) -> GoldenCase:
+    """Rows of the first 8 seconds are in the state."""
+    batch = rows_of(rows)
+    types = {name: column.type for name, column in batch.columns.items()}
+    pattern = resolve(parse_pattern(f"pattern p match {match} {more}"))
+    plan = make_plan([pattern], Streams(tuple(parts), SECOND, SAMPLING), types, telling=telling or Telling())
+    plan.refuse_on_streams()
+    case = Case(plan, batch, read, lambda _: 0, is_late=_is_late)
+    return GoldenCase(case, np.flatnonzero(batch.time < 8 * SECOND), now)
+
+
+def _chance() -> random.Random:
+    return random.Random(3)
+
+
+GOLDEN = {
+    "exact": lambda: _golden(STEPS, [*_digits(_chance(), 12)]),
+    "no watermark yet": lambda: _golden(STEPS, [*_digits(_chance(), 12)], now=-1),
+    "spans": lambda: _golden(STEPS, [*_digits(_chance(), 12)], telling=Telling("spans", 0.01, 0.01)),
+    "expected": lambda: _golden(STEPS, [*_digits(_chance(), 12)], telling=Telling("expected")),
+    "sampled": lambda: _golden(UNSAFE, [*_digits(_chance(), 12)]),
+    "tables": lambda: _golden(
+        "At a [v = 1] -> At b must (v = 2)", [*_tables(_chance(), 12)], [Stream("At", Known.LINKED, ("k",), ("v",))]
+    ),
+    "readings": lambda: _golden(
+        "At a [v = 1] -> At b must (v = 2)",
+        [*_readings(_chance(), 12)],
+        [Stream("At", Known.READ, ("k",), ("v",), MODEL, Inference("lag", 1), patience=2)],
+    ),
+    "readings one by one": lambda: _golden(
+        "At a [v = 1] -> At b must (v = 2)",
+        [*_readings(_chance(), 12)],
+        [Stream("At", Known.READ, ("k",), ("v",), MODEL, correlations=False, patience=2)],
+    ),
+    "safe windows": lambda: _golden(
+        SAFE,
+        [*_tables(_chance(), 12), *_digits(_chance(), 12, "By")],
+        [Stream("At", Known.LINKED, ("k",), ("v",)), Stream("By", Known.INDEPENDENT, ("k",), ("v",))],
+        more="within 5 seconds",
+    ),
+}
+INPUTS = Inputs(make_case, seeds=20, golden=GOLDEN)

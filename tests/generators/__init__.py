@@ -1,0 +1,1 @@
+"""Random expressions, patterns, models, streams and rules for property tests."""

@@ -1,0 +1,1 @@
+"""Tests of what engines share."""

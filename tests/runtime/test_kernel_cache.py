@@ -1,0 +1,51 @@
+"""The key of compiled kernels: the source of their module and of what it imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from perseid.runtime import jit
+
+SOURCES = {
+    "perseid.a": b"from perseid.folder import b\nfrom perseid.c import (\n    ONE,\n    TWO,\n)\n",
+    "perseid.folder.b": b"def late():\n    from perseid.d import f\n",
+    "perseid.c": b"ONE = 1\n",
+    "perseid.d": b"from perseid.a import back\n",
+    "perseid.other": b"",
+}
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+    found = dict(SOURCES)
+    monkeypatch.setattr(jit, "_source", found.get)
+    _forget()
+    yield found
+    _forget()
+
+
+def _forget() -> None:
+    jit.source_hash.cache_clear()
+    jit._imports.cache_clear()
+
+
+@pytest.mark.parametrize("module", ["perseid.a", "perseid.folder.b", "perseid.c", "perseid.d"])
+def test_change_of_an_imported_module_changes_the_key(sources: dict[str, bytes], module: str) -> None:
+    before = jit.source_hash("perseid.a")
+    sources[module] += b"# changed"
+    _forget()
+    assert jit.source_hash("perseid.a") != before
+
+
+def test_change_of_another_module_keeps_the_key(sources: dict[str, bytes]) -> None:
+    before = jit.source_hash("perseid.a")
+    sources["perseid.other"] = b"THREE = 3\n"
+    _forget()
+    assert jit.source_hash("perseid.a") == before
+
+
+def test_key_of_a_kernel_contains_its_constants() -> None:
+    assert "perseid.engines.sequence.layout" in jit._imports("perseid.engines.sequence.kernel")
+    assert jit._source("perseid.engines.sequence.layout") is not None
