@@ -126,12 +126,12 @@ class LimitError(PatternError):
 _BUDGET_ADVICE = {
     "steps": (
         "Bound the pattern: a shorter 'within', a condition on each repeated step, an upper bound such as A{1,5}, or "
-        "'after match skip past last'. If the search is meant to be that large, raise ps.events(…, max_steps=…). The limit "
-        "for a pattern that a rule names is fixed."
+        "'after match skip past last'. If the search is meant to be that large, raise max_steps of the stream: "
+        "ps.events(…, max_steps=…)."
     ),
     "matches": (
         "Bound the pattern: a shorter 'within', '->' in place of '->>', or 'after match skip past last'. If so many matches "
-        "are meant, raise ps.events(…, max_matches=…); count() counts them without making them."
+        "are meant, raise max_matches of the stream: ps.events(…, max_matches=…); count() counts them without making them."
     ),
     "bytes": ("Bound the pattern: a shorter 'within', an upper bound such as A{1,5}, or 'after match skip past last'."),
 }

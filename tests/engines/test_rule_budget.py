@@ -91,3 +91,23 @@ def test_rule_that_wakes_itself_up_to_a_far_watermark_is_an_error(monkeypatch: p
     step_up_to(rules_step, plan, rows_of(rows), None, 30 * SECOND)
     with pytest.raises(ps.PerseidError, match="wakes again after 51 moments"):
         step_up_to(rules_step, plan, rows_of(rows), None, 300 * SECOND)
+
+
+def test_max_steps_of_a_model_bounds_its_rules_and_its_patterns() -> None:
+    model = ps.metamodel(f"{MODEL} pattern p {PAIRS} rule r on p do emit told(1 as n)")
+    rows = [{**dict.fromkeys(ROLES), **row, "ts": time / SECOND} for time, row in created(250)]
+    with pytest.raises(
+        ps.SearchBudgetError, match=r"^Pattern p exceeded its search budget: more than .* steps"
+    ) as raised:
+        ps.react(ps.model(rows, model, max_steps=1))
+    assert "max_steps" in (raised.value.hint or "")
+    with pytest.raises(ps.SearchBudgetError, match=r"more than 2,501 matches"):
+        ps.patterns(model).match(ps.model(rows, model, max_matches=1))
+    assert len(ps.react(ps.model(rows, model, max_steps=100_000_000)).emitted["told"]) == 250 * 249 // 2
+
+
+def test_limits_of_a_model_are_checked() -> None:
+    model = ps.metamodel(f"{MODEL} pattern p {PAIRS} rule r on p do emit told(1 as n)")
+    with pytest.raises(ps.EventDataError, match="max_steps=0: it is a number from 1 to"):
+        ps.model([], model, max_steps=0)
+    assert "100 steps and 1,000,000 matches" in ps.patterns(model).explain(ps.model([], model, max_steps=100))

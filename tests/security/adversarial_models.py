@@ -215,16 +215,11 @@ def _rules_text(chance: random.Random) -> str:
 
 
 def _models_plan(text: str) -> ModelsPlan:
-    return _with_small_budget(model_streams.small_plan(text))
+    return replace(model_streams.small_plan(text), budget=SMALL_BUDGET)
 
 
 def _rules_plan(text: str) -> Any:
     return replace(rule_streams.plan_of(ps.metamodel(text).rules), budget=SMALL_BUDGET)
-
-
-def _with_small_budget(plan: ModelsPlan) -> ModelsPlan:
-    asked = tuple(replace(one, sequence=replace(one.sequence, budget=SMALL_BUDGET)) for one in plan.asked)
-    return replace(plan, asked=asked)
 
 
 def random_rules(seed: int) -> tuple[Any, list[Row], dict[str, Any]]:

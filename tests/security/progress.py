@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from perseid.errors import PerseidError
 
-CPU_BOUND_S = {"pattern": 5.0, "default budget": 20.0, "state": 5.0, "document": 10.0, "model": 10.0}
+CPU_BOUND_S = {"pattern": 5.0, "default budget": 20.0, "state": 5.0, "document": 10.0, "model": 20.0}
 """Processor time of the process that one call may take, by kind of input. Other load on the machine does not count.
 
 A loop without progress takes any bound.

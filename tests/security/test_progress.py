@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from perseid.engines.joins import subscription_groups
-from perseid.engines.models import pattern_trigger
 from perseid.engines.sequence import run as sequence_run
 from perseid.runtime import precompile, registry
 from perseid.runtime.registry import engines
@@ -31,7 +30,7 @@ INPUTS = 40
 BLOCKS, BLOCK_INPUTS = 10, 1_000
 """Inputs of each engine in the deep run."""
 STEPS_PER_EVENT, ATTEMPT_STEPS_PER_EVENT = 50, 20
-"""Smaller than those of the engine, so that searches that exceed their budget end soon."""
+"""Smaller than those of the engine, so that searches that exceed their budget end soon. Rules have their own."""
 
 PATTERN_ENGINES = ("sequence", "aggressive", "assemble", "early", "adaptive", "conservative")
 MAKERS: dict[str, Callable[[int], Adversarial]] = {
@@ -54,7 +53,6 @@ def test_every_engine_has_adversarial_inputs() -> None:
 @pytest.fixture(autouse=True)
 def _smaller_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_run, "STEPS_PER_EVENT", STEPS_PER_EVENT)
-    monkeypatch.setattr(pattern_trigger, "STEPS_PER_EVENT", STEPS_PER_EVENT)
     monkeypatch.setattr(sequence_run, "ATTEMPT_STEPS_PER_EVENT", ATTEMPT_STEPS_PER_EVENT)
     monkeypatch.setattr(
         subscription_groups, "parse_normal_form", _READ
@@ -102,7 +100,11 @@ def test_adversarial_inputs_end_within_their_bounds(name: str, tmp_path: Path) -
         ("models", 2_003_021),
         ("models", 2_003_173),
         ("models", 2_003_621),
+        ("rules", 2_003_106),
         ("rules", 2_006_213),
+        ("rules", 2_006_480),
+        ("rules", 2_007_794),
+        ("rules", 2_009_015),
         ("uncertain", 2_004_097),
         ("uncertain", 2_006_338),
     ],

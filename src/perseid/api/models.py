@@ -39,6 +39,7 @@ from perseid.errors import (
 from perseid.lang import ast
 from perseid.lang.models import ModelFile
 from perseid.lang.parser import parse_models
+from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS
 from perseid.semantics.graphs import RANK, Change, Element, Graph
 from perseid.semantics.metamodels import kinds_of, unknown
 from perseid.semantics.model_queries import Queries, check_queries
@@ -111,6 +112,8 @@ def model(
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
+    max_steps: int = MAX_STEPS,
+    max_matches: int = MAX_MATCHES,
     lateness: str | dt.timedelta | None = None,
     max_ahead: str | dt.timedelta | None = None,
 ) -> Models[Data]:
@@ -126,21 +129,26 @@ def model(
     in ``observe``, and the elementary changes that patterns name. Ordinary events ``beside`` them, declared by
     :func:`events` and with the same key columns, are steps of patterns too: at equal times they follow the events of the model.
 
-    On a stream a transaction is applied when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``lateness``
-    and ``max_ahead`` are as of :func:`events`.
+    On a stream a transaction is applied when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``max_steps``,
+    ``max_matches``, ``lateness`` and ``max_ahead`` are as of :func:`events`. A step of a pattern that a rule waits for counts as
+    50 steps.
     """
     _require_metamodel(metamodel)
     columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
     for role, name in {"time": time, **columns}.items():
         require_name("model", role, name)
-    rows = events([], idle=idle, shards=shards, max_state=max_state, lateness=lateness, max_ahead=max_ahead)
+    rows = events(
+        [], idle=idle, shards=shards, max_state=max_state, max_steps=max_steps, max_matches=max_matches,
+        lateness=lateness, max_ahead=max_ahead,
+    )  # fmt: skip
     keys = require_names("model", "key", key)
     named = keys, require_names("model", "order_by", order_by), columns, _names(observe)
     bounded = bound_data(data, time, rows.max_ahead, rows.lateness)
     others = _additional_events(beside, keys)
     return Models(
-        bounded, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, others, rows.max_ahead
-    )
+        bounded, metamodel.queries, time, *named, rows.idle, shards, max_state, metamodel.rules, others, rows.max_ahead,
+        rows.budget,
+    )  # fmt: skip
 
 
 def _additional_events(given: object, key: str | Iterable[str]) -> Events | None:
@@ -184,6 +192,8 @@ def frames(
     idle: str | dt.timedelta | None = None,
     shards: int = 16,
     max_state: int = 1 << 28,
+    max_steps: int = MAX_STEPS,
+    max_matches: int = MAX_MATCHES,
     lateness: str | dt.timedelta | None = None,
     max_ahead: str | dt.timedelta | None = None,
 ) -> Frames[Data]:
@@ -196,13 +206,16 @@ def frames(
 
     The events are those of :func:`model`, and patterns match them in the same way. Since nodes and edges do not change, most
     queries are evaluated for all frames at once; ``explain`` names those that are not, with the reason. On a stream a frame
-    is evaluated when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``lateness`` and ``max_ahead`` are as of
-    :func:`events`.
+    is evaluated when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``max_steps``, ``max_matches``, ``lateness``
+    and ``max_ahead`` are as of :func:`events`.
     """
     _require_metamodel(metamodel)
     require_name("frames", "time", time)
     keys = require_names("frames", "key", key)
-    rows = events([], idle=idle, shards=shards, max_state=max_state, lateness=lateness, max_ahead=max_ahead)
+    rows = events(
+        [], idle=idle, shards=shards, max_state=max_state, max_steps=max_steps, max_matches=max_matches,
+        lateness=lateness, max_ahead=max_ahead,
+    )  # fmt: skip
     snapshot = _snapshot(metamodel, each)
     _check_columns(metamodel, snapshot, columns)
     return Frames(
@@ -215,6 +228,7 @@ def frames(
         shards=shards,
         max_state=max_state,
         max_ahead=rows.max_ahead,
+        budget=rows.budget,
         each=tuple(snapshot),
         sets={name: (place[0], place[1]) for name, place in columns.items()},
     )
@@ -435,7 +449,7 @@ def explain_model(groups: Sequence[Group], stream: Models) -> str:
     if stream.has_frames:
         types = _column_types(stream.data) if is_spark(stream.data) else None
         one_by_one = [stream.why_one_by_one(group.watched, types) for group in groups]
-    said = explain_models(stream.queries, groups, stream.key, one_by_one)
+    said = explain_models(stream.queries, groups, stream.key, stream.budget, one_by_one)
     if stream.max_ahead is None:
         return said
     return f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"

@@ -6,13 +6,18 @@ from collections.abc import Sequence
 
 from perseid.engines.models.network import Network
 from perseid.lang.printer import print_kind
+from perseid.runtime.search_budget import SearchBudget
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import Group, Watched
-from perseid.viz.detection import Row, section
+from perseid.viz.detection import Row, describe_budget, section
 
 
 def explain_models(
-    queries: Queries, groups: Sequence[Group], key: Sequence[str], one_by_one: Sequence[str | None] | None = None
+    queries: Queries,
+    groups: Sequence[Group],
+    key: Sequence[str],
+    budget: SearchBudget,
+    one_by_one: Sequence[str | None] | None = None,
 ) -> str:
     """The model and its events; of frames, what keeps each group from being answered for all of them at once."""
     kinds = queries.kinds
@@ -29,6 +34,7 @@ def explain_models(
         ),
         *(() if one_by_one is None else map(_way, groups, one_by_one)),
         ("state", "the model itself, and the matches of every query and of its parts"),
+        ("budget", describe_budget(budget)),
     ]
     return "\n".join(section(f"the model {name}", rows)).rstrip() + "\n"
 

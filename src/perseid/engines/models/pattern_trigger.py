@@ -130,17 +130,17 @@ class PatternPartitions:
         self.passed: int | None = None
         self.capped = 0
         """Partial matches dropped by automata that have been evicted."""
-        self.max_work = _max_work(DEFAULT_BUDGET)
+        self.max_work = _work_of(DEFAULT_BUDGET.max_steps)
 
     def renew_budget(self, budget: SearchBudget) -> None:
-        self.max_work = _max_work(budget)
+        self.max_work = _work_of(budget.max_steps)
         for automaton in self.automata.values():
             automaton.work, automaton.max_work = 0, self.max_work
 
     def feed(self, event: Event) -> Iterator[Match]:
         automaton = self.automaton(event)
         assert automaton.max_work is not None
-        automaton.max_work += STEPS_PER_EVENT * WORK_PER_STEP
+        automaton.max_work += _work_of(STEPS_PER_EVENT)
         automaton.feed(event)
         return self._collect(automaton)
 
@@ -187,9 +187,9 @@ class PatternPartitions:
             yield placed_match(self.core, raw, automaton.events, self.columns, {})
 
 
-def _max_work(budget: SearchBudget) -> int:
-    """Work beside that of each event: a step in Python counts for many, as one with conditions in Python does."""
-    return budget.max_steps * WORK_PER_STEP // PYTHON_STEP_COST
+def _work_of(steps: int) -> int:
+    """The work that a budget of steps allows in Python, where each step counts for many."""
+    return steps * WORK_PER_STEP // PYTHON_STEP_COST
 
 
 def _by_end(raw: RawMatch) -> tuple[int, int, int]:

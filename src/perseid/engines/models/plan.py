@@ -19,6 +19,7 @@ from perseid.engines.sequence.schema import join_schemas
 from perseid.errors import UnsupportedError
 from perseid.lang.model_printer import print_models
 from perseid.lang.models import ModelFile
+from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
 from perseid.semantics.model_queries import Queries
 from perseid.semantics.model_steps import Watched
 
@@ -54,6 +55,8 @@ class ModelsPlan:
     """What rows set where they are frames; None where they are changes."""
     shards: int = 1
     max_state: int = 1 << 28
+    budget: SearchBudget = DEFAULT_BUDGET
+    """Limits of the search of each pattern, for one partition in one call."""
 
     @cached_property
     def digest(self) -> str:
@@ -83,7 +86,7 @@ class ModelsPlan:
 
     def over(self, asked: Asked) -> SequencePlan:
         """The plan of a group, with what is said of the stream."""
-        return replace(asked.sequence, shards=self.shards, max_state=self.max_state)
+        return replace(asked.sequence, shards=self.shards, max_state=self.max_state, budget=self.budget)
 
 
 def make_plan(

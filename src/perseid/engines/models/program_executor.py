@@ -10,7 +10,7 @@ from perseid.engines.models.partial_match import UNUSED, PartialMatch, RequiredA
 from perseid.errors import SearchBudgetError
 from perseid.lang import ast
 from perseid.lang.ast import Contiguity
-from perseid.runtime.search_budget import WORK_PER_STEP
+from perseid.runtime.search_budget import PYTHON_STEP_COST, WORK_PER_STEP
 from perseid.semantics.events import Event, is_of_kind
 from perseid.semantics.scope import Bindings, MatchScope, holds, unify
 
@@ -43,7 +43,8 @@ class ProgramExecutor:
     def spend(self, eighths: int) -> None:
         self.work += eighths
         if self.max_work is not None and self.work > self.max_work:
-            raise SearchBudgetError(self.pattern.name, "steps", self.max_work // WORK_PER_STEP, len(self.events))
+            steps = self.max_work * PYTHON_STEP_COST // WORK_PER_STEP
+            raise SearchBudgetError(self.pattern.name, "steps", steps, len(self.events))
 
     def forget_conditions(self) -> None:
         """Drop the cached results of conditions, which are by position."""
@@ -88,6 +89,7 @@ class ProgramExecutor:
                         at = None
                     case _:
                         at = self._pass_instruction(at, instruction)
+        self.spend(len(visited))
         return found
 
     def _pass_instruction(self, at: PartialMatch, instruction: p.Instruction) -> PartialMatch | None:

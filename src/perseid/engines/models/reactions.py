@@ -134,6 +134,7 @@ def react_here(models: Models, rules: Rules, *, until: int | None, rounds: int, 
         if key not in running:
             live[key] = LiveModel(models.queries)
             triggers[key] = PatternTrigger(models.queries, plans, dict(zip(models.key, key, strict=True)))
+            triggers[key].renew_budget(models.budget)
             running[key] = Reacting(rules, live[key], triggers[key], rounds, changes)
         noted(key, running[key].until(time))
         noted(key, [(time, running[key].transact(time, asked))])

@@ -27,7 +27,6 @@ from perseid.errors import UnsupportedError
 from perseid.lang import rules as r
 from perseid.runtime.contract import StepResult
 from perseid.runtime.event_batch import EventBatch
-from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 from perseid.semantics.model_queries import ANode
@@ -46,8 +45,6 @@ class ReactingPlan(ModelsPlan):
     until: int | None = None
     rounds: int = ROUNDS
     changes: int = CHANGES
-    budget: SearchBudget = DEFAULT_BUDGET
-    """Steps of the patterns, for one partition in one call."""
 
     @cached_property
     def digest(self) -> str:

@@ -33,6 +33,7 @@ from perseid.runtime.query import (
     TableColumn,
     TableSchema,
 )
+from perseid.runtime.search_budget import DEFAULT_BUDGET, SearchBudget
 from perseid.semantics import types as t
 from perseid.semantics.graphs import Change, Happening
 from perseid.semantics.model_changes import Told
@@ -82,6 +83,8 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
     """Ordinary events beside the models, by the same key."""
     max_ahead: int | None = None
     """Microseconds that a time may lie beyond its arrival on a stream."""
+    budget: SearchBudget = DEFAULT_BUDGET
+    """Limits of the search of each pattern, for one partition in one call."""
 
     has_frames: ClassVar[bool] = False
     """Rows are frames, which queries may evaluate all at once."""
@@ -254,7 +257,10 @@ def standing_matches(live: Mapping[Key, LiveModel]) -> dict[Key, dict[str, list[
 def event_stream(data: pa.Table, models: Models, watched: Watched) -> Events:
     """A table of events as the stream that patterns are asked of."""
     content = content_columns(models.queries, watched, models.key)
-    return Events(data, time=TIME, type=TYPE, id=tuple(content), order_by=(PLACE,), key=models.key)
+    return Events(
+        data, time=TIME, type=TYPE, id=tuple(content), order_by=(PLACE,), key=models.key,
+        max_steps=models.budget.max_steps, max_matches=models.budget.max_matches,
+    )  # fmt: skip
 
 
 def change_row(models: Models, place: Mapping[str, object], change: Change) -> dict[str, object]:
@@ -337,7 +343,7 @@ def _query(
     schemas: Sequence[TableSchema],
     watched: Sequence[Watched],
 ) -> Query:
-    plan = replace(plan, shards=stream.shards, max_state=stream.max_state)
+    plan = replace(plan, shards=stream.shards, max_state=stream.max_state, budget=stream.budget)
     changes, *others = schemas
     named = event_types(watched)
     # Integers of any width name nodes; as targets they have the widest.

@@ -26,6 +26,7 @@ from perseid.jobs.stream_kinds.contract import (
     require_time,
 )
 from perseid.jobs.stream_kinds.events import EventStream
+from perseid.runtime.search_budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
 from perseid.settings import Duration, Settings
 from perseid.sources.contract import Source
 
@@ -79,6 +80,10 @@ class ModelStream(StreamSettings):
     """Queries whose matches are emitted even if no pattern names them."""
     react: bool = False
     """Run the rules of the metamodel; the job outputs their actions."""
+    max_steps: int = Field(default=MAX_STEPS, ge=1, le=MAX_LIMIT)
+    """Search steps that a pattern may take for one key in one batch, in addition to 2,500 for each event of the key."""
+    max_matches: int = Field(default=MAX_MATCHES, ge=1, le=MAX_LIMIT)
+    """Matches that a pattern may have for one key in one batch, in addition to 10 for each event of the key."""
     beside: EventStream | None = None
     """An additional stream of ordinary events."""
 
@@ -108,10 +113,15 @@ class ModelStream(StreamSettings):
             idle=self.idle,
             shards=self.shards,
             max_state=self.max_state,
+            max_steps=self.max_steps,
+            max_matches=self.max_matches,
             lateness=self.lateness,
             max_ahead=self.max_ahead_or_none,
             **self.columns.model_dump(),
         )
+
+    def search_limits(self) -> tuple[int, ...]:
+        return (self.max_steps, self.max_matches)
 
     @property
     def evaluates_patterns(self) -> bool:
