@@ -27,6 +27,9 @@ def module(path: Path) -> str:
     return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
+KNOWN = {module(path) for path in FILES}
+
+
 def imported(path: Path, known: set[str]) -> set[str]:
     """Modules of ours that a file imports, wherever it does so."""
     found = set()
@@ -41,9 +44,40 @@ def imported(path: Path, known: set[str]) -> set[str]:
 
 def test_no_file_needs_itself() -> None:
     """Not even in a function or for its types: whoever reads one file need not read in a circle."""
-    known = {module(path) for path in FILES}
-    graph = {module(path): imported(path, known) for path in FILES}
+    graph = {module(path): imported(path, KNOWN) for path in FILES}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" → ".join(error.args[1]))
+
+
+OUTSIDE = {
+    "sequence, disorder": ["api/stream_kinds/events", "jobs/stream_kinds/events", "jobs/stream_kinds/disorder", "viz/detection"],
+    "trees": ["api/trees", "api/stream_kinds/documents", "jobs/stream_kinds/documents", "spark/documents", "viz/tree_drawing"],
+    "joins": ["api/subscriptions", "api/subscription_table", "api/stream_kinds/subscriptions", "jobs/stream_kinds/subscriptions"],
+    "uncertain": ["api/uncertain", "api/stream_kinds/beliefs", "jobs/stream_kinds/beliefs"],
+    "models": ["api/models", "api/stream_kinds/models", "jobs/stream_kinds/models", "spark/emitted"],
+}  # fmt: skip
+"""Files of one engine outside its package: what users call, and settings of job files."""
+MAX_LINES_OUTSIDE = 640
+SHARED = {"api/arguments", "api/pattern_meanings", "api/pattern_sources", "jobs/stream_kinds/contract"}
+"""Files that every kind of stream needs, although they import one engine."""
+
+
+def test_an_engine_is_in_its_package() -> None:
+    sizes = {
+        engine: sum(lines(SOURCE / "perseid" / f"{file}.py") for file in files) for engine, files in OUTSIDE.items()
+    }
+    assert not {engine: size for engine, size in sizes.items() if size > MAX_LINES_OUTSIDE}
+
+
+def test_files_outside_that_import_one_engine_are_listed() -> None:
+    listed = SHARED.union(*OUTSIDE.values())
+    found = set()
+    for path in FILES:
+        name = path.relative_to(SOURCE / "perseid").with_suffix("").as_posix()
+        if not name.startswith(("engines/", "reference/", "lang/", "semantics/")):
+            engines = {m.split(".")[2] for m in imported(path, KNOWN) if m.startswith("perseid.engines.")}
+            if len(engines - {"disorder"} or engines) == 1:
+                found.add(name)
+    assert found <= listed

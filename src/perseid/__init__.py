@@ -17,7 +17,7 @@
 """
 
 from perseid._version import __version__
-from perseid.api.models import Metamodel, emitted, frames, metamodel, model, react, repairs
+from perseid.api.models import emitted, frames, model, react, repairs
 from perseid.api.patterns import (
     Pattern,
     PatternSet,
@@ -38,6 +38,7 @@ from perseid.api.trees import TreePatterns, trees
 from perseid.api.uncertain import above, alerts, expected, learn, spans
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Buffer, Conservative, Early
 from perseid.engines.models.frame_stream import Frames
+from perseid.engines.models.metamodel import Metamodel, metamodel
 from perseid.engines.models.quick_fixes import QuickFix, QuickFixes
 from perseid.engines.models.reactions import Reaction
 from perseid.engines.models.stream import Models

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import perseid as ps
-from perseid.viz.floor import floor_cells
+from perseid.engines.uncertain.floor import floor_cells
 
 PLAN = ps.floor_plan([("hall", "stairs"), ("hall", "coffee")], stay=0.5)
 MODEL = ps.hidden_markov(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from perseid.engines.trees.explain import explain_tree
 from perseid.lang.tree_parser import parse_tree
-from perseid.viz.trees import explain_tree
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,18 @@ from perseid.api.stream_kinds.contract import DetectOptions
 from perseid.api.stream_kinds.registry import kind_of
 from perseid.api.streams import Data, bound_data, events, microseconds, named_words, require_name, require_names
 from perseid.compile.plan import Plan
+from perseid.engines.models.explain import explain_models
+from perseid.engines.models.frame_columns import check_frame_columns, snapshot_of
 from perseid.engines.models.frame_stream import Frames
+from perseid.engines.models.metamodel import Metamodel, require_metamodel
 from perseid.engines.models.plan import ROLES
-from perseid.engines.models.quick_fixes import QuickFixes
-from perseid.engines.models.reactions import Reaction, check_columns, react_here
-from perseid.engines.models.repair import STRATEGIES, search
+from perseid.engines.models.quick_fixes import QuickFixes, search_quick_fixes
+from perseid.engines.models.reactions import Reaction, check_columns, react_here, require_rules_on_spark
+from perseid.engines.models.repair import STRATEGIES
 from perseid.engines.models.stream import (
     Models,
     beside_of,
     bind_rules,
-    changes_of,
     event_types,
     events_here,
     require_equal_keys,
@@ -31,66 +33,17 @@ from perseid.engines.sequence.stream import Events
 from perseid.errors import (
     EventDataError,
     PatternError,
-    PatternSyntaxError,
-    PerseidError,
-    UnsupportedError,
-    did_you_mean,
 )
-from perseid.lang import ast
-from perseid.lang.models import ModelFile
-from perseid.lang.parser import parse_models
 from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS
-from perseid.semantics.graphs import RANK, Change, Element, Graph
-from perseid.semantics.metamodels import kinds_of, unknown
-from perseid.semantics.model_queries import Queries, check_queries
+from perseid.semantics.graphs import Element
 from perseid.semantics.model_repair import Aims
 from perseid.semantics.model_rules import CHANGES, ROUNDS
 from perseid.semantics.model_steps import Beside, Group
-from perseid.semantics.rules import Rules, check_rules
-from perseid.tables.columns import read_table
+from perseid.semantics.rules import Rules
 from perseid.tables.rows import is_spark, require_here, require_spark
-from perseid.viz.detection import describe_max_ahead
-from perseid.viz.models import explain_models
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class Metamodel:
-    """Kinds of nodes and edges, queries and rules; make one with :func:`perseid.metamodel`."""
-
-    def __init__(self, file: ModelFile, source: str) -> None:
-        if file.metamodel is None:
-            raise PatternSyntaxError(
-                "This text does not say what a model may contain.",
-                source=source,
-                hint="Begin it with: model name, node …, edge ….",
-            )
-        self._file = file
-        self.queries: Queries = check_queries(kinds_of(file.metamodel), file.queries)
-        self.rules: Rules = check_rules(self.queries, file, source)
-
-    @property
-    def name(self) -> str:
-        assert self._file.metamodel is not None
-        return self._file.metamodel.name
-
-    @property
-    def patterns(self) -> tuple[ast.Pattern, ...]:
-        """The patterns of the text; :func:`perseid.patterns` makes a set of them."""
-        return self._file.patterns
-
-    def __repr__(self) -> str:
-        return f"<model {self.name}: {', '.join(self.queries.queries) or 'no queries'}>"
-
-
-def metamodel(text: str) -> Metamodel:
-    """Parse a metamodel: kinds of nodes and edges, queries, patterns over changes of their matches, rules and repairs."""
-    try:
-        return Metamodel(parse_models(text), text)
-    except PatternError as error:
-        error.locate(text)
-        raise
 
 
 @named_words
@@ -133,7 +86,7 @@ def model(
     ``max_matches``, ``lateness`` and ``max_ahead`` are as of :func:`events`. A step of a pattern that a rule waits for counts as
     50 steps.
     """
-    _require_metamodel(metamodel)
+    require_metamodel(metamodel)
     columns = dict(zip(ROLES, (change, element, kind, attribute, value, target), strict=True))
     for role, name in {"time": time, **columns}.items():
         require_name("model", role, name)
@@ -209,15 +162,15 @@ def frames(
     is evaluated when the watermark is past its time; ``idle``, ``shards``, ``max_state``, ``max_steps``, ``max_matches``, ``lateness``
     and ``max_ahead`` are as of :func:`events`.
     """
-    _require_metamodel(metamodel)
+    require_metamodel(metamodel)
     require_name("frames", "time", time)
     keys = require_names("frames", "key", key)
     rows = events(
         [], idle=idle, shards=shards, max_state=max_state, max_steps=max_steps, max_matches=max_matches,
         lateness=lateness, max_ahead=max_ahead,
     )  # fmt: skip
-    snapshot = _snapshot(metamodel, each)
-    _check_columns(metamodel, snapshot, columns)
+    snapshot = snapshot_of(metamodel, each)
+    check_frame_columns(metamodel, snapshot, columns)
     return Frames(
         bound_data(data, time, rows.max_ahead, rows.lateness),
         metamodel.queries,
@@ -232,14 +185,6 @@ def frames(
         each=tuple(snapshot),
         sets={name: (place[0], place[1]) for name, place in columns.items()},
     )
-
-
-def _require_metamodel(metamodel: object) -> None:
-    if not isinstance(metamodel, Metamodel):
-        raise EventDataError(
-            f"A model is one of a metamodel, and this is {type(metamodel).__name__}.",
-            hint="ps.model(rows, ps.metamodel('''model cps node Host (cpu bigint) …''')).",
-        )
 
 
 @overload
@@ -311,7 +256,7 @@ def emitted(done: Frame, metamodel: Metamodel, name: str) -> Frame:
     They have the time, the key, and the emitted values in columns of their own types, as ``emitted[name]`` of a
     :class:`Reaction` has. Works on finished and streaming DataFrames, and in ``foreachBatch``.
     """
-    _require_metamodel(metamodel)
+    require_metamodel(metamodel)
     if not is_spark(done):
         raise EventDataError(
             f"Emitted rows are taken out of a DataFrame of Spark's, and this is {type(done).__name__}.",
@@ -353,84 +298,12 @@ def repairs(
     no_model = EventDataError("Repairs are of a model.", hint="ps.repairs(ps.model(rows, metamodel, …), objectives=…).")
     reaction = model if isinstance(model, Reaction) else None
     stream = kind_of(model).as_models(model, no_model) if reaction is None else reaction.models
-    assert stream.rules is not None
-    if strategy not in STRATEGIES:
-        raise EventDataError(f"There is no strategy {strategy!r}.", hint=f"There are: {', '.join(STRATEGIES)}.")
-    limit = None if cost is None else Decimal(str(cost))
-    aims = Aims(_names(objectives), _names(soft), _names(constraints), depth, limit)
-    for name in (*aims.hard, *aims.soft, *aims.never):
-        if name not in stream.queries.queries:
-            raise unknown("query", name, list(stream.queries.queries))
-    if not aims.hard or not stream.rules.repairs:
-        what = "an objective" if not aims.hard else "a repair"
-        raise EventDataError(
-            f"Without {what} there is nothing to search for.",
-            hint="objectives='overcommitted'; in the text: repair lower on overcommitted(host) do set …",
-        )
-    graph = _one_model(stream, reaction, key, at)
-    found = search(stream.queries, stream.rules.repairs, graph, aims, strategy, states)
-    return QuickFixes(found, stream, _key(key), most)
-
-
-def _one_model(stream: Models, reaction: Reaction | None, key: object, at: dt.datetime | None) -> Graph:
-    if reaction is None:
-        require_here("repairs", stream.data)
-        live = stream.live(None if at is None else microseconds(at, "The moment of a model"))
-    elif at is not None:
-        raise EventDataError("What rules made of a model is its end.", hint="Say it there: ps.react(…, until=…).")
-    else:
-        live = reaction.live
-    if _key(key) not in live:
-        known = ", ".join(repr(one[0] if len(one) == 1 else one) for one in list(live)[:8])
-        raise EventDataError(f"There is no model {key!r}.", hint=f"Say which: key=…. There are: {known or 'none'}.")
-    return live[_key(key)].graph
-
-
-def _key(given: object) -> tuple[object, ...]:
-    return given if isinstance(given, tuple) else (given,)
-
-
-def _snapshot(metamodel: Metamodel, each: object) -> list[Change]:
-    """The initial changes of every model, in order; raises if they do not fit the metamodel."""
-    rows = read_table(each)
-    changes = changes_of(dict(zip(ROLES, ROLES, strict=True)), rows)
-    changes.sort(key=lambda change: RANK.get(change.action, 5))
-    graph = Graph(metamodel.queries.kinds)
-    for change in changes:
-        try:
-            graph.apply(change)
-        except PerseidError as error:
-            raise EventDataError(
-                f"No model can begin so: {error.message}", hint="Mend the changes in ps.frames(rows, each=…)."
-            ) from None
-    return changes
-
-
-def _check_columns(metamodel: Metamodel, snapshot: list[Change], columns: Mapping[str, tuple[Element, str]]) -> None:
-    kinds = {change.element: str(change.kind) for change in snapshot if change.action == "create"}
-    taken: dict[tuple[Element, str], str] = {}
-    if not isinstance(columns, Mapping) or not columns:
-        raise EventDataError(
-            "Frames have columns that set attributes, and none is named.",
-            hint="columns={'right_hand_y': ('right_hand', 'y'), …}.",
-        )
-    for name, place in columns.items():
-        if not isinstance(place, tuple) or len(place) != 2:
-            raise EventDataError(
-                f"The column {name!r} sets an attribute of an element, and {place!r} does not say which.",
-                hint=f"columns={{{name!r}: ('right_hand', 'y'), …}}.",
-            )
-        element, attribute = place
-        if element not in kinds:
-            raise EventDataError(
-                f"The column {name!r} sets an attribute of {element!r}, which no model begins with."
-                + did_you_mean(str(element), [str(there) for there in kinds]),
-                hint="Create it in each=[{'change': 'create', 'element': …, 'kind': …}, …].",
-            )
-        metamodel.queries.kinds.attribute_type(kinds[element], attribute)
-        if place in taken:
-            raise EventDataError(f"The columns {taken[place]!r} and {name!r} both set {element}.{attribute}.")
-        taken[place] = name
+    aims = Aims(
+        _names(objectives), _names(soft), _names(constraints), depth, None if cost is None else Decimal(str(cost))
+    )
+    until = None if at is None else microseconds(at, "The moment of a model")
+    name = key if isinstance(key, tuple) else (key,)
+    return search_quick_fixes(stream, reaction, aims, name, until, strategy=strategy, states=states, most=most)
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
@@ -445,14 +318,7 @@ def events_of(groups: Sequence[Group], stream: Models) -> tuple[list[Events], li
 
 def explain_model(groups: Sequence[Group], stream: Models) -> str:
     """An explanation of the queries and patterns over a model."""
-    one_by_one = None
-    if stream.has_frames:
-        types = _column_types(stream.data) if is_spark(stream.data) else None
-        one_by_one = [stream.why_one_by_one(group.watched, types) for group in groups]
-    said = explain_models(stream.queries, groups, stream.key, stream.budget, one_by_one)
-    if stream.max_ahead is None:
-        return said
-    return f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
+    return explain_models(groups, stream, _column_types(stream.data) if is_spark(stream.data) else None)
 
 
 def detect_changes(groups: Sequence[tuple[Group, Plan]], stream: Models, options: DetectOptions) -> Frame:
@@ -480,16 +346,7 @@ def _react_on_spark(
 ) -> Frame:  # fmt: skip
     """The DataFrame of the actions of rules over a DataFrame of changes."""
     check_columns(stream, rules)
-    if stream.beside is not None:
-        raise UnsupportedError(
-            "On Spark rules hear a model, and no other events beside it.",
-            hint="Let a pattern find what they wait for, ps.patterns(…).detect(…), or react in one process.",
-        )
-    if until is not None and stream.data.isStreaming:
-        raise UnsupportedError(
-            "until= ends what is finished; on a stream time passes with its watermark.",
-            hint="Leave it out, or leave later rows out of the stream: df.where(…).",
-        )
+    require_rules_on_spark(stream, until)
     from perseid.spark.query_driver import RunOptions, SparkTables
 
     data = SparkTables.of(stream.tables())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from perseid.api.pattern_sources import PatternSources
 from perseid.compile.plan import Plan
+from perseid.engines.trees.explain import explain_tree
 from perseid.engines.trees.stream import asked_of
 from perseid.lang.tree_patterns import TreePattern
 from perseid.viz.explain import explain
-from perseid.viz.trees import explain_tree
 
 
 def meanings(patterns: PatternSources, plan: Plan) -> list[str]:

@@ -15,7 +15,6 @@ from perseid.api.arguments import (
     Relations,
     by_name,
 )
-from perseid.api.models import Metamodel
 from perseid.api.pattern_meanings import explain_trees, meanings, trees_of
 from perseid.api.pattern_sources import PatternSources
 from perseid.api.stream_kinds.contract import DetectOptions, DrawOptions, MatchOptions, WhyNotOptions
@@ -25,6 +24,7 @@ from perseid.api.uncertain import require_probabilities
 from perseid.compile.compiler import compile_set
 from perseid.compile.plan import Plan
 from perseid.compile.risks import search_risks
+from perseid.engines.models.metamodel import Metamodel
 from perseid.engines.sequence.results import Matches
 from perseid.errors import (
     BindingError,

@@ -9,6 +9,7 @@ from perseid.api.arguments import Frame
 from perseid.api.stream_kinds.registry import kind_of
 from perseid.api.streams import named_words
 from perseid.engines.trees.engine import Trees
+from perseid.engines.trees.explain import explain_tree
 from perseid.engines.trees.stream import Documents
 from perseid.errors import EventDataError, MeaningError, PatternError, PerseidError
 from perseid.lang.tree_parser import parse_tree
@@ -16,7 +17,6 @@ from perseid.lang.tree_patterns import TreePattern, print_tree, return_names
 from perseid.tables.rows import require_here, require_spark
 from perseid.viz.draw import Format
 from perseid.viz.tree_drawing import draw as draw_tree
-from perseid.viz.trees import explain_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa

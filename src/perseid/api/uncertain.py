@@ -17,12 +17,12 @@ from perseid.engines.uncertain.stream import Beliefs, columns_of, streams_for
 from perseid.engines.uncertain.telling import EVERY, Telling
 from perseid.errors import EventDataError, UnsupportedError, did_you_mean, missing_column
 from perseid.lang import ast
+from perseid.runtime.explanation import describe_max_ahead
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import values as v
 from perseid.semantics.core import CorePattern
 from perseid.semantics.detection import check_relations
 from perseid.tables.rows import is_spark, require_here, require_spark
-from perseid.viz.detection import describe_max_ahead
 
 if TYPE_CHECKING:
     from perseid.engines.uncertain.learning import Learnt
@@ -160,7 +160,7 @@ def learn(
 
 def explain_beliefs(cores: Sequence[CorePattern], stream: Beliefs) -> str:
     """An explanation of the inference of patterns over an uncertain stream."""
-    from perseid.viz.beliefs import explain_answers
+    from perseid.engines.uncertain.explain import explain_answers
 
     spark = any(is_spark(data) for data in stream.frames())
     types = {s.kind.name for core in cores for s in core.steps if isinstance(s.kind, ast.EventType)}
@@ -178,7 +178,7 @@ def draw_beliefs(
 ) -> str:
     """The distribution of one key of an uncertain stream at each step, with the probabilities of patterns."""
     from perseid.engines.uncertain.film import film_of
-    from perseid.viz.film import draw_film
+    from perseid.engines.uncertain.film_drawing import draw_film
 
     for data in stream.frames():
         require_here("draw", data)

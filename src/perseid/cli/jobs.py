@@ -13,8 +13,8 @@ import typer
 import perseid as ps
 from perseid.cli.common import chosen, fail
 from perseid.cli.showing import finite, plain, show_matches
+from perseid.runtime.explanation import describe_max_ahead
 from perseid.tables.files import read_objects
-from perseid.viz.detection import describe_max_ahead
 
 if TYPE_CHECKING:
     from perseid.jobs.spec import JobFile

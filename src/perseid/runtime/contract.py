@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from perseid.runtime.arrays import ArrowColumn, Int8Array, IntArray
 from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.explanation import Row
 from perseid.runtime.watermark import Watermark
+from perseid.semantics.types import Type
 
 Plan: TypeAlias = Any
 """The result of an engine's own ``plan``: plain data that only its other functions read."""
@@ -129,6 +131,8 @@ class Engine:
     """Stateless, after a second shuffle: combines the rows of all shards that agree in the columns of ``finish_by``."""
     report: Callable[[bytes], StateReport] | None = None
     """Summarize a state; None for an engine without state."""
+    explain: Callable[[Plan, Mapping[str, Type]], list[Row]] | None = None
+    """Rows of ``explain()`` about a plan over columns of these types; None for an engine that has its own text."""
     query_kind: str = "patterns"
     """The kind of query that the engine runs: patterns over events, which several engines run, or a kind of its own."""
     state_format: str = ""

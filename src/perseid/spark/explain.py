@@ -15,26 +15,18 @@ from perseid.compile.plan import PatternPlan, Plan
 from perseid.errors import UnsupportedError, did_you_mean, is_internal
 from perseid.lang import expressions as ex
 from perseid.lang.printer import print_duration, print_expr
+from perseid.runtime.explanation import Row, describe_budget, describe_max_ahead, section
 from perseid.runtime.query import DeclaredTable, Query
+from perseid.runtime.registry import engines
 from perseid.runtime.watermark import ARRIVAL, WATERMARK
+from perseid.semantics.types import Type
 from perseid.spark.arrow import to_arrow
 from perseid.spark.inputs import InputFrame, delay_of, field_type, inputs_of, key_text, quoted, time_text, types_of
 from perseid.spark.projection import MAX_HITS, Projection, SqlEvaluator, project
 from perseid.spark.query_driver import SparkTables
 from perseid.spark.readable_sql import readable_sql
 from perseid.spark.worker import ROUTE
-from perseid.viz.detection import (
-    Row,
-    all_needed,
-    caps,
-    describe_budget,
-    describe_max_ahead,
-    engines,
-    fed,
-    kernels,
-    routes,
-    section,
-)
+from perseid.viz.detection import all_needed, caps, describe_engines, fed, routes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +45,7 @@ def explain_query(plan: Plan, query: Query, data: SparkTables, disorder: str | N
     rows: list[Row] = [
         *(("input", _input(one)) for one in projection.frames),
         *_types(plan, projection),
-        *(("engine", text) for text in engines(plan)),
+        *(("engine", text) for text in describe_engines(plan)),
         *fed(plan, "in the same query, where the key is"),
         *_evaluated(plan, data.evaluator, projection),
         *_dropped(plan, projection),
@@ -61,13 +53,19 @@ def explain_query(plan: Plan, query: Query, data: SparkTables, disorder: str | N
         ("shuffled by", _shuffle(projection)),
         *(_stream(plan, query, data.frames, disorder) if data.streaming else []),
         ("to Python", _crossing(projection)),
-        *kernels(query.plan, types),
+        *_search(query, types),
         *_earlier(plan),
         *(("caps", text) for text in caps(plan)),
         ("budget", describe_budget(query.plan.budget)),
     ]
     title = f"run on Spark, as a {'stream' if data.streaming else 'batch'}"
     return "\n".join(section(title, rows)).rstrip() + "\n"
+
+
+def _search(query: Query, types: Mapping[str, Type]) -> list[Row]:
+    """What the engine says of its plan."""
+    explain = engines()[query.engine].explain
+    return [] if explain is None else explain(query.plan, types)
 
 
 def _stream(plan: Plan, query: Query, frames: Sequence[InputFrame], disorder: str | None) -> list[Row]:

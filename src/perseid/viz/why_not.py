@@ -16,6 +16,7 @@ from perseid.compile.plan import PatternPlan, Plan
 from perseid.errors import BindingError, EventDataError, did_you_mean
 from perseid.lang.printer import print_kind
 from perseid.reference.plan_matcher import plan_matcher
+from perseid.runtime.explanation import LINE_WIDTH
 from perseid.semantics import core as c
 from perseid.semantics import values as v
 from perseid.semantics.detection import Partition, detect
@@ -26,7 +27,7 @@ from perseid.viz.attempts import Attempt, Reason, step_label, step_name
 from perseid.viz.data_notes import Census, data_notes, positive_steps, unknown_key
 from perseid.viz.starts import Starts
 from perseid.viz.walk import MAX_WORK, Walk
-from perseid.viz.words import WIDTH, cut, many, pairs, wrapped
+from perseid.viz.words import cut, many, pairs, wrapped
 
 MAX_EVENTS = 100_000
 """More events than this are not looked at: the caller is asked to narrow them."""
@@ -112,7 +113,7 @@ class WhyNot:
         labels = [_label(row["step"], row["event"]) for row in self.funnel]
         wide = min(max(len("step"), *map(len, labels)), 34)
         head = f"{'step':<{wide}}  {'bound':>6}  {'ended':>6}  waiting for it, because"
-        lines = [head, "─" * min(len(head) + 20, WIDTH)]
+        lines = [head, "─" * min(len(head) + 20, LINE_WIDTH)]
         before = None
         for label, row in zip(labels, self.funnel, strict=True):
             first = row["step"] != before
@@ -121,7 +122,7 @@ class WhyNot:
             bound = str(row["bound"]) if first and row["bound"] is not None else ""
             ended = str(row["ended"]) if row["ended"] else ""
             lead = f"{name:<{wide}}  {bound:>6}  {ended:>6}  "
-            text = textwrap.wrap(row["why"], WIDTH - len(lead)) or [""]
+            text = textwrap.wrap(row["why"], LINE_WIDTH - len(lead)) or [""]
             lines.append((lead + text[0]).rstrip())
             lines.extend(" " * len(lead) + more for more in text[1:])
         return lines
@@ -138,9 +139,9 @@ class WhyNot:
             name, event = bound
             values = {n: event.attributes.get(n) for n in self.columns.get(name, ())}
             text = f"{name}: {event.type} {clock(event.time)}  {pairs(values)}".rstrip()
-            lines.append(cut(f"   {text}", WIDTH))
+            lines.append(cut(f"   {text}", LINE_WIDTH))
         if not attempt.bound:
-            lines.append(cut(f"   {attempt.start.type} {clock(attempt.start.time)}", WIDTH))
+            lines.append(cut(f"   {attempt.start.type} {clock(attempt.start.time)}", LINE_WIDTH))
         if attempt.waited_for is not None:
             lines += wrapped(f"waited for {attempt.waited_for}", "   → ")
         for sentence in attempt.details:

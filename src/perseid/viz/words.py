@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from perseid.lang.printer import print_duration, print_string
+from perseid.runtime.explanation import LINE_WIDTH
 from perseid.semantics import values as v
-
-WIDTH = 100
 
 
 def span(micros: int) -> str:
@@ -28,7 +27,7 @@ def span(micros: int) -> str:
 
 def wrapped(text: str, lead: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=True
+        text, LINE_WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=True
     ) or [lead.rstrip()]
 
 

@@ -5,6 +5,7 @@ Whatever the strategy, a pattern means what it means to the sequence engine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 
@@ -13,7 +14,9 @@ from perseid.engines.disorder.state import LAYOUT
 from perseid.engines.disorder.strategy import Adaptive, Aggressive, Assemble, Conservative, Early, Strategy
 from perseid.runtime.contract import Capabilities, Engine, StateReport, StepResult
 from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.explanation import Row
 from perseid.runtime.watermark import Watermark
+from perseid.semantics import types as t
 
 
 def report(state: bytes) -> StateReport:
@@ -31,12 +34,20 @@ def step(plan: DisorderPlan, rows: EventBatch, state: bytes | None, watermark: W
     return done
 
 
+def explain(plan: DisorderPlan, types: Mapping[str, t.Type]) -> list[Row]:
+    """Rows of ``explain()`` about the kernel and its search."""
+    from perseid.engines.disorder.explain import explain_search
+
+    return explain_search(plan, types)
+
+
 def _engine(strategy: Strategy) -> Engine:
     return Engine(
         name=strategy.name,
         plan=partial(make_plan, strategy=strategy),
         step=step,
         report=report,
+        explain=explain,
         state_format=LAYOUT.engine,
         capabilities=Capabilities(retracts=strategy.retracts, waits_for_watermark=not isinstance(strategy, Adaptive)),
         guide="docs/guides/out-of-order.md",

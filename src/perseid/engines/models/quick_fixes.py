@@ -6,9 +6,14 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import overload
 
-from perseid.engines.models.repair import Found
+from perseid.engines.models.reactions import Reaction
+from perseid.engines.models.repair import STRATEGIES, Found, search
 from perseid.engines.models.stream import Models, change_row
-from perseid.semantics.model_repair import Fix
+from perseid.errors import EventDataError
+from perseid.semantics.graphs import Graph
+from perseid.semantics.metamodels import unknown
+from perseid.semantics.model_repair import Aims, Fix
+from perseid.tables.rows import require_here
 
 
 class QuickFix:
@@ -67,3 +72,47 @@ class QuickFixes(Sequence[QuickFix]):
         if not self.complete:
             lines.append(f"({self.states} models were looked at, not all there are: there may be other fixes)")
         return "\n".join(lines)
+
+
+def search_quick_fixes(
+    stream: Models,
+    reaction: Reaction | None,
+    aims: Aims,
+    key: tuple[object, ...],
+    until: int | None,
+    *,
+    strategy: str,
+    states: int,
+    most: int,
+) -> QuickFixes:
+    """Search for quick fixes of one model of a stream, or of what rules made of it."""
+    assert stream.rules is not None
+    if strategy not in STRATEGIES:
+        raise EventDataError(f"There is no strategy {strategy!r}.", hint=f"There are: {', '.join(STRATEGIES)}.")
+    for name in (*aims.hard, *aims.soft, *aims.never):
+        if name not in stream.queries.queries:
+            raise unknown("query", name, list(stream.queries.queries))
+    if not aims.hard or not stream.rules.repairs:
+        what = "an objective" if not aims.hard else "a repair"
+        raise EventDataError(
+            f"Without {what} there is nothing to search for.",
+            hint="objectives='overcommitted'; in the text: repair lower on overcommitted(host) do set …",
+        )
+    graph = _one_model(stream, reaction, key, until)
+    found = search(stream.queries, stream.rules.repairs, graph, aims, strategy, states)
+    return QuickFixes(found, stream, key, most)
+
+
+def _one_model(stream: Models, reaction: Reaction | None, key: tuple[object, ...], until: int | None) -> Graph:
+    if reaction is None:
+        require_here("repairs", stream.data)
+        live = stream.live(until)
+    elif until is not None:
+        raise EventDataError("What rules made of a model is its end.", hint="Say it there: ps.react(…, until=…).")
+    else:
+        live = reaction.live
+    if key not in live:
+        known = ", ".join(repr(one[0] if len(one) == 1 else one) for one in list(live)[:8])
+        named = key[0] if len(key) == 1 else key
+        raise EventDataError(f"There is no model {named!r}.", hint=f"Say which: key=…. There are: {known or 'none'}.")
+    return live[key].graph

@@ -12,7 +12,7 @@ from perseid.engines.models.live import LiveModel
 from perseid.engines.models.pattern_trigger import PatternTrigger, plan_triggers
 from perseid.engines.models.stream import Models, change_row, standing_matches
 from perseid.engines.sequence.results import Matches
-from perseid.errors import EventDataError
+from perseid.errors import EventDataError, UnsupportedError
 from perseid.lang import rules as r
 from perseid.semantics import values as v
 from perseid.semantics.detection import Match
@@ -165,3 +165,17 @@ def check_columns(models: Models, rules: Rules) -> None:
                             f"Rule {rule.name} tells a column {name!r}, and every row has one for its time and model.",
                             hint=f"Leave it out, or give it another name: {name} as own_{name}.",
                         )
+
+
+def require_rules_on_spark(stream: Models, until: int | None) -> None:
+    """Raise an error for what rules cannot have on Spark."""
+    if stream.beside is not None:
+        raise UnsupportedError(
+            "On Spark rules hear a model, and no other events beside it.",
+            hint="Let a pattern find what they wait for, ps.patterns(…).detect(…), or react in one process.",
+        )
+    if until is not None and stream.data.isStreaming:
+        raise UnsupportedError(
+            "until= ends what is finished; on a stream time passes with its watermark.",
+            hint="Leave it out, or leave later rows out of the stream: df.where(…).",
+        )

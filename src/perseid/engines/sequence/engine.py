@@ -18,6 +18,7 @@ from perseid.engines.sequence.plan import SequencePlan, make_plan
 from perseid.runtime.arrays import IntArray
 from perseid.runtime.contract import Engine, StateReport, StepResult
 from perseid.runtime.event_batch import EventBatch
+from perseid.runtime.explanation import Row
 from perseid.runtime.watermark import Watermark
 from perseid.semantics import types as t
 
@@ -98,11 +99,19 @@ def report(state: bytes) -> StateReport:
     return reported(state)
 
 
+def explain(plan: SequencePlan, types: Mapping[str, t.Type]) -> list[Row]:
+    """Rows of ``explain()`` about the kernel and its search."""
+    from perseid.engines.sequence.explain import explain_kernels
+
+    return explain_kernels(plan, types)
+
+
 SEQUENCE = Engine(
     name="sequence",
     plan=make_linked_plan,
     step=step,
     report=report,
+    explain=explain,
     guide="docs/guides/streaming.md",
     example="examples/takeover_on_spark.py",
 )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field
 
 from perseid.api.arguments import Relations
-from perseid.api.models import metamodel, model, react
+from perseid.api.models import model, react
 from perseid.api.patterns import PatternSet, patterns
+from perseid.engines.models.metamodel import metamodel
 from perseid.engines.models.stream import Models
 from perseid.jobs.inline_text import InlineText, read_text
 from perseid.jobs.stream_kinds.contract import (

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from perseid.engines.uncertain.film import Film, Frame
+from perseid.engines.uncertain.floor import Cell, floor_cells
 from perseid.errors import UnsupportedError
 from perseid.semantics import values as v
-from perseid.viz.floor import Cell, floor_cells
 
 WIDE = 940
 """How wide a strip may be before it goes on below."""

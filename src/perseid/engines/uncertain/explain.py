@@ -9,9 +9,9 @@ from perseid.engines.uncertain.pattern_nfa import PatternNFA
 from perseid.engines.uncertain.plan import Asked, ask
 from perseid.engines.uncertain.streams import Known, Stream, Streams
 from perseid.lang.printer import print_duration
+from perseid.runtime.explanation import Row, section
 from perseid.semantics.classes import QueryClass
 from perseid.semantics.core import CorePattern
-from perseid.viz.detection import Row, section
 
 _HOW = {
     QueryClass.REGULAR: "exact, step by step: an automaton beside what is hidden; memory does not grow with the stream",

@@ -1,25 +1,27 @@
-"""What patterns over a model are asked of, in words: which events there are, and what keeping its queries takes."""
+"""What patterns over a model are evaluated on, in words: its events, and the cost of its queries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from perseid.engines.models.network import Network
+from perseid.engines.models.stream import Models
 from perseid.lang.printer import print_kind
-from perseid.runtime.search_budget import SearchBudget
-from perseid.semantics.model_queries import Queries
+from perseid.runtime.explanation import Row, describe_budget, describe_max_ahead, section
 from perseid.semantics.model_steps import Group, Watched
-from perseid.viz.detection import Row, describe_budget, section
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-def explain_models(
-    queries: Queries,
-    groups: Sequence[Group],
-    key: Sequence[str],
-    budget: SearchBudget,
-    one_by_one: Sequence[str | None] | None = None,
-) -> str:
-    """The model and its events; of frames, what keeps each group from being answered for all of them at once."""
+def explain_models(groups: Sequence[Group], stream: Models, types: Mapping[str, pa.DataType] | None) -> str:
+    """The model and its events. For frames, also what prevents the evaluation of all frames at once.
+
+    ``types`` are those of the columns of a DataFrame; None for rows of this process.
+    """
+    queries, key = stream.queries, stream.key
+    ways = [_way(group, stream.why_one_by_one(group.watched, types)) for group in groups] if stream.has_frames else []
     kinds = queries.kinds
     name = kinds.metamodel.name
     rows: list[Row] = [
@@ -32,11 +34,12 @@ def explain_models(
             f"{len(queries.queries)}, kept as the model changes by {len(Network(queries).operators)} operators that they share; "
             "the cost follows what changed (closures and components: what hangs together with it)",
         ),
-        *(() if one_by_one is None else map(_way, groups, one_by_one)),
+        *ways,
         ("state", "the model itself, and the matches of every query and of its parts"),
-        ("budget", describe_budget(budget)),
+        ("budget", describe_budget(stream.budget)),
     ]
-    return "\n".join(section(f"the model {name}", rows)).rstrip() + "\n"
+    said = "\n".join(section(f"the model {name}", rows)).rstrip() + "\n"
+    return said if stream.max_ahead is None else f"{said}max_ahead: {describe_max_ahead(stream.max_ahead)}\n"
 
 
 def _events(watched: Watched) -> str:

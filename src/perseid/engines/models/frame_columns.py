@@ -1,0 +1,58 @@
+"""What a declaration of frames says: the changes that models begin with, and the attributes that columns set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perseid.engines.models.metamodel import Metamodel
+from perseid.engines.models.plan import ROLES
+from perseid.engines.models.stream import changes_of
+from perseid.errors import EventDataError, PerseidError, did_you_mean
+from perseid.semantics.graphs import RANK, Change, Element, Graph
+from perseid.tables.columns import read_table
+
+
+def snapshot_of(metamodel: Metamodel, each: object) -> list[Change]:
+    """The initial changes of every model, in order; raises if they do not fit the metamodel."""
+    rows = read_table(each)
+    changes = changes_of(dict(zip(ROLES, ROLES, strict=True)), rows)
+    changes.sort(key=lambda change: RANK.get(change.action, 5))
+    graph = Graph(metamodel.queries.kinds)
+    for change in changes:
+        try:
+            graph.apply(change)
+        except PerseidError as error:
+            raise EventDataError(
+                f"No model can begin so: {error.message}", hint="Mend the changes in ps.frames(rows, each=…)."
+            ) from None
+    return changes
+
+
+def check_frame_columns(
+    metamodel: Metamodel, snapshot: list[Change], columns: Mapping[str, tuple[Element, str]]
+) -> None:
+    """Raise an error unless each column sets an attribute of its own of a node that models begin with."""
+    kinds = {change.element: str(change.kind) for change in snapshot if change.action == "create"}
+    taken: dict[tuple[Element, str], str] = {}
+    if not isinstance(columns, Mapping) or not columns:
+        raise EventDataError(
+            "Frames have columns that set attributes, and none is named.",
+            hint="columns={'right_hand_y': ('right_hand', 'y'), …}.",
+        )
+    for name, place in columns.items():
+        if not isinstance(place, tuple) or len(place) != 2:
+            raise EventDataError(
+                f"The column {name!r} sets an attribute of an element, and {place!r} does not say which.",
+                hint=f"columns={{{name!r}: ('right_hand', 'y'), …}}.",
+            )
+        element, attribute = place
+        if element not in kinds:
+            raise EventDataError(
+                f"The column {name!r} sets an attribute of {element!r}, which no model begins with."
+                + did_you_mean(str(element), [str(there) for there in kinds]),
+                hint="Create it in each=[{'change': 'create', 'element': …, 'kind': …}, …].",
+            )
+        metamodel.queries.kinds.attribute_type(kinds[element], attribute)
+        if place in taken:
+            raise EventDataError(f"The columns {taken[place]!r} and {name!r} both set {element}.{attribute}.")
+        taken[place] = name
