@@ -59,7 +59,7 @@ OUTSIDE = {
     "models": ["api/models", "api/stream_kinds/models", "jobs/stream_kinds/models", "spark/emitted"],
 }  # fmt: skip
 """Files of one engine outside its package: what users call, and settings of job files."""
-MAX_LINES_OUTSIDE = 640
+MAX_LINES_OUTSIDE = 600
 SHARED = {"api/arguments", "api/pattern_meanings", "api/pattern_sources", "jobs/stream_kinds/contract"}
 """Files that every kind of stream needs, although they import one engine."""
 

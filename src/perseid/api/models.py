@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from perseid.api.arguments import Frame, Observation, require_no_observation
 from perseid.api.stream_kinds.contract import DetectOptions
@@ -21,19 +21,9 @@ from perseid.engines.models.plan import ROLES
 from perseid.engines.models.quick_fixes import QuickFixes, search_quick_fixes
 from perseid.engines.models.reactions import Reaction, check_columns, react_here, require_rules_on_spark
 from perseid.engines.models.repair import STRATEGIES
-from perseid.engines.models.stream import (
-    Models,
-    beside_of,
-    bind_rules,
-    event_types,
-    events_here,
-    require_equal_keys,
-)
+from perseid.engines.models.stream import Models, beside_of, bind_rules, events_here, require_equal_keys
 from perseid.engines.sequence.stream import Events
-from perseid.errors import (
-    EventDataError,
-    PatternError,
-)
+from perseid.errors import EventDataError, PatternError
 from perseid.runtime.search_budget import MAX_MATCHES, MAX_STEPS
 from perseid.semantics.graphs import Element
 from perseid.semantics.model_repair import Aims
@@ -41,9 +31,6 @@ from perseid.semantics.model_rules import CHANGES, ROUNDS
 from perseid.semantics.model_steps import Beside, Group
 from perseid.semantics.rules import Rules
 from perseid.tables.rows import is_spark, require_here, require_spark
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @named_words
@@ -108,10 +95,8 @@ def _additional_events(given: object, key: str | Iterable[str]) -> Events | None
     """Additional events of a model, with the key columns of the model unless they declare their own."""
     if given is None:
         return None
-    declared = kind_of(given).as_events(
-        given,
-        EventDataError("Only events are steps of patterns over a model.", hint="Declare them: beside=ps.events(…)."),
-    )
+    error = EventDataError("Only events are steps of patterns over a model.", hint="Declare them: beside=ps.events(…).")
+    declared = kind_of(given).as_events(given, error)
     return declared if declared.key else replace(declared, key=_names(key))
 
 
@@ -119,12 +104,7 @@ def additional_events_of(stream: Models) -> Beside | None:
     """The ordinary events that patterns over a model may name."""
     if stream.beside is None:
         return None
-    given = [one.data for _, one in stream.beside.inputs()]
-    if is_spark(stream.data) != all(is_spark(data) for data in given) or len({is_spark(data) for data in given}) > 1:
-        raise EventDataError(
-            "The model and the events beside it are not in the same place.",
-            hint="Give DataFrames of Spark's for both, or for none.",
-        )
+    stream.require_same_place()
     if not is_spark(stream.data):
         return stream.shape_of_beside()
     from perseid.spark.inputs import column_types
@@ -318,7 +298,11 @@ def events_of(groups: Sequence[Group], stream: Models) -> tuple[list[Events], li
 
 def explain_model(groups: Sequence[Group], stream: Models) -> str:
     """An explanation of the queries and patterns over a model."""
-    return explain_models(groups, stream, _column_types(stream.data) if is_spark(stream.data) else None)
+    if not is_spark(stream.data):
+        return explain_models(groups, stream, None)
+    from perseid.spark.arrow import arrow_types
+
+    return explain_models(groups, stream, arrow_types(stream.data))
 
 
 def detect_changes(groups: Sequence[tuple[Group, Plan]], stream: Models, options: DetectOptions) -> Frame:
@@ -330,11 +314,7 @@ def detect_changes(groups: Sequence[tuple[Group, Plan]], stream: Models, options
 
     tables = read_relations(options.relations)
     require_no_rejected(bool(options.rejected), "events", "changes")
-    named = event_types([group.watched for group, _ in groups])
-    declared = SparkTables.of(stream.tables() if named else stream.tables()[:1])
-    changed, *others = declared.frames
-    needed = (one for one in others if one.event_type is None or one.event_type in named)
-    data = SparkTables([changed, *needed], declared.streaming)
+    data = SparkTables.of(stream.tables_of([group.watched for group, _ in groups]))
     require_equal_keys(stream, data.schemas)
     query = stream.bind(groups, data.schemas)
     return data.run(query, RunOptions(tables, options.checkpoint, options.observation))
@@ -352,9 +332,3 @@ def _react_on_spark(
     data = SparkTables.of(stream.tables())
     query = bind_rules(stream, rules, data.schemas, until=until, rounds=rounds, changes=changes)
     return data.run(query, RunOptions(checkpoint=checkpoint, observation=observation))
-
-
-def _column_types(frame: Frame) -> dict[str, pa.DataType]:
-    from perseid.spark.arrow import arrow_types
-
-    return arrow_types(frame)

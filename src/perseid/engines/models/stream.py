@@ -116,6 +116,21 @@ class Models(StreamDeclaration[Matches], Generic[Data_co]):
         changes = Events({CHANGES: self.data}, time=self.time, key=self.key, order_by=self.order_by)
         return [*changes.tables(), *([] if self.beside is None else self.beside.tables())]
 
+    def tables_of(self, watched: Sequence[Watched]) -> list[DeclaredTable]:
+        """The tables that patterns need: the changes, and those of ordinary events that a step names."""
+        named = event_types(watched)
+        changes, *others = self.tables()
+        return [changes, *(one for one in others if named and (one.event_type is None or one.event_type in named))]
+
+    def require_same_place(self) -> None:
+        """Raise an error unless the model and the events beside it are all on Spark, or all in this process."""
+        events = [] if self.beside is None else [one.data for _, one in self.beside.inputs()]
+        if len({is_spark(data) for data in (self.data, *events)}) > 1:
+            raise EventDataError(
+                "The model and the events beside it are not in the same place.",
+                hint="Give DataFrames of Spark's for both, or for none.",
+            )
+
     def bind(self, groups: Sequence[tuple[Group, Plan]], schemas: Sequence[TableSchema]) -> Query:
         """The query of patterns over tables with these schemas."""
         return bind_patterns(self, groups, schemas, None)

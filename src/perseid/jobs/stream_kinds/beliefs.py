@@ -13,21 +13,19 @@ from perseid.api.streams import beliefs
 from perseid.engines.uncertain.results import Answers
 from perseid.engines.uncertain.stream import Beliefs
 from perseid.engines.uncertain.telling import Telling
+from perseid.jobs.stream_kinds.additional_events import StreamWithAdditionalEvents
 from perseid.jobs.stream_kinds.contract import (
     JobQueryOptions,
     Names,
     Row,
     SourceOf,
-    StreamSettings,
     Table,
     Tables,
-    join_paths,
     require_time,
 )
 from perseid.jobs.stream_kinds.events import EventStream
 from perseid.semantics.hidden import HiddenMarkov, Value, floor_plan, hidden_markov
 from perseid.settings import Duration, Settings
-from perseid.sources.contract import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -114,7 +112,7 @@ class OutputSettings(Settings):
         return belief_api.expected(cast("float", self.expected))
 
 
-class BeliefStream(StreamSettings):
+class BeliefStream(StreamWithAdditionalEvents):
     """Uncertain events: distributions, or readings with a model; each match has a probability."""
 
     supports_dead_letters: ClassVar[bool] = False
@@ -166,17 +164,7 @@ class BeliefStream(StreamSettings):
     beside: list[EventStream] = Field(default_factory=list)
     """Additional streams of certain events."""
 
-    def sources_by_path(self) -> dict[str, Source]:
-        return join_paths({"source": self.source}, {at: one.sources_by_path() for at, one in self._beside_by_path()})
-
-    def time_columns(self) -> dict[str, str]:
-        return join_paths({"source": self.time}, {at: one.time_columns() for at, one in self._beside_by_path()})
-
-    def max_ahead_bounds(self) -> dict[str, int | None]:
-        own = {"source": self.max_ahead_us}
-        return join_paths(own, {at: one.max_ahead_bounds() for at, one in self._beside_by_path()})
-
-    def _beside_by_path(self) -> list[tuple[str, EventStream]]:
+    def additional_streams(self) -> list[tuple[str, EventStream]]:
         return [(f"beside[{number}].", one) for number, one in enumerate(self.beside)]
 
     def declare(self, tables: Tables | Table) -> Beliefs:
@@ -191,7 +179,7 @@ class BeliefStream(StreamSettings):
             **{name: getattr(self, name) for name in names},
             max_ahead=self.max_ahead_or_none,
         )
-        others = [one.declare_at(prefix, opened) for prefix, one in self._beside_by_path()]
+        others = [one.declare_at(prefix, opened) for prefix, one in self.additional_streams()]
         return declared.beside(*others) if others else declared
 
     def output_policy(self) -> Telling | None:

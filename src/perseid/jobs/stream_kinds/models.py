@@ -14,22 +14,20 @@ from perseid.api.patterns import PatternSet, patterns
 from perseid.engines.models.metamodel import metamodel
 from perseid.engines.models.stream import Models
 from perseid.jobs.inline_text import InlineText, read_text
+from perseid.jobs.stream_kinds.additional_events import StreamWithAdditionalEvents
 from perseid.jobs.stream_kinds.contract import (
     JobQueryOptions,
     LocalResult,
     Names,
     SourceOf,
-    StreamSettings,
     Table,
     Tables,
-    join_paths,
     require_patterns,
     require_time,
 )
 from perseid.jobs.stream_kinds.events import EventStream
 from perseid.runtime.search_budget import MAX_LIMIT, MAX_MATCHES, MAX_STEPS
 from perseid.settings import Duration, Settings
-from perseid.sources.contract import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +53,7 @@ class ChangeColumns(Settings):
     """The column with the target node of an edge."""
 
 
-class ModelStream(StreamSettings):
+class ModelStream(StreamWithAdditionalEvents):
     """Changes of live models: events are matches of graph queries that appear, change and disappear."""
 
     requires_patterns: ClassVar[bool] = False
@@ -88,17 +86,7 @@ class ModelStream(StreamSettings):
     beside: EventStream | None = None
     """An additional stream of ordinary events."""
 
-    def sources_by_path(self) -> dict[str, Source]:
-        return join_paths({"source": self.source}, {at: one.sources_by_path() for at, one in self._beside_by_path()})
-
-    def time_columns(self) -> dict[str, str]:
-        return join_paths({"source": self.time}, {at: one.time_columns() for at, one in self._beside_by_path()})
-
-    def max_ahead_bounds(self) -> dict[str, int | None]:
-        own = {"source": self.max_ahead_us}
-        return join_paths(own, {at: one.max_ahead_bounds() for at, one in self._beside_by_path()})
-
-    def _beside_by_path(self) -> list[tuple[str, EventStream]]:
+    def additional_streams(self) -> list[tuple[str, EventStream]]:
         return [] if self.beside is None else [("beside.", self.beside)]
 
     def declare(self, tables: Tables | Table) -> Models:
