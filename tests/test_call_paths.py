@@ -89,5 +89,5 @@ def test_document_passes_few_functions_until_its_notification() -> None:
     subscriptions = ps.subscriptions({"copies": COPIES})
     assert subscriptions.match(documents).num_rows == 1
     functions, files = count_calls(lambda: subscriptions.match(documents))
-    assert functions <= 170
-    assert files <= 32
+    assert functions <= 120
+    assert files <= 27

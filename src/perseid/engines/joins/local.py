@@ -14,7 +14,7 @@ from perseid.engines.joins.graph import Row
 from perseid.engines.joins.index import Subscriptions
 from perseid.engines.joins.joiner import Joined, Joiner, merged_blocks, notified, pairs, require_expandable
 from perseid.engines.joins.output import values_of
-from perseid.engines.joins.program import compile_chains
+from perseid.engines.joins.program import compile_chains_once
 from perseid.engines.joins.publication import Publication
 from perseid.engines.joins.reading import ChainReader
 from perseid.engines.trees.formats import Lot, together
@@ -67,7 +67,8 @@ def _joined(
     order = np.argsort(given.times, kind="stable")
     subscriptions.values.keep(np.zeros(0, np.int64))  # texts of documents that were asked before
     joiner = Joiner(subscriptions)
-    reader = ChainReader(compile_chains(list(subscriptions.chains), documents.namespaces), documents.trusted)
+    program = compile_chains_once(tuple(subscriptions.chains), documents.namespaces)
+    reader = ChainReader(program, documents.trusted)
     for begin in range(0, len(order), PART):
         some = order[begin : begin + PART]
         bindings, refused = reader.read(given.bodies.take(pa.array(some)), [given.streams[i] for i in some.tolist()])

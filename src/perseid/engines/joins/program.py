@@ -74,7 +74,7 @@ def compile_chains(chains: Sequence[Chain], namespaces: Sequence[tuple[str, str]
 
 
 compile_chains_once = lru_cache(maxsize=4)(compile_chains)
-"""The same for chains that a process gets as text, from the files of a folder."""
+"""The same for chains that a process needs again: from the files of a folder, and for each call of a local match."""
 
 
 @dataclass(frozen=True)
