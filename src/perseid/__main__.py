@@ -5,12 +5,17 @@ from __future__ import annotations
 import io
 import sys
 
+from perseid._version import __version__
+
 
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a sign shows another one instead of failing.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    if sys.argv[1:] == ["--version"]:  # without the imports of the commands
+        print(f"perseid {__version__}")
+        return
     try:
         from perseid.cli.app import app
     except ModuleNotFoundError as error:

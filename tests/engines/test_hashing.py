@@ -24,7 +24,6 @@ from perseid.semantics.events import Event, match_id
 def _plain() -> ModuleType:
     """The same source as it runs where there is no Numba."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jit, "numba", None)
         patch.setattr(jit, "COMPILED", False)
         spec = importlib.util.spec_from_file_location("plain_hashing", hashing.__file__)
         assert spec is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from decimal import Decimal
 from functools import cmp_to_key
 from itertools import pairwise
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.runtime import event_order, key_encoding
+from perseid.runtime import event_order, jit, key_encoding
 from perseid.semantics import values as v
 
 NAN = math.nan
@@ -23,12 +24,11 @@ UTC = dt.UTC
 
 
 @pytest.fixture(params=[True, False], ids=["numba", "plain"], autouse=True)
-def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    if request.param and not event_order.COMPILED:
+def compiled(request: pytest.FixtureRequest) -> Iterator[bool]:
+    if request.param and not jit.COMPILED:
         pytest.skip("Numba is switched off")
-    for module in (key_encoding, event_order):
-        monkeypatch.setattr(module, "COMPILED", request.param)
-    return bool(request.param)
+    with nullcontext() if request.param else jit.plain_kernels():
+        yield bool(request.param)
 
 
 def expected(
@@ -166,7 +166,7 @@ def test_random_columns(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_both_modes_agree_to_the_row(seed: int, monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+def test_both_modes_agree_to_the_row(seed: int, compiled: bool) -> None:
     if not compiled:
         pytest.skip("compared once")
     make = np.random.default_rng(seed)
@@ -185,9 +185,7 @@ def test_both_modes_agree_to_the_row(seed: int, monkeypatch: pytest.MonkeyPatch,
     ranks = [pa.array(make.integers(0, 4, rows))] if seed % 3 else []
     for when in (time, np.sort(time)):
         fast = event_order.arrange(keys, when, ranks, identity)
-        with monkeypatch.context() as patch:
-            for module in (key_encoding, event_order):
-                patch.setattr(module, "COMPILED", False)
+        with jit.plain_kernels():
             slow = event_order.arrange(keys, when, ranks, identity)
         assert np.array_equal(fast.order, slow.order)
         assert np.array_equal(fast.offsets, slow.offsets)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.runtime.arrays import ArrowColumn, IntArray
-from perseid.runtime.jit import COMPILED, jit
+from perseid.runtime.jit import jit, runs_compiled
 from perseid.runtime.key_encoding import (
     Codes,
     as_numbers,
@@ -81,7 +81,7 @@ def _by_key_and_time(
     The last is None where no two rows of a partition have one time.
     """
     rows = len(time)
-    if not COMPILED:
+    if not runs_compiled():
         order = np.lexsort((time, codes)).astype(np.int64, copy=False)
         counts = np.bincount(codes, minlength=size)
         offsets = np.concatenate(([0], np.cumsum(counts[counts > 0]))).astype(np.int64)
@@ -286,7 +286,7 @@ def _compare(left: object, right: object) -> int:
 
 def _sorted_groups(starts: IntArray, columns: IntArray) -> IntArray:
     """Places sorted by the columns, the first first, inside each group; equal ones stay in their order."""
-    if not COMPILED:
+    if not runs_compiled():
         group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         return np.lexsort((*columns[::-1], group)).astype(np.int64, copy=False)
     return _merge_groups(starts, np.ascontiguousarray(columns))

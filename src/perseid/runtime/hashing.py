@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from perseid.runtime.arrays import ArrowColumn, BoolArray, IntArray
-from perseid.runtime.jit import COMPILED, jit
+from perseid.runtime.jit import jit_with_overflow
 from perseid.semantics import hashing as reference
 from perseid.semantics.hashing import NULL_BITS, SEED
 
@@ -39,12 +39,7 @@ _ALL_VALID: BoolArray = np.zeros(0, np.bool_)
 _ALL_VALID.flags.writeable = False
 
 
-def _kernel(function: F) -> F:
-    """Compiled; as plain Python NumPy would warn that products wrap around, which is what a hash is made of."""
-    return jit(function) if COMPILED else np.errstate(over="ignore")(function)  # type: ignore[type-var]
-
-
-@_kernel
+@jit_with_overflow
 def mix_word(word: np.uint64, seed: np.uint64) -> np.uint64:
     """One word into a hash: ``hash_long`` on unsigned 64-bit numbers."""
     k = word * _P2
@@ -55,7 +50,7 @@ def mix_word(word: np.uint64, seed: np.uint64) -> np.uint64:
     return h ^ (h >> _32)
 
 
-@_kernel
+@jit_with_overflow
 def _mix_words(hashes: Words, words: Words, valid: BoolArray) -> None:
     every = len(valid) == 0
     for i in range(len(hashes)):
@@ -63,7 +58,7 @@ def _mix_words(hashes: Words, words: Words, valid: BoolArray) -> None:
             hashes[i] = mix_word(words[i], hashes[i])
 
 
-@_kernel
+@jit_with_overflow
 def _mix_doubles(hashes: Words, numbers: npt.NDArray[np.float64], bits: Words, valid: BoolArray) -> None:
     every = len(valid) == 0
     for i in range(len(hashes)):
@@ -76,13 +71,13 @@ def _mix_doubles(hashes: Words, numbers: npt.NDArray[np.float64], bits: Words, v
             hashes[i] = mix_word(word, hashes[i])
 
 
-@_kernel
+@jit_with_overflow
 def _mix_constant(hashes: Words, word: np.uint64) -> None:
     for i in range(len(hashes)):
         hashes[i] = mix_word(word, hashes[i])
 
 
-@_kernel
+@jit_with_overflow
 def _four(data: npt.NDArray[np.uint8], at: np.uint64) -> np.uint64:
     return (
         np.uint64(data[at])
@@ -92,7 +87,7 @@ def _four(data: npt.NDArray[np.uint8], at: np.uint64) -> np.uint64:
     )
 
 
-@_kernel
+@jit_with_overflow
 def _eight(data: npt.NDArray[np.uint8], at: np.uint64) -> np.uint64:
     # Written so that LLVM makes one load of it; the index is unsigned because a signed one might count from the end.
     return (
@@ -107,13 +102,13 @@ def _eight(data: npt.NDArray[np.uint8], at: np.uint64) -> np.uint64:
     )
 
 
-@_kernel
+@jit_with_overflow
 def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
     lane = lane + word * _P2
     return ((lane << _31) | (lane >> _33)) * _P1
 
 
-@_kernel
+@jit_with_overflow
 def mix_bytes(data: npt.NDArray[np.uint8], at: np.uint64, end: np.uint64, seed: np.uint64) -> np.uint64:
     """The bytes from ``at`` to ``end`` into a hash: ``hash_bytes`` on unsigned 64-bit numbers."""
     size = end - at
@@ -150,7 +145,7 @@ def mix_bytes(data: npt.NDArray[np.uint8], at: np.uint64, end: np.uint64, seed: 
     return h ^ (h >> _32)
 
 
-@_kernel
+@jit_with_overflow
 def _mix_texts(hashes: Words, data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any], valid: BoolArray) -> None:
     every = len(valid) == 0
     for i in range(len(hashes)):
@@ -158,7 +153,7 @@ def _mix_texts(hashes: Words, data: npt.NDArray[np.uint8], offsets: npt.NDArray[
             hashes[i] = mix_bytes(data, np.uint64(offsets[i]), np.uint64(offsets[i + 1]), hashes[i])
 
 
-@_kernel
+@jit_with_overflow
 def _chain(offsets: IntArray, parts: Words, seed: np.uint64) -> Words:
     out = np.empty(len(offsets) - 1, np.uint64)
     for i in range(len(out)):
@@ -169,7 +164,7 @@ def _chain(offsets: IntArray, parts: Words, seed: np.uint64) -> Words:
     return out
 
 
-@_kernel
+@jit_with_overflow
 def match_words(
     seed0: int,
     seed1: int,

@@ -18,17 +18,22 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, update_wrapper
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import RLock
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
 
 from perseid._version import __version__
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from numba.core.types import Type
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -95,34 +100,104 @@ def _source(module: str) -> bytes | None:
     return place.read_bytes() if place.is_file() else None
 
 
-def _numba() -> ModuleType | None:
-    if os.environ.get("PERSEID_NUMBA", "1") == "0":
-        return None
-    try:
-        import numba
-    except ImportError:
-        return None
-    return numba
-
-
-numba = _numba()
-COMPILED: bool = numba is not None
+COMPILED: bool = os.environ.get("PERSEID_NUMBA", "1") != "0" and find_spec("numba") is not None
+"""Whether kernels are compiled; otherwise their source runs as plain Python."""
 _FOLDER = cache_folder() if COMPILED else None
 _IMPORT = re.compile(r"^[ \t]*from (perseid[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
-def _kept(function: Callable[..., object]) -> bool:
-    """Copy the source of a function to the cache folder, so that Numba can cache it; return whether it can."""
+_PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
+_BUILD_LOCK = RLock()
+_COMPILED_MODULES = set[str]()
+
+
+@contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Run kernels as plain Python in this context, for input that is smaller than the time to compile them."""
+    token = _PLAIN.set(True)
+    try:
+        yield
+    finally:
+        _PLAIN.reset(token)
+
+
+def runs_compiled() -> bool:
+    """Whether a kernel that is called now runs compiled."""
+    return COMPILED and not _PLAIN.get()
+
+
+def is_any_compiled(prefix: str) -> bool:
+    """Whether this process has compiled, or loaded, a kernel of a module with this prefix."""
+    return any(module.startswith(prefix) for module in tuple(_COMPILED_MODULES))
+
+
+class Kernel:
+    """A function that Numba compiles on its first call; inside :func:`plain_kernels` its source runs as plain Python.
+
+    Numba is imported with the first compilation, not with the module of the kernel.
+    """
+
+    def __init__(self, function: Callable[..., object], build: Callable[[], object]) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self._build = build
+        self._compiled: Callable[..., object] | None = None
+
+    def __call__(self, *args: object) -> object:
+        return self.py_func(*args) if _PLAIN.get() else (self._compiled or self.compiled())(*args)
+
+    def compiled(self) -> Callable[..., object]:
+        """The function of Numba, for kernels that call this one."""
+        if self._compiled is None:
+            with _BUILD_LOCK:
+                self._compiled = self._compiled or cast("Callable[..., object]", self._build())
+                _COMPILED_MODULES.add(self.py_func.__module__)
+        return self._compiled
+
+    @property
+    def _numba_type_(self) -> object:
+        """The type of the compiled function, for kernels that name this one as an attribute of a module."""
+        return cast("Any", self.compiled())._numba_type_
+
+
+def build_with(function: F, build: Callable[[], object]) -> F:
+    """Return a kernel that ``build`` makes for Numba, with ``function`` as its plain Python."""
+    return cast("F", Kernel(function, build)) if COMPILED else function
+
+
+def _linked(function: Callable[..., object]) -> tuple[FunctionType, bool]:
+    """A copy of a function that calls compiled kernels, and whether Numba can cache it.
+
+    The kernels that it calls are compiled first: Numba needs their signatures.
+    """
+    original = cast("FunctionType", getattr(function, "__wrapped__", function))
+    code, cached = _cached_code(original)
+    names = dict(original.__globals__)
+    for name in _names(code):
+        if isinstance(names.get(name), Kernel):
+            names[name] = names[name].compiled()
+    copy = FunctionType(code, names, original.__name__, original.__defaults__, original.__closure__)
+    copy.__qualname__, copy.__doc__ = original.__qualname__, original.__doc__
+    copy.__annotations__ = original.__annotations__
+    return copy, cached
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (_names(one) for one in code.co_consts if isinstance(one, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _cached_code(function: FunctionType) -> tuple[CodeType, bool]:
+    """Copy the source of a function to the cache folder, so that Numba can cache it; return its code and whether it can."""
     if _FOLDER is None or not function.__module__.startswith("perseid."):
-        return False
+        return function.__code__, False
     copy = _FOLDER.joinpath(source_hash(function.__module__), *function.__module__.split(".")).with_suffix(".py")
     try:
         if not copy.exists():
             _write(copy, inspect.getsource(sys.modules[function.__module__]))
     except OSError:
-        return False
-    function.__code__ = function.__code__.replace(co_filename=str(copy))
-    return True
+        return function.__code__, False
+    return function.__code__.replace(co_filename=str(copy)), True
 
 
 def _write(path: Path, text: str) -> None:
@@ -136,11 +211,19 @@ def _write(path: Path, text: str) -> None:
 
 
 def jit(function: F) -> F:
-    """Compile a function on its first call; without Numba, return it unchanged."""
-    if numba is None:
-        return function
-    compiled: F = numba.njit(cache=_kept(function), nogil=True, error_model="numpy")(function)
-    return compiled
+    """Compile a function on its first call, for the types of its arguments; without Numba, return it unchanged."""
+
+    def build() -> object:
+        copy, cached = _linked(function)
+        return _numba().njit(cache=cached, nogil=True, error_model="numpy")(copy)
+
+    return build_with(function, build)
+
+
+def jit_with_overflow(function: F) -> F:
+    """Compile a function of wrapping arithmetic, as of hashes: as plain Python, NumPy would warn of each overflow."""
+    quiet: F = np.errstate(over="ignore")(function)
+    return jit(quiet)
 
 
 def inlined(function: F) -> F:
@@ -148,56 +231,65 @@ def inlined(function: F) -> F:
 
     A long kernel is written as parts that can be tested alone in plain Python, and costs no calls between them.
     """
-    if numba is None:
-        return function
-    part: F = numba.njit(inline="always", nogil=True, error_model="numpy")(function)
-    return part
+    return build_with(
+        function, lambda: _numba().njit(inline="always", nogil=True, error_model="numpy")(_linked(function)[0])
+    )
 
 
-def typed(types: Mapping[str, Type], *, entry: bool) -> Callable[[F], F]:
-    """Compile a function on import, for the signature that its annotations name; ``types`` maps names to Numba types.
+def typed(types: Callable[[], Mapping[str, Type]], *, entry: bool) -> Callable[[F], F]:
+    """Compile a function on its first call, for the signature that its annotations name; ``types`` maps names to Numba types.
 
     Without a signature, a kernel would be compiled again for every mix of constants and variables in its calls. A
     kernel that is no ``entry`` is called by other kernels only and gets no wrapper for Python.
     """
 
     def compile_one(function: F) -> F:
-        if numba is None:
-            return function
-        words = dict(function.__annotations__)
-        returns = types[words.pop("return")]
-        signature = returns(*(types[word] for word in words.values()))
-        compiled: F = numba.njit(
-            signature,
-            cache=_kept(function),
-            nogil=True,
-            error_model="numpy",
-            no_cpython_wrapper=not entry,
-            no_cfunc_wrapper=True,
-            _nrt=False,
-        )(function)
-        return compiled
+        def build() -> object:
+            copy, cached = _linked(function)
+            known, words = types(), dict(function.__annotations__)
+            returns = known[words.pop("return")]
+            return _numba().njit(
+                returns(*(known[word] for word in words.values())),
+                cache=cached,
+                nogil=True,
+                error_model="numpy",
+                no_cpython_wrapper=not entry,
+                no_cfunc_wrapper=True,
+                _nrt=False,
+            )(copy)
+
+        return build_with(function, build)
 
     return compile_one
 
 
 def words(
     kinds: Callable[[ModuleType], dict[str, Any]], **records: type[tuple[object, ...]]
-) -> tuple[dict[str, Type], dict[str, Type]]:
+) -> tuple[Callable[[], dict[str, Type]], Callable[[], dict[str, Type]]]:
     """Return the Numba types of the names in annotations: for functions that Python calls, and for the others.
 
     ``kinds`` maps names to Numba's array types; ``records`` are named tuples of arrays, by name. Kernels pass addresses
     to each other (see :mod:`perseid.runtime.pointers`).
     """
-    if numba is None:
-        return {}, {}
-    from perseid.runtime.pointers import Grid, Row, memory_of
 
-    plain = {"int": numba.int64, "float": numba.float64, "bool": numba.boolean, "None": numba.void}
-    given = kinds(numba)
-    inside: dict[str, Type] = {word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in given.items()}
-    for word, record in records.items():
-        fields = [given[field.__forward_arg__] for field in record.__annotations__.values()]
-        made = numba.types.NamedTuple(fields, record)
-        given[word], inside[word] = made, memory_of(made)
-    return {**plain, **given}, {**plain, **inside}
+    @cache
+    def known() -> tuple[dict[str, Type], dict[str, Type]]:
+        from perseid.runtime.pointers import Grid, Row, memory_of
+
+        numba = _numba()
+        plain = {"int": numba.int64, "float": numba.float64, "bool": numba.boolean, "None": numba.void}
+        given = kinds(numba)
+        inside: dict[str, Type] = {word: (Row if kind.ndim == 1 else Grid)(kind.dtype) for word, kind in given.items()}
+        for word, record in records.items():
+            fields = [given[field.__forward_arg__] for field in record.__annotations__.values()]
+            made = numba.types.NamedTuple(fields, record)
+            given[word], inside[word] = made, memory_of(made)
+        return {**plain, **given}, {**plain, **inside}
+
+    return lambda: known()[0], lambda: known()[1]
+
+
+def _numba() -> ModuleType:
+    import numba
+
+    return numba

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.runtime.arrays import ArrowColumn, IntArray, IntegerArray
-from perseid.runtime.jit import COMPILED, jit
+from perseid.runtime.jit import jit, runs_compiled
 from perseid.semantics import values as v
 
 Codes: TypeAlias = IntegerArray
@@ -194,7 +194,7 @@ def _integer_codes(found: IntegerArray, nulls: npt.NDArray[np.bool_] | None) -> 
 def _distinct(found: IntegerArray) -> tuple[Codes, int]:
     """Codes by first appearance."""
     rows = len(found)
-    if COMPILED and rows < _MOST_ROWS:
+    if runs_compiled() and rows < _MOST_ROWS:
         # Reading an unsigned number as a signed one keeps what is equal and what is not.
         wide = read_only(found.view(np.int64) if found.dtype == np.uint64 else found.astype(np.int64, copy=False))
         hashes, codes = np.empty(rows, np.uint64), np.empty(rows, np.int32)
@@ -241,7 +241,7 @@ def _has_bytes(kind: pa.DataType) -> bool:
 
 def _bytes_codes(column: ArrowColumn) -> tuple[Codes, int]:
     rows = len(column)
-    if COMPILED and 0 < rows < _MOST_ROWS:
+    if runs_compiled() and 0 < rows < _MOST_ROWS:
         parts = _bytes_parts(column)
         hashes, codes = np.empty(rows, np.uint64), np.empty(rows, np.int32)
         _hash_bytes(*parts, np.uint64(_SEED), hashes)
@@ -421,7 +421,7 @@ def _column_hashes(column: ArrowColumn) -> npt.NDArray[np.uint64]:
         nulls = null_mask(column)
         # Null is hashed as a number is; should a number have that hash too, they share a bucket, no more.
         return _mixed_all(words if nulls is None else np.where(nulls, np.uint64(0x5851F42D4C957F2D), words))
-    if COMPILED and len(column) and _has_bytes(column.type):
+    if runs_compiled() and len(column) and _has_bytes(column.type):
         hashes = np.empty(len(column), np.uint64)
         _hash_bytes(*_bytes_parts(column), np.uint64(_SEED), hashes)
         return hashes

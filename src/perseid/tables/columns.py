@@ -18,16 +18,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from perseid.errors import EventDataError
 from perseid.runtime.arrays import MOMENT, ArrowColumn, BoolArray, IntegerArray
 from perseid.semantics import values as v
 from perseid.tables import rows as row_reader
-from perseid.tables.parquet import Paths, open_parquet
+from perseid.tables.parquet import Paths, is_dataset, open_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow.dataset as ds
 
 Loose: TypeAlias = list[Any]
 """Plain values of several kinds."""
@@ -75,7 +75,7 @@ def read_table(data: Any, needed: Collection[str] | None = None) -> Table:
     """The needed columns of a table as people have one; without a choice, all. What is not there is left out."""
     if are_paths(data):
         data = open_parquet(data)
-    if isinstance(data, ds.Dataset):
+    if is_dataset(data):
         return _from_arrow(_scanned(data, needed), None, data.schema.names)
     if hasattr(data, "to_dict") and hasattr(data, "columns"):
         return _from_pandas(data, needed)
@@ -98,7 +98,7 @@ def column_names(data: Any) -> list[str]:
     """The columns of a table as people have one, a Spark DataFrame too; no value is read."""
     if are_paths(data):
         data = open_parquet(data)
-    if isinstance(data, ds.Dataset | pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+    if is_dataset(data) or isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         return list(data.schema.names)
     if hasattr(data, "columns"):
         return [str(name) for name in data.columns]

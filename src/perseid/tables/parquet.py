@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from perseid.errors import EventDataError
 from perseid.runtime.key_encoding import key_hashes
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -25,11 +28,19 @@ _SAMPLED_FILES = 4
 _ENDINGS = (".parquet", ".parq", ".pq")
 
 
+def is_dataset(data: object) -> TypeGuard[ds.Dataset]:
+    """Check for a dataset of Arrow without importing that module, which imports pandas."""
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(data, module.Dataset)
+
+
 def open_parquet(paths: Paths, coded: Sequence[str] = ()) -> ds.FileSystemDataset:
     """A dataset of files, and of folders of them as Spark writes them (``day=2024-01-01/part-0.parquet``).
 
     Columns of few texts, ``coded``, are read as the files have them: codes and a dictionary.
     """
+    import pyarrow.dataset as ds
+
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise EventDataError("There is no file to read events from.", hint="Give the path of a Parquet file or folder.")
@@ -100,6 +111,8 @@ def _read(dataset: ds.Dataset, columns: list[str], keep: Callable[[pa.Table], pa
 
 
 def _open(path: str | os.PathLike[str], coded: Sequence[str]) -> ds.Dataset:
+    import pyarrow.dataset as ds
+
     form = ds.ParquetFileFormat(dictionary_columns=list(coded))
     name = os.fspath(path)
     if "://" in name:
@@ -177,6 +190,8 @@ def _is_fixed(kind: pa.DataType) -> bool:
 
 def _bounded() -> dict[str, int | ds.FragmentScanOptions]:
     """Options that keep a scan from reading far ahead of who consumes it."""
+    import pyarrow.dataset as ds
+
     return {
         "batch_size": _BATCH,
         "batch_readahead": 2,

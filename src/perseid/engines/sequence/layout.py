@@ -6,10 +6,11 @@ reads like the interpreter's.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from perseid.runtime.arrays import FloatArray, Int32Array, IntArray
-from perseid.runtime.jit import numba, typed
+from perseid.runtime.jit import typed
 
 if TYPE_CHECKING:
     from numba.core.types import Type
@@ -173,10 +174,11 @@ class Arrays(NamedTuple):
     reals: Doubles
 
 
+@cache
 def _types() -> tuple[dict[str, Type], dict[str, Type]]:
-    """What the words in a kernel's annotations stand for: for functions that Python calls, and for the rest."""
-    if numba is None:
-        return {}, {}
+    """Numba types by the names in a kernel's annotations: for functions that Python calls, and for the others."""
+    import numba
+
     from perseid.runtime.pointers import memory_of
 
     known: dict[str, Type] = {
@@ -191,12 +193,11 @@ def _types() -> tuple[dict[str, Type], dict[str, Type]]:
         "Codes": numba.int32[::1],
     }
     fields = [known[word.__forward_arg__] for word in Arrays.__annotations__.values()]
-    arrays = numba.types.NamedTuple(fields, Arrays)
+    arrays = numba.types.NamedTuple(fields, Arrays)  # type: ignore[no-untyped-call]
     return {**known, "Arrays": arrays}, {**known, "Arrays": memory_of(arrays)}
 
 
-_ENTRY_TYPES, _TYPES = _types()
-compiled = typed(_TYPES, entry=False)
+compiled = typed(lambda: _types()[1], entry=False)
 """Marks a function of the kernel: compiled for the one signature its annotations spell."""
-entry = typed(_ENTRY_TYPES, entry=True)
+entry = typed(lambda: _types()[0], entry=True)
 """The same for functions that Python calls."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from perseid.engines.sequence.columns import column_type
 from perseid.engines.sequence.stream import Events, read_events
@@ -16,10 +15,11 @@ from perseid.semantics import values as v
 from perseid.semantics.events import Event
 from perseid.semantics.scope import attribute_path
 from perseid.tables.columns import are_paths, read_table
-from perseid.tables.parquet import open_parquet
+from perseid.tables.parquet import is_dataset, open_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow.dataset as ds
 
 Key: TypeAlias = Mapping[tuple[str, ...], object]
 """Values by the path to the column, or to the field inside one, that has them."""
@@ -55,7 +55,7 @@ def column_types(stream: Events) -> dict[str, t.Type]:
 def _few(data: Any, key: Key, most: int) -> Few:
     if are_paths(data):
         data = open_parquet(data)
-    if isinstance(data, ds.Dataset):
+    if is_dataset(data):
         chosen = None if data.count_rows() <= most else _condition(data.schema, key)
         data = data.head(most + 1, filter=chosen)
     elif hasattr(data, "__arrow_c_stream__") and not hasattr(data, "to_dict"):
@@ -89,6 +89,8 @@ def _of_key(data: Any, key: Key) -> Few:
 
 
 def _condition(schema: pa.Schema, key: Key) -> ds.Expression | None:
+    import pyarrow.dataset as ds
+
     found = None
     for (name, *inside), value in key.items():
         if name not in schema.names or inside:

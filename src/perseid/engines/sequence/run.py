@@ -22,7 +22,7 @@ from perseid.engines.sequence.partials import unpack_runs
 from perseid.errors import SearchBudgetError
 from perseid.runtime.arena import allocate
 from perseid.runtime.arrays import FloatArray, IntArray
-from perseid.runtime.jit import COMPILED
+from perseid.runtime.jit import COMPILED, runs_compiled
 from perseid.runtime.search_budget import (
     ATTEMPT_STEPS_PER_EVENT,
     DEFAULT_BUDGET,
@@ -50,6 +50,8 @@ MERGE_AFTER_STEPS = 64
 """Steps of a start without a match from which on the starts after it keep the points that they reach for each other."""
 FIRST_SLICE_STEPS = 250_000
 """Steps that a search takes on the main thread. A longer one goes on in another thread, so that Ctrl-C interrupts it."""
+PLAIN_SLICE_STEPS = 20_000
+"""Steps that a search takes as plain Python while its kernel is not compiled yet. A longer one goes on compiled."""
 STOP_POLL_S = 0.01
 """Seconds between two looks at searches that are asked to stop."""
 
@@ -153,7 +155,10 @@ def find(
     ]
     # A compiled kernel runs no signal handlers: what may take long runs beside the main thread, which waits for it.
     waits = fast and COMPILED and threading.current_thread() is threading.main_thread()
-    if len(searches) > 1 or not searches[0].run(FIRST_SLICE_STEPS if waits else y.FOREVER):
+    first_steps = FIRST_SLICE_STEPS if waits else y.FOREVER
+    if fast and COMPILED and not runs_compiled():
+        first_steps = PLAIN_SLICE_STEPS
+    if len(searches) > 1 or not searches[0].run(first_steps):
         _run_in_threads(searches)
     raws = []
     for (first, _), search in zip(parts, searches, strict=True):

@@ -8,14 +8,18 @@ All of it reads REACH bytes from a place, wherever what is asked for ends: the c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perseid.engines.trees.layout import Bytes, compiled
-from perseid.runtime.jit import numba
+from perseid.runtime.jit import build_with
 
 if TYPE_CHECKING:
+    from llvmlite import ir
+    from numba.core.types import Type
     from numba.core.typing.templates import Signature
 
 REACH = 16
@@ -23,67 +27,81 @@ WORD = 7
 """Bytes of a word: one fewer than a number has, so that no word is below zero."""
 WORD_BITS = (1 << 8 * WORD) - 1
 
-if numba is None:
 
-    def word(D: Bytes, at: int) -> int:
-        """Some bytes as one number, the first of them the lowest."""
-        return int.from_bytes(D[at : at + WORD].tobytes(), "little")
+def _plain_word(D: Bytes, at: int) -> int:
+    return int.from_bytes(D[at : at + WORD].tobytes(), "little")
 
-    def _bytes_before(signs: bytes, least: int, most: int, also: bytes = b"") -> Callable[[Bytes, int], int]:
-        """How many bytes, up to REACH, lie between two bounds, or are ``also`` allowed, and are none of some signs."""
-        fits = np.array([(least <= b <= most and b not in signs) or b in also for b in range(256)])
 
-        def count(D: Bytes, at: int) -> int:
-            odd = np.flatnonzero(~fits[D[at : at + REACH]])
-            return int(odd[0]) if len(odd) else REACH
-
-        return count
-
-else:
-    from llvmlite import ir
+@cache
+def _word_intrinsic() -> object:
     from numba.core import types
     from numba.extending import intrinsic
 
-    _BYTE, _LONG, _FLAGS = ir.IntType(8), ir.IntType(64), ir.IntType(REACH)
-    _VECTOR = ir.VectorType(_BYTE, REACH)
-
-    def _load(builder: ir.IRBuilder, row: ir.Value, at: ir.Value, kind: ir.Type) -> ir.Value:
-        place = builder.bitcast(builder.gep(row, [at]), kind.as_pointer())
-        return builder.load(place, align=1)
-
-    def _all(byte: int) -> ir.Constant:
-        return ir.Constant(_VECTOR, [byte] * REACH)
+    ir = _ir()
 
     @intrinsic
-    def word(typingctx: object, row: types.Type, at: types.Type) -> tuple[Signature, Callable[..., ir.Value]]:
-        """Some bytes as one number, the first of them the lowest."""
-
+    def word(typingctx: object, row: Type, at: Type) -> tuple[Signature, Callable[..., ir.Value]]:
         def code(context: object, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]) -> ir.Value:
-            return builder.and_(_load(builder, *args, _LONG), ir.Constant(_LONG, WORD_BITS))
+            return builder.and_(_load(builder, *args, ir.IntType(64)), ir.Constant(ir.IntType(64), WORD_BITS))
 
         return types.int64(row, types.int64), code
 
-    def _bytes_before(signs: bytes, least: int, most: int, also: bytes = b"") -> Callable[[Bytes, int], int]:
-        """How many bytes, up to REACH, lie between two bounds, or are ``also`` allowed, and are none of some signs."""
+    return word
+
+
+def _bytes_before(signs: bytes, least: int, most: int, also: bytes = b"") -> Callable[[Bytes, int], int]:
+    """Count the bytes, up to ``REACH``, before the first that is not between two bounds or ``also``, or is in ``signs``."""
+    fits = np.array([(least <= b <= most and b not in signs) or b in also for b in range(256)])
+
+    def count(D: Bytes, at: int) -> int:
+        odd = np.flatnonzero(~fits[D[at : at + REACH]])
+        return int(odd[0]) if len(odd) else REACH
+
+    def build() -> object:
+        from numba.core import types
+        from numba.extending import intrinsic
+
+        ir = _ir()
+        flags_type = ir.IntType(REACH)
 
         def code(context: object, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]) -> ir.Value:
-            found = _load(builder, *args, _VECTOR)
+            found = _load(builder, *args, ir.VectorType(ir.IntType(8), REACH))
             # From the least on, those below it lie above all others.
             odd = builder.icmp_unsigned(">", builder.sub(found, _all(least)), _all(most - least))
             for sign in also:
                 odd = builder.and_(odd, builder.icmp_unsigned("!=", found, _all(sign)))
             for sign in signs:
                 odd = builder.or_(odd, builder.icmp_unsigned("==", found, _all(sign)))
-            flags = builder.zext(builder.bitcast(odd, _FLAGS), _LONG)
-            flags = builder.or_(flags, ir.Constant(_LONG, 1 << REACH))
+            flags = builder.zext(builder.bitcast(odd, flags_type), ir.IntType(64))
+            flags = builder.or_(flags, ir.Constant(ir.IntType(64), 1 << REACH))
             return builder.cttz(flags, ir.Constant(ir.IntType(1), 1))
 
-        def count(typingctx: object, row: types.Type, at: types.Type) -> tuple[Signature, Callable[..., ir.Value]]:
+        def count(typingctx: object, row: Type, at: Type) -> tuple[Signature, Callable[..., ir.Value]]:
             return types.int64(row, types.int64), code
 
         return intrinsic(count)
 
+    return build_with(count, build)
 
+
+def _ir() -> ModuleType:
+    from llvmlite import ir
+
+    return ir
+
+
+def _load(builder: ir.IRBuilder, row: ir.Value, at: ir.Value, kind: ir.Type) -> ir.Value:
+    place = builder.bitcast(builder.gep(row, [at]), kind.as_pointer())
+    return builder.load(place, align=1)
+
+
+def _all(byte: int) -> ir.Constant:
+    ir = _ir()
+    return ir.Constant(ir.VectorType(ir.IntType(8), REACH), [byte] * REACH)
+
+
+word = build_with(_plain_word, _word_intrinsic)
+"""``WORD`` bytes as one number, the first of them the lowest."""
 plain_bytes = _bytes_before(b"<&]", 0x20, 0x7F, also=b"\t\n")
 """How many bytes nobody has to look at in text."""
 value_bytes = _bytes_before(b"\"'<&", 0x20, 0x7F)

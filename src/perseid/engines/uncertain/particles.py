@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perseid.engines.uncertain.passes import LEAST, Chain, Evidence, predict
-from perseid.runtime.jit import COMPILED, jit
+from perseid.runtime.jit import jit, jit_with_overflow
 from perseid.semantics.hidden import Bools, Floats, Ints
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -24,12 +24,7 @@ _11, _27, _30, _31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
 _UNIT = 1.0 / (1 << 53)
 
 
-def _kernel(function: F) -> F:
-    """Compiled; as plain Python NumPy would warn that products wrap around, which is what they are for."""
-    return jit(function) if COMPILED else np.errstate(over="ignore")(function)
-
-
-@_kernel
+@jit_with_overflow
 def mixed(word: np.uint64) -> np.uint64:
     """A word that looks like no other (splitmix64's last steps)."""
     word = (word ^ (word >> _30)) * _M1
@@ -37,7 +32,7 @@ def mixed(word: np.uint64) -> np.uint64:
     return word ^ (word >> _31)
 
 
-@_kernel
+@jit_with_overflow
 def uniform(seed: np.uint64, count: int) -> float:
     """The number of that count in the stream of a seed, from 0 to below 1."""
     return float(mixed(seed + np.uint64(count) * _GOLDEN) >> _11) * _UNIT

@@ -1,0 +1,125 @@
+"""Match small local inputs in plain Python while the kernels are compiled for the first time, in another process.
+
+Kernels of one engine take a minute or more to compile. They are compiled once for a machine, a version of the source and
+a version of Numba; a marker file in the cache folder says that it is done. Until then, small inputs run on the same
+source as plain Python. A search that turns out to be long continues compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sized
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from threading import Lock
+
+from perseid.runtime import jit
+
+PLAIN_ROWS = 1_000
+"""Rows up to which plain Python takes less time than a first compilation."""
+STALE_LOCK_S = 900
+"""Age of a lock file at which the process that wrote it is taken for dead."""
+POLL_INTERVAL_S = 0.1
+
+ENTRY_MODULES = {"sequence": "perseid.engines.sequence.run"}
+"""By engine, the module that imports all its kernels."""
+
+_LOCK = Lock()
+_BUILDS: dict[str, subprocess.Popen[bytes]] = {}
+
+
+@contextmanager
+def small_input(engine: str, data: object) -> Iterator[None]:
+    """Run kernels as plain Python inside this context if they are not compiled yet and the input is small.
+
+    Larger input waits for the compilation.
+    """
+    in_use = not jit.COMPILED or jit.is_any_compiled(f"perseid.engines.{engine}.")
+    marker = None if in_use else marker_of(engine)
+    if marker is None or marker.exists():
+        yield
+        return
+    _start(engine, marker)
+    rows = _count_rows(data)
+    if rows is not None and rows <= PLAIN_ROWS:
+        with jit.plain_kernels():
+            yield
+    else:
+        _wait(engine)
+        yield
+
+
+def _count_rows(data: object) -> int | None:
+    """The number of rows of tables in memory, also by event type; None for files and iterators."""
+    if isinstance(data, Mapping):
+        counts = [_count_rows(one) for one in data.values()]
+        return None if None in counts else sum(count for count in counts if count is not None)
+    if not isinstance(data, Sized) or isinstance(data, str):
+        return None
+    of_paths = isinstance(data, list | tuple) and bool(data) and isinstance(data[0], str | os.PathLike)
+    return None if of_paths else len(data)
+
+
+@cache
+def marker_of(engine: str) -> Path | None:
+    """The file that says that the kernels of an engine are compiled; None without a cache folder."""
+    folder = jit.cache_folder()
+    if folder is None:
+        return None
+    try:
+        numba = version("numba")
+    except PackageNotFoundError:
+        numba = "unknown"
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return folder / f"compiled-{jit.source_hash(ENTRY_MODULES[engine])}-python-{python}-numba-{numba}"
+
+
+def mark_compiled(engine: str) -> None:
+    """Record that the kernels of an engine are compiled."""
+    marker = marker_of(engine)
+    if marker is not None:
+        marker.touch()
+        _lock_of(marker).unlink(missing_ok=True)
+
+
+def _lock_of(marker: Path) -> Path:
+    return marker.with_name(f"{marker.name}.lock")
+
+
+def _start(engine: str, marker: Path) -> None:
+    """Start the compilation in another process, unless one is under way."""
+    with _LOCK:
+        if engine in _BUILDS:
+            return
+        lock = _lock_of(marker)
+        try:
+            if lock.exists() and time.time() - lock.stat().st_mtime > STALE_LOCK_S:
+                lock.unlink()
+            lock.touch(exist_ok=False)
+        except OSError:
+            return
+        command = [sys.executable, "-m", "perseid.runtime.precompile", engine]
+        quiet = subprocess.DEVNULL
+        try:
+            _BUILDS[engine] = subprocess.Popen(  # noqa: S603 (this Python, on a module of this package)
+                command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+            )
+            lock.write_text(str(_BUILDS[engine].pid), encoding="ascii")
+        except OSError:
+            lock.unlink(missing_ok=True)
+
+
+def _wait(engine: str) -> None:
+    """Wait for a compilation that this process started, with one line on a terminal."""
+    build = _BUILDS.get(engine)
+    if build is None or build.poll() is not None:
+        return
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write("Compiling kernels for this machine, once; this takes a minute or two.\n")
+    while build.poll() is None:
+        time.sleep(POLL_INTERVAL_S)
