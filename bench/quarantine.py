@@ -62,7 +62,7 @@ def run(size: str, data: Path) -> Report:
             Contestant("ten rules, one exploding", partial(_run_ten, spark, source, Path(scratch)), expected),
         ]
         report.records |= contest(
-            sides, clock, warm=0, rounds=1 if size == "quick" else 2, stop=spark.sparkContext.cancelAllJobs
+            sides, clock, warm=0, rounds=1 if size == "quick" else 3, stop=spark.sparkContext.cancelAllJobs
         )
     nine, ten = report.records.values()
     report.add("nine_of_ten.rate", *paired_ratio(ten, nine))
